@@ -1,0 +1,1 @@
+"""The test suite; an installed app too, so that its graphs are found like anybody's."""

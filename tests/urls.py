@@ -1,0 +1,11 @@
+"""URLs of the test suite: the admin and the API, as a host project mounts them."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("hitl/", include("hitl_django.urls")),
+]
