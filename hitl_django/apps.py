@@ -1,0 +1,32 @@
+"""The app: finds the graphs, registers the checks, and asks the queue for a regular sweep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
+
+
+class HitlConfig(AppConfig):
+    """Durable graphs with people in the loop."""
+
+    name = "hitl_django"
+    label = "hitl_django"
+    verbose_name = _("Reviews and runs")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import checks  # noqa: F401  (registers them)
+
+        autodiscover_modules("graphs")
+        post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")
+
+
+def install_schedules(*, using: str, **kwargs: Any) -> None:
+    """Lets the queue arrange for the sweep, without which a lost message is lost for good."""
+    from . import dispatch
+
+    dispatch.dispatcher().install(using)

@@ -1,0 +1,78 @@
+"""The one setting, ``HITL = {...}``: what it may hold, and what holds where it doesn't.
+
+Every field of ``Settings`` is a key; its ``doc`` is the line the README's table shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+
+
+def _key(default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force: the defaults below, overridden by the ``HITL`` setting."""
+
+    POLICY: str = _key(
+        "hitl_django.policy.ModelPermissionPolicy", "Dotted path of the class that says who may."
+    )
+    DISPATCH: str = _key(
+        "hitl_django.contrib.django_q2.Dispatcher",
+        "Dotted path of the class that tells a worker about a queued run.",
+    )
+    LEASE_SECONDS: float = _key(30, "How long a silent worker keeps a thread to itself.")
+    HEARTBEAT_SECONDS: float = _key(10, "How often a worker renews its lease.")
+    SWEEP_SECONDS: float = _key(30, "How long a queued run waits before a worker is told again.")
+    SWEEP_BATCH: int = _key(500, "How many runs one sweep looks after at most.")
+    MAX_ATTEMPTS: int = _key(5, "Claims without progress after which a run is parked.")
+    TIME_SLICE_SECONDS: float | None = _key(
+        None, "How long a worker stays with one run; None: 60 % of the queue's own timeout."
+    )
+    RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
+    ANSWER_MAX_BYTES: int = _key(256 * 1024, "Size of an answer as JSON.")
+    ANSWER_MAX_DEPTH: int = _key(32, "Nesting of an answer.")
+    ANSWER_MAX_ITEMS: int = _key(10_000, "Values in an answer, counted at every level.")
+    PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
+    MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
+
+
+KEYS = frozenset(known.name for known in fields(Settings))
+
+
+class LazySettings:
+    """Reads the setting at first use, and again after it changed."""
+
+    _loaded: Settings | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in KEYS:
+            raise AttributeError(name)
+        if self._loaded is None:
+            self._loaded = self._load()
+        return getattr(self._loaded, name)
+
+    def _load(self) -> Settings:
+        # Unknown keys are left to a system check, which can say so for all of them at once.
+        given = getattr(settings, "HITL", None) or {}
+        return Settings(**{name: value for name, value in given.items() if name in KEYS})
+
+    def reload(self) -> None:
+        self._loaded = None
+
+
+hitl = LazySettings()
+
+
+def _reload(*, setting: str, **kwargs: Any) -> None:
+    if setting == "HITL":
+        hitl.reload()
+
+
+setting_changed.connect(_reload, dispatch_uid="hitl_django.conf")

@@ -1,0 +1,1 @@
+"""Bridges to other packages; nothing else in the package imports those."""

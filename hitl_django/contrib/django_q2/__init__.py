@@ -1,0 +1,7 @@
+"""django-q2 as the queue: a good carrier of hints, and never the source of truth."""
+
+from __future__ import annotations
+
+from .dispatcher import Dispatcher
+
+__all__ = ["Dispatcher"]

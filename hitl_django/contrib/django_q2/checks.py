@@ -1,0 +1,55 @@
+"""What Q_CLUSTER may be set to and shouldn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.core import checks
+from django_q.conf import Conf
+
+from hitl_django import dispatch
+
+
+def check_cluster() -> list[checks.CheckMessage]:
+    """Reports what of Q_CLUSTER is known to lose, double or stall work."""
+    return list(_faults())
+
+
+def _faults() -> Iterator[checks.CheckMessage]:
+    if not Conf.TIMEOUT:
+        yield checks.Warning(
+            "Q_CLUSTER has no timeout: a node that hangs holds its worker for ever.",
+            hint="Set Q_CLUSTER['timeout'] to the seconds a worker may stay with one run.",
+            id="hitl_django.W011",
+        )
+    elif Conf.RETRY <= Conf.TIMEOUT:
+        yield checks.Warning(
+            "Q_CLUSTER['retry'] isn't greater than its timeout: tasks are delivered again while "
+            "they run.",
+            hint="Set Q_CLUSTER['retry'] to more than Q_CLUSTER['timeout'].",
+            id="hitl_django.W012",
+        )
+    if Conf.SYNC and not settings.DEBUG:
+        yield checks.Warning(
+            "Q_CLUSTER['sync'] runs every task in the process that queues it, inside its "
+            "transaction.",
+            hint="Remove 'sync', or use hitl_django.dispatch.InlineDispatcher in tests.",
+            id="hitl_django.W013",
+        )
+    if Conf.ORM and dispatch.alias() != Conf.ORM:
+        yield checks.Warning(
+            "Q_CLUSTER['orm'] is another database than the one that runs are written to, so a "
+            "hint can't be part of the transaction it belongs to.",
+            hint=f"Set Q_CLUSTER['orm'] to {dispatch.alias()!r}; until then lost hints wait for "
+            "the sweep.",
+            id="hitl_django.W014",
+        )
+    if not Conf.SCHEDULER:
+        yield checks.Warning(
+            "Q_CLUSTER['scheduler'] is off, so nothing finds a run whose worker died or whose "
+            "hint was lost.",
+            hint="Leave the scheduler on in one cluster, or call hitl_django.sweep.sweep() "
+            "regularly.",
+            id="hitl_django.W015",
+        )

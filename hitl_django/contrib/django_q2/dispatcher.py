@@ -1,0 +1,52 @@
+"""Hints as django-q2 tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from django.core.checks import CheckMessage
+from django.db import transaction
+from django_q.conf import Conf
+from django_q.tasks import async_task
+
+from hitl_django import dispatch
+
+from . import checks, schedules
+
+#: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
+#: hardly ever has to kill a worker in the middle of a node.
+SLICE = 0.6
+
+
+class Dispatcher:
+    """Sends ``(worker.advance, run id)``: no payload, no class, nothing worth reading a result of.
+
+    With the ORM broker on our own database the queue's row is written in the caller's transaction,
+    so that it commits or vanishes with the run. Any other broker is told after the commit, and
+    what is lost in between is the sweep's to find.
+    """
+
+    def hint(self, run_id: str) -> None:
+        # save=False: the outcome is on the run. ack_failure=True: a message is never redelivered
+        # for its failure, because a run that is still due gets a new one from the sweep.
+        send = partial(async_task, dispatch.ADVANCE, run_id, ack_failure=True, save=False)
+        if shares_transaction():
+            send()
+        else:
+            transaction.on_commit(send, using=dispatch.alias(), robust=True)
+
+    def time_slice(self) -> float | None:
+        return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
+
+    def install(self, using: str) -> None:
+        schedules.install(using)
+
+    def check(self) -> Sequence[CheckMessage]:
+        return checks.check_cluster()
+
+
+def shares_transaction() -> bool:
+    """Says whether the broker's rows are in the database that runs are written to."""
+    other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
+    return not other and dispatch.alias() == Conf.ORM

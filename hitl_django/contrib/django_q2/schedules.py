@@ -1,0 +1,51 @@
+"""The sweep as django-q2 schedules."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import connections, router
+from django.utils import timezone
+from django_q.models import Schedule
+
+from hitl_django import dispatch
+from hitl_django.conf import hitl
+
+NAME = "hitl_django sweep"
+#: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
+TICK = 30
+MINUTE = 60
+
+
+def install(using: str) -> None:
+    """Creates the schedules that are missing; one that an operator changed stays as it is."""
+    table = Schedule._meta.db_table
+    if using != router.db_for_write(Schedule):
+        return
+    if table not in connections[using].introspection.table_names():
+        return  # django_q is migrated later, or not installed here at all
+
+    wanted = [f"{NAME} {number + 1}" for number in range(per_minute())]
+    ours = Schedule.objects.using(using).filter(name__startswith=NAME)
+    ours.exclude(name__in=wanted).delete()
+    known = set(ours.values_list("name", flat=True))
+    for number, name in enumerate(wanted):
+        if name not in known:
+            _create(name, using, delay=number * TICK)
+
+
+def per_minute() -> int:
+    """Says how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
+    return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
+
+
+def _create(name: str, using: str, *, delay: int) -> None:
+    Schedule.objects.using(using).create(
+        name=name,
+        func=dispatch.SWEEP,
+        kwargs="q_options={'save': False, 'ack_failure': True}",
+        schedule_type=Schedule.MINUTES,
+        minutes=max(1, round(hitl.SWEEP_SECONDS / MINUTE)),
+        next_run=timezone.now() + timedelta(seconds=delay),
+        repeats=-1,
+    )

@@ -1,0 +1,19 @@
+"""What the database keeps: threads and runs, the engine's history, and the review queue."""
+
+from __future__ import annotations
+
+from .history import ChannelBlob, Checkpoint, PendingWrite
+from .review import AuditEntry, Decision, Interrupt, ReviewItem
+from .threads import Run, Thread
+
+__all__ = [
+    "AuditEntry",
+    "ChannelBlob",
+    "Checkpoint",
+    "Decision",
+    "Interrupt",
+    "PendingWrite",
+    "ReviewItem",
+    "Run",
+    "Thread",
+]

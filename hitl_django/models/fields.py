@@ -1,0 +1,32 @@
+"""Columns that keep a value exactly as it was given."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import models
+
+
+class JSONTextField(models.TextField):
+    """JSON kept as text.
+
+    A database's own JSON type reorders keys and rewrites numbers; what a person was shown has
+    to come back as it was.
+    """
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads(value)
+
+    def to_python(self, value: Any) -> Any:
+        return value
+
+    def get_prep_value(self, value: Any) -> str | None:
+        # None is JSON's null, an answer like any other; only a nullable column has a NULL to
+        # say "nothing was given".
+        if value is None and self.null:
+            return None
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return self.get_prep_value(self.value_from_object(obj)) or ""

@@ -1,0 +1,98 @@
+"""The engine's record: checkpoints, channel values by version, and pending writes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .threads import Thread
+
+
+class Checkpoint(models.Model):
+    """The state of a graph between two super-steps, less the channel values.
+
+    ``data`` holds the ids and versions, ``ChannelBlob`` the values that the versions name.
+    """
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="checkpoints")
+    ns = models.TextField(_("namespace"), blank=True)
+    checkpoint_id = models.CharField(max_length=36)
+    parent_id = models.CharField(max_length=36, null=True, blank=True)
+    step = models.IntegerField(_("step"))
+    source = models.CharField(_("source"), max_length=20)
+    data = models.BinaryField()
+    digest = models.CharField(max_length=32)
+    metadata = models.BinaryField()
+    epoch = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("checkpoint")
+        verbose_name_plural = _("checkpoints")
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["thread", "ns", "checkpoint_id"], name="hitl_checkpoint_id"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.checkpoint_id
+
+
+class ChannelBlob(models.Model):
+    """A channel's value as of one version; stored once, whatever the number of checkpoints."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="blobs")
+    ns = models.TextField(_("namespace"), blank=True)
+    channel = models.TextField(_("channel"))
+    version = models.BigIntegerField(_("version"))
+    data = models.BinaryField()
+    digest = models.CharField(max_length=32)
+
+    class Meta:
+        verbose_name = _("channel value")
+        verbose_name_plural = _("channel values")
+        constraints: ClassVar = [
+            # The version stands before the channel: a checkpoint is loaded by its versions, and
+            # the index then leads straight to them however long the thread's history is.
+            models.UniqueConstraint(
+                fields=["thread", "ns", "version", "channel"], name="hitl_channel_version"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel}@{self.version}"
+
+
+class PendingWrite(models.Model):
+    """What one task wrote on top of a checkpoint.
+
+    Slot 0 holds all its channel writes as one unit and is kept as first written; a control write
+    has a slot of its own (constants.CONTROL_SLOTS) and replaces the earlier one.
+    """
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="writes")
+    ns = models.TextField(_("namespace"), blank=True)
+    checkpoint_id = models.CharField(max_length=36)
+    task_id = models.CharField(max_length=36)
+    task_path = models.TextField(blank=True)
+    slot = models.SmallIntegerField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=32)
+    epoch = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name = _("pending write")
+        verbose_name_plural = _("pending writes")
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["thread", "ns", "checkpoint_id", "task_id", "slot"],
+                name="hitl_write_slot",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}#{self.slot}"

@@ -1,0 +1,182 @@
+"""Questions, decisions, and the record of who did what."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .fields import JSONTextField
+from .threads import Run, Thread
+
+
+class Interrupt(models.Model):
+    """A question that a run asked; the review queue is the PENDING rows.
+
+    Written in the transaction that pauses the run. ``interrupt_id`` is the engine's id;
+    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` say exactly where the answer
+    goes. ``payload_digest`` and ``version`` are what a reviewer's answer has to name again.
+    """
+
+    class Status(models.TextChoices):
+        PENDING = "pending", _("pending")
+        DECIDED = "decided", _("decided")
+        EXPIRED = "expired", _("expired")
+        SUPERSEDED = "superseded", _("superseded")
+        CANCELLED = "cancelled", _("cancelled")
+
+    class Kind(models.TextChoices):
+        INTERRUPT = "interrupt", _("question")
+        BREAKPOINT = "breakpoint", _("breakpoint")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="interrupts")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="interrupts", verbose_name=_("run")
+    )
+    interrupt_id = models.CharField(max_length=32)
+    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.INTERRUPT)
+    graph = models.CharField(_("graph"), max_length=200)
+    node = models.CharField(_("node"), max_length=255)
+    checkpoint_ns = models.TextField(blank=True)
+    checkpoint_id = models.CharField(max_length=36)
+    task_id = models.CharField(max_length=36)
+    task_path = models.TextField(blank=True)
+    index = models.PositiveIntegerField(default=0)
+
+    title = models.CharField(_("question"), max_length=300)
+    payload = JSONTextField(_("payload"))
+    payload_digest = models.CharField(max_length=32)
+    response_schema = JSONTextField(_("response schema"), null=True, blank=True)
+    status = models.CharField(
+        _("status"), max_length=20, choices=Status.choices, default=Status.PENDING
+    )
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(_("asked"), db_default=Now(), editable=False)
+    closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("question")
+        verbose_name_plural = _("questions")
+        ordering: ClassVar = ["-created_at", "-id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),
+            models.CheckConstraint(
+                condition=models.Q(
+                    status__in=["pending", "decided", "expired", "superseded", "cancelled"]
+                ),
+                name="hitl_interrupt_status",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["created_at", "id"],
+                condition=models.Q(status="pending"),
+                name="hitl_interrupt_pending",
+            ),
+            models.Index(
+                fields=["graph", "created_at", "id"],
+                condition=models.Q(status="pending"),
+                name="hitl_interrupt_graph_pending",
+            ),
+        ]
+        permissions: ClassVar = [("decide_interrupt", _("Can decide questions"))]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class PendingInterrupts(models.Manager["Interrupt"]):
+    """Only what waits for a decision."""
+
+    def get_queryset(self) -> models.QuerySet[Interrupt]:
+        return super().get_queryset().filter(status=Interrupt.Status.PENDING)
+
+
+class ReviewItem(Interrupt):
+    """A question that waits: what most staff see of this app."""
+
+    pending = PendingInterrupts()
+    objects = models.Manager()
+
+    class Meta:
+        proxy = True
+        verbose_name = _("review item")
+        verbose_name_plural = _("review queue")
+        ordering: ClassVar = ["created_at", "id"]
+
+
+class Decision(models.Model):
+    """What a person did with a question: who, when, through what, on which payload."""
+
+    class Type(models.TextChoices):
+        APPROVE = "approve", _("approve")
+        EDIT = "edit", _("edit")
+        REJECT = "reject", _("reject")
+        RESPOND = "respond", _("respond")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    interrupt = models.ForeignKey(
+        Interrupt, on_delete=models.CASCADE, related_name="decisions", verbose_name=_("question")
+    )
+    type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
+    value = JSONTextField(_("answer"))
+    reason = models.TextField(_("reason"), blank=True)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    by_label = models.CharField(_("by"), max_length=255)
+    via = models.CharField(_("via"), max_length=20)
+    key = models.CharField(_("idempotency key"), max_length=255, blank=True)
+    request_digest = models.CharField(max_length=32)
+    payload_digest = models.CharField(max_length=32)
+    created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("decision")
+        verbose_name_plural = _("decisions")
+        ordering: ClassVar = ["-created_at", "-id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["interrupt"], name="hitl_one_decision"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} by {self.by_label}"
+
+
+class AuditEntry(models.Model):
+    """One line of a thread's history of people: append-only, each hashed over the one before."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="audit")
+    seq = models.PositiveIntegerField()
+    verb = models.CharField(_("what"), max_length=50)
+    subject = models.CharField(_("about"), max_length=255, blank=True)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    actor_label = models.CharField(_("who"), max_length=255)
+    via = models.CharField(_("via"), max_length=20)
+    detail = JSONTextField(_("detail"), default=dict)
+    at = models.DateTimeField(_("when"))
+    prev_hash = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit entries")
+        ordering: ClassVar = ["thread", "seq"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["thread", "seq"], name="hitl_audit_seq"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.verb}"

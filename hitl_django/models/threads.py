@@ -1,0 +1,165 @@
+"""Threads, and the runs that advance them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.contenttypes.fields import GenericForeignKey
+from django.contrib.contenttypes.models import ContentType
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .fields import JSONTextField
+
+
+class Thread(models.Model):
+    """One execution of a graph: its coordinates, what it is about, and who drives it.
+
+    ``epoch`` counts claims. A worker writes only where the epoch is still the one of its own
+    claim, so one that was frozen and replaced can't write any more. ``lease_until`` is on the
+    database's clock and only says when somebody else may claim.
+    """
+
+    thread_id = models.CharField(_("thread id"), max_length=255, unique=True)
+    graph = models.CharField(_("graph"), max_length=200, blank=True)
+    subject_type = models.ForeignKey(
+        ContentType, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    subject_id = models.CharField(max_length=255, blank=True)
+    subject = GenericForeignKey("subject_type", "subject_id")
+    metadata = JSONTextField(_("metadata"), default=dict, blank=True)
+
+    epoch = models.BigIntegerField(default=0)
+    lease_owner = models.CharField(max_length=255, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+
+    audit_seq = models.PositiveIntegerField(default=0)
+    audit_hash = models.CharField(max_length=64, blank=True)
+
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("thread")
+        verbose_name_plural = _("threads")
+        indexes: ClassVar = [
+            models.Index(fields=["subject_type", "subject_id"], name="hitl_thread_subject"),
+        ]
+        permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
+
+    def __str__(self) -> str:
+        return self.thread_id
+
+
+class Run(models.Model):
+    """One input of a thread, advanced until it ends; the queue of work is its QUEUED rows."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        INTERRUPTED = "interrupted", _("waiting for an answer")
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        PARKED = "parked", _("parked")
+        CANCELLED = "cancelled", _("cancelled")
+
+    #: From each state, the states that may follow.
+    TRANSITIONS: ClassVar[dict[str, frozenset[str]]] = {
+        State.QUEUED: frozenset({State.RUNNING, State.PARKED, State.CANCELLED}),
+        State.RUNNING: frozenset(
+            {
+                State.QUEUED,
+                State.RUNNING,
+                State.INTERRUPTED,
+                State.SUCCEEDED,
+                State.FAILED,
+                State.PARKED,
+                State.CANCELLED,
+            }
+        ),
+        State.INTERRUPTED: frozenset({State.QUEUED, State.CANCELLED}),
+        State.FAILED: frozenset({State.QUEUED, State.CANCELLED}),
+        State.PARKED: frozenset({State.QUEUED, State.CANCELLED}),
+        State.SUCCEEDED: frozenset(),
+        State.CANCELLED: frozenset(),
+    }
+
+    #: A thread has at most one run in these states.
+    LIVE: ClassVar[tuple[str, ...]] = (
+        State.QUEUED,
+        State.RUNNING,
+        State.INTERRUPTED,
+        State.PARKED,
+    )
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
+    )
+    graph = models.CharField(_("graph"), max_length=200)
+    graph_version = models.CharField(_("version"), max_length=50, blank=True)
+    key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
+    input_digest = models.CharField(max_length=64, blank=True)
+    state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
+    step = models.IntegerField(_("step"), default=-1)
+    error = models.TextField(_("error"), blank=True)
+    traceback = models.TextField(_("traceback"), blank=True)
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("started by"),
+    )
+    started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
+    #: When a worker was last told about the run; the sweep tells one again after a while.
+    hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
+        ordering: ClassVar = ["-created_at", "-id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["graph", "key"], name="hitl_run_key"),
+            models.UniqueConstraint(
+                fields=["thread"],
+                condition=models.Q(state__in=["queued", "running", "interrupted", "parked"]),
+                name="hitl_one_live_run_per_thread",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    state__in=[
+                        "queued",
+                        "running",
+                        "interrupted",
+                        "succeeded",
+                        "failed",
+                        "parked",
+                        "cancelled",
+                    ]
+                ),
+                name="hitl_run_state",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["hinted_at"],
+                condition=models.Q(state__in=["queued", "running"]),
+                name="hitl_run_due",
+            ),
+            models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
+        ]
+        permissions: ClassVar = [
+            ("start_run", _("Can start a run")),
+            ("operate_run", _("Can retry and cancel runs and see their errors")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.graph} {self.id}"

@@ -1,0 +1,71 @@
+"""Who may see, decide and operate: asked by the admin, the API and the services alike.
+
+What a user may not see looks as if it didn't exist. A policy of your own subclasses
+``ModelPermissionPolicy`` and is named by ``HITL["POLICY"]``. Code that acts for nobody
+(``by=None``) is never asked about.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet
+from django.utils.module_loading import import_string
+
+from .conf import hitl
+from .models import Interrupt, Run, Thread
+
+M = TypeVar("M", bound=Model)
+
+
+class ModelPermissionPolicy:
+    """Django's model permissions, for every row alike.
+
+    Inactive and anonymous users have none of them, so they see nothing and may nothing.
+    """
+
+    def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        """Narrows a queryset to the threads that the user may see."""
+        return self._visible(user, "view_thread", threads)
+
+    def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
+        """Narrows a queryset to the runs that the user may see."""
+        return self._visible(user, "view_run", runs)
+
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        """Narrows a queryset to the questions that the user may see."""
+        return self._visible(user, "view_interrupt", interrupts)
+
+    def may_start(self, user: Any, graph: str) -> bool:
+        """Says whether the user may start a run of the graph."""
+        return self._has(user, "start_run")
+
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may decide the question; asked inside the deciding transaction."""
+        return self._has(user, "decide_interrupt")
+
+    def may_operate(self, user: Any, run: Run) -> bool:
+        """Says whether the user may cancel and retry the run, and see its errors."""
+        return self._has(user, "operate_run")
+
+    def may_view_state(self, user: Any, thread: Thread) -> bool:
+        """Says whether the user may see the values in the thread's channels."""
+        return self._has(user, "view_thread_state")
+
+    def _has(self, user: Any, codename: str) -> bool:
+        return bool(user.is_active and user.has_perm(f"hitl_django.{codename}"))
+
+    def _visible(self, user: Any, codename: str, rows: QuerySet[M]) -> QuerySet[M]:
+        return rows if self._has(user, codename) else rows.none()
+
+
+def get_policy() -> ModelPermissionPolicy:
+    """Returns the policy that ``HITL["POLICY"]`` names."""
+    return _policy(hitl.POLICY)
+
+
+@cache
+def _policy(path: str) -> ModelPermissionPolicy:
+    chosen: ModelPermissionPolicy = import_string(path)()
+    return chosen

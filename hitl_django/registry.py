@@ -1,0 +1,108 @@
+"""Graphs by name.
+
+Code only: a row that named a graph by import path would be a way to run code. Each app's
+``graphs.py`` is imported at start-up, as ``admin.py`` is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .engine.errors import UnknownGraphError
+
+if TYPE_CHECKING:
+    from .engine.pregel import Pregel
+
+Factory = TypeVar("Factory", bound=Callable[[], Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A graph as the rest of the package knows it: compiled, named and versioned."""
+
+    name: str
+    version: str
+    title: Any  # a str, or a lazy translation of one
+    graph: Pregel
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    version: str
+    title: Any
+    factory: Callable[[], Any]
+
+
+_entries: dict[str, _Entry] = {}
+_duplicates: dict[str, list[str]] = {}
+_built: dict[str, Registered] = {}
+_lock = threading.RLock()
+
+
+def register(name: str, *, version: str = "1", title: Any = None) -> Callable[[Factory], Factory]:
+    """Registers the function below it as the factory of the graph ``name``.
+
+    The factory returns a StateGraph, compiled or not, and is called once, at first use. A name
+    registered twice belongs to neither: ``get`` refuses it and a system check names both places,
+    since which one stored threads would meet depended on the order of imports.
+    """
+    if not name or len(name) > 200 or not name.isprintable():
+        raise ValueError(f"A graph's name is 1 to 200 printable characters, not {name!r}.")
+
+    def decorate(factory: Factory) -> Factory:
+        with _lock:
+            known = _entries.get(name)
+            if known is not None and known.factory is not factory:
+                _duplicates.setdefault(name, [_place(known.factory)]).append(_place(factory))
+            _entries[name] = _Entry(name, version, name if title is None else title, factory)
+            _built.pop(name, None)
+        return factory
+
+    return decorate
+
+
+def unregister(name: str) -> None:
+    """Forgets a graph; for tests."""
+    with _lock:
+        _entries.pop(name, None)
+        _duplicates.pop(name, None)
+        _built.pop(name, None)
+
+
+def names() -> list[str]:
+    """Lists the registered names, sorted."""
+    return sorted(_entries)
+
+
+def duplicates() -> dict[str, list[str]]:
+    """Lists the names registered more than once, with the places that did."""
+    return {name: list(places) for name, places in _duplicates.items()}
+
+
+def get(name: str) -> Registered:
+    """Returns the graph of that name, built at first use; UnknownGraphError without one."""
+    found = _built.get(name)
+    if found is not None:
+        return found
+    with _lock:
+        if name not in _entries:
+            raise UnknownGraphError(name, names())
+        if name in _duplicates:
+            raise ValueError(f"Graph {name!r} is registered in {', '.join(_duplicates[name])}.")
+        if name not in _built:
+            _built[name] = _build(_entries[name])
+        return _built[name]
+
+
+def _build(entry: _Entry) -> Registered:
+    made = entry.factory()
+    graph = made.compile() if hasattr(made, "compile") else made
+    return Registered(entry.name, entry.version, entry.title, graph)
+
+
+def _place(factory: Callable[[], Any]) -> str:
+    return f"{factory.__module__}.{getattr(factory, '__qualname__', factory)}"

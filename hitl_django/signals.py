@@ -1,0 +1,32 @@
+"""What other code may listen to.
+
+All are sent with ``send_robust`` after the commit, in the process that made the change: a receiver
+that fails undoes nothing, and one that must not miss anything reads the rows instead.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.dispatch import Signal
+
+#: A run asked something. ``interrupt_id``, ``run_id``, ``thread_id``, ``graph``.
+interrupt_created = Signal()
+
+#: Somebody decided. ``decision`` is a services.DecisionInfo.
+interrupt_decided = Signal()
+
+#: A run came to its end. ``run_id``, ``thread_id``, ``graph``.
+run_succeeded = Signal()
+
+#: A run failed or was parked. ``run_id``, ``thread_id``, ``graph``, ``state``.
+run_failed = Signal()
+
+
+def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
+    """Sends once the current transaction is committed, or at once outside of one."""
+    transaction.on_commit(
+        partial(signal.send_robust, "hitl_django", **values), using=using, robust=True
+    )
