@@ -1,0 +1,11 @@
+"""The HTTP API, versioned by path: ``include("hitl_django.urls")`` mounts it at ``api/v1/``.
+
+    views/        permission, service call, rendering: no logic
+    resource.py   what every view of ours has in common, whatever the host's DRF settings say
+    serializers.py, fields.py    what goes in and out, field by field
+    parsers.py, strictjson.py    JSON as strangers send it
+    errors.py     the one table from our errors to HTTP answers (RFC 9457)
+    filters.py, paging.py, conditions.py    query parameters, cursors, If-Match and Idempotency-Key
+
+It reads through the policy's querysets and writes through ``services``, nothing else.
+"""

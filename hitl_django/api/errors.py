@@ -1,0 +1,206 @@
+"""What each error looks like over HTTP: one table, and RFC 9457 around it.
+
+``code`` is stable and for programs, ``detail`` is for people and may change. The type of a
+problem is ``about:blank``: its title is that of the status, and ``code`` says the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import (
+    BadRequest,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
+from django.http import Http404, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from ..engine import errors
+from . import faults
+from .serializers import DecisionSerializer
+from .strictjson import BodyRefused, MalformedBody, UnstorableBody
+
+CONTENT_TYPE = "application/problem+json"
+
+
+class InvalidRequest(exceptions.APIException):
+    """The request itself is wrong, whatever is stored: ``faults`` says where."""
+
+    status_code = HTTPStatus.BAD_REQUEST
+    default_code = "invalid_request"
+    default_detail = "The request has fields, parameters or headers that can't be taken."
+
+    def __init__(self, *found: faults.Fault) -> None:
+        super().__init__()
+        self.faults = found
+
+
+#: Members of a problem besides status, code and detail; the second argument is the JSON pointer
+#: to the part of the body that the service call was given.
+Members = Callable[[Any, str], dict[str, Any]]
+
+
+def _body_faults(error: BodyRefused | InvalidRequest, root: str) -> dict[str, Any]:
+    return {"errors": faults.as_json(error.faults)}
+
+
+def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
+    found = (
+        faults.Fault("invalid", reason, pointer=root + faults.pointer_of(path))
+        for path, reason in error.faults
+    )
+    return {"errors": faults.as_json(found)}
+
+
+def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
+    found = (
+        faults.Fault("invalid", reason, pointer=root + pointer) for pointer, reason in error.faults
+    )
+    return {"errors": faults.as_json(found)}
+
+
+def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, Any]:
+    pointer = root + faults.pointer_of(error.path)
+    return {"errors": faults.as_json([faults.Fault("unserializable", str(error), pointer)])}
+
+
+def _limit(error: errors.PayloadLimitError, root: str) -> dict[str, Any]:
+    return {"limit": error.limit, "found": error.found}
+
+
+def _open_questions(error: errors.OpenQuestionsError, root: str) -> dict[str, Any]:
+    return {"pending": list(error.pending_ids)}
+
+
+def _winner(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
+    decision = error.decision
+    shown = None if decision is None else DecisionSerializer(decision).data
+    return {"interrupt_status": error.status, "decision": shown}
+
+
+def _run_state(error: errors.RunStateError, root: str) -> dict[str, Any]:
+    return {"run_state": error.state, "allowed": list(error.allowed)}
+
+
+def _nothing(error: Exception, root: str) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an error is answered; ``detail`` replaces the error's own words where set."""
+
+    status: int
+    code: str
+    members: Members = _nothing
+    detail: str | None = None
+
+
+#: The table. An error is answered by the entry of its nearest class; one without an entry is
+#: a fault of ours or of the graph's author, and ends where the host's other exceptions do.
+ANSWERS: dict[type[Exception], Answer] = {
+    MalformedBody: Answer(400, "malformed_json", _body_faults),
+    UnstorableBody: Answer(422, "unstorable_value", _body_faults),
+    InvalidRequest: Answer(400, "invalid_request", _body_faults),
+    errors.UnknownGraphError: Answer(
+        404,
+        "unknown_graph",
+        # The error's own message lists the registered names, which are not everybody's to know.
+        detail="No graph of that name is registered.",
+    ),
+    errors.InvalidInputError: Answer(422, "invalid_input", _input_faults),
+    errors.EmptyInputError: Answer(422, "empty_input"),
+    errors.InvalidUpdateError: Answer(422, "invalid_input"),
+    errors.UnserializableError: Answer(422, "unserializable", _unserializable),
+    errors.PayloadLimitError: Answer(413, "too_large", _limit),
+    errors.GraphChangedError: Answer(409, "graph_changed"),
+    errors.OpenQuestionsError: Answer(409, "thread_waiting", _open_questions),
+    errors.NothingPendingError: Answer(409, "nothing_pending"),
+    errors.UnknownInterruptError: Answer(409, "not_pending"),
+    errors.AlreadyDecidedError: Answer(409, "already_decided", _winner),
+    errors.StaleQuestionError: Answer(412, "stale_question"),
+    errors.InvalidAnswerError: Answer(422, "invalid_answer", _answer_faults),
+    errors.QuestionChangedError: Answer(409, "question_changed"),
+    errors.IdempotencyKeyReusedError: Answer(422, "idempotency_key_reused"),
+    errors.LeaseHeldError: Answer(409, "busy"),
+    errors.RunStateError: Answer(409, "run_state", _run_state),
+    errors.NotAllowedError: Answer(403, "permission_denied"),
+    errors.ThreadNotFound: Answer(404, "not_found"),
+    errors.RunNotFound: Answer(404, "not_found"),
+    errors.InterruptNotFound: Answer(404, "not_found"),
+    Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
+    PermissionDenied: Answer(403, "permission_denied", detail="You may not do that."),
+    RequestDataTooBig: Answer(413, "too_large", detail="The body is too large."),
+    SuspiciousOperation: Answer(400, "bad_request", detail="The request can't be understood."),
+    BadRequest: Answer(400, "bad_request", detail="The request can't be understood."),
+    MultiPartParserError: Answer(400, "bad_request", detail="The form can't be read."),
+    UnreadablePostError: Answer(400, "bad_request", detail="The body ended too early."),
+}
+
+
+def answer_to(error: Exception) -> Answer | None:
+    """Return the table's entry for ``error``, that of its nearest class."""
+    for kind in type(error).__mro__:
+        if kind in ANSWERS:
+            return ANSWERS[kind]
+    if isinstance(error, exceptions.APIException):
+        return Answer(error.status_code, _code(error))
+    return None
+
+
+def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Turn an exception into a problem; None leaves it to the host.
+
+    Used by our own views only: a host's ``EXCEPTION_HANDLER`` is neither used nor replaced.
+    """
+    answer = answer_to(error)
+    if answer is None:
+        return None
+
+    set_rollback()  # under ATOMIC_REQUESTS an answered error has to undo as a raised one does
+    members = answer.members(error, context["view"].part)
+    detail = answer.detail or _detail(error)
+    return problem(answer.status, answer.code, detail, headers=_headers(error), **members)
+
+
+def problem(
+    status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+) -> Response:
+    """Return a problem document (RFC 9457)."""
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "code": code,
+        "detail": detail,
+        **members,
+    }
+    return Response(body, status=status, headers=headers, content_type=CONTENT_TYPE)
+
+
+def _code(error: exceptions.APIException) -> str:
+    codes = error.get_codes()
+    return codes if isinstance(codes, str) else "invalid_request"
+
+
+def _detail(error: Exception) -> str:
+    if isinstance(error, exceptions.APIException) and not isinstance(error.detail, str):
+        return str(error.default_detail)
+    return str(getattr(error, "detail", error))
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    headers = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait))
+    return headers

@@ -1,0 +1,141 @@
+"""Pages that neither repeat nor skip a row while rows come and go between them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Model, Q, QuerySet, Subquery
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from ..conf import hitl
+from .errors import InvalidRequest
+from .faults import Fault
+
+CURSOR = "cursor"
+PAGE_SIZE = "page_size"
+PARAMETERS = frozenset({CURSOR, PAGE_SIZE})
+
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place between two rows: just after, or just before, the row ``id``."""
+
+    id: uuid.UUID
+    backwards: bool
+
+    def encode(self) -> str:
+        text = json.dumps([str(self.id), self.backwards])
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Cursor:
+        """Return the cursor in ``text``; ValueError if none is."""
+        if len(text) > 200:
+            raise ValueError(text)
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        row, backwards = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if not isinstance(row, str) or not isinstance(backwards, bool):
+            raise TypeError(text)
+        return cls(uuid.UUID(row), backwards)
+
+
+class KeysetPagination(BasePagination):
+    """Cuts a page out of an ordered queryset, next to a row instead of at an offset.
+
+    The cursor names the row, and the database compares row with row. A moment carried out and
+    back in would not do: SQLite compares moments as text, and ``.123`` is not ``.123000``.
+    """
+
+    def paginate_queryset(
+        self, queryset: QuerySet[Any], request: Request, view: Any = None
+    ) -> list[Any]:
+        self.request = request
+        size = _page_size(request)
+        order = (*queryset.query.order_by, "pk")
+        if str(order[0]).startswith("-"):
+            order = (*order[:-1], "-pk")
+
+        cursor = _cursor(request)
+        backwards = cursor is not None and cursor.backwards
+        if cursor is not None:
+            queryset = queryset.filter(_beyond(order, _row(view, cursor), backwards))
+        if backwards:
+            order = _reversed(order)
+
+        rows = list(queryset.order_by(*order)[: size + 1])
+        more, rows = len(rows) > size, rows[:size]
+        if backwards:
+            rows.reverse()
+        self.has_next = bool(rows) and (backwards or more)
+        self.has_previous = bool(rows) and (more if backwards else cursor is not None)
+        self.rows = rows
+        return rows
+
+    def get_paginated_response(self, data: Any) -> Response:
+        following = self._link(self.rows[-1], backwards=False) if self.has_next else None
+        previous = self._link(self.rows[0], backwards=True) if self.has_previous else None
+        return Response({"next": following, "previous": previous, "results": data})
+
+    def _link(self, row: Model, *, backwards: bool) -> str:
+        cursor = Cursor(row.pk, backwards).encode()
+        return str(replace_query_param(self.request.build_absolute_uri(), CURSOR, cursor))
+
+
+def _page_size(request: Request) -> int:
+    text = request.query_params.get(PAGE_SIZE)
+    if text is None:
+        return int(hitl.PAGE_SIZE)
+    if _NUMBER.fullmatch(text) and int(text) <= hitl.MAX_PAGE_SIZE:
+        return int(text)
+    detail = f"Has to be a number from 1 to {hitl.MAX_PAGE_SIZE}."
+    raise InvalidRequest(Fault("invalid", detail, parameter=PAGE_SIZE))
+
+
+def _cursor(request: Request) -> Cursor | None:
+    text = request.query_params.get(CURSOR)
+    if text is None:
+        return None
+    try:
+        return Cursor.decode(text)
+    except (ValueError, TypeError):
+        detail = "Is none of ours; take it from `next` or `previous`."
+        raise InvalidRequest(Fault("invalid", detail, parameter=CURSOR)) from None
+
+
+def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
+    """Return the row the cursor stands at, among all that the user may see.
+
+    Not among the filtered ones: a question that was decided in between still has its place.
+    """
+    row = view.get_queryset().order_by().filter(pk=cursor.id)
+    if not row.exists():
+        detail = "The place it names is gone; start again without it."
+        raise InvalidRequest(Fault("gone", detail, parameter=CURSOR))
+    return row  # type: ignore[no-any-return]
+
+
+def _beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
+    """Return the condition for all that comes after ``row`` in ``order``, field by field."""
+    beyond, tied = Q(), Q()
+    for term in order:
+        name = term.removeprefix("-")
+        edge = Subquery(row.values(name)[:1])
+        smaller = term.startswith("-") != backwards
+        beyond |= tied & Q(**{f"{name}__{'lt' if smaller else 'gt'}": edge})
+        tied &= Q(**{name: edge})
+    return beyond
+
+
+def _reversed(order: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(term.removeprefix("-") if term.startswith("-") else f"-{term}" for term in order)

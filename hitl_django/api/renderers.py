@@ -1,0 +1,29 @@
+"""What an answer's body is: JSON, whatever the host's DRF settings say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import JSONRenderer
+
+
+class PlainJSONRenderer(JSONRenderer):
+    """Renders compact JSON in UTF-8, and nothing that isn't JSON."""
+
+    ensure_ascii = False
+    compact = True
+    strict = True
+
+    def get_indent(self, accepted_media_type: str, renderer_context: Any) -> None:
+        """Return no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
+
+
+class JSONOnly(DefaultContentNegotiation):
+    """Answers in JSON, whatever is accepted (RFC 9110, 12.5.1 allows it) and without ``?format=``.
+
+    A reader who asks for something else gets the answer and sees what it is, errors included.
+    """
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type

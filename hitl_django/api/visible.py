@@ -1,0 +1,38 @@
+"""The rows a user may see; what isn't among them looks as if it didn't exist."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import router
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+
+from ..models import Interrupt, Run
+from ..policy import get_policy
+
+# Both read from where writes go: a replica that lags would show a question as open that the
+# same client has just answered.
+
+
+def runs(user: Any) -> QuerySet[Run]:
+    """Return the runs that ``user`` may see."""
+    rows = Run.objects.using(router.db_for_write(Run)).select_related("thread")
+    return get_policy().visible_runs(user, rows)
+
+
+def run(user: Any, run_id: UUID) -> Run:
+    """Return one of them; Http404 if it isn't."""
+    return get_object_or_404(runs(user), pk=run_id)
+
+
+def interrupts(user: Any) -> QuerySet[Interrupt]:
+    """Return the questions that ``user`` may see."""
+    rows = Interrupt.objects.using(router.db_for_write(Interrupt)).select_related("thread")
+    return get_policy().visible_interrupts(user, rows)
+
+
+def interrupt(user: Any, interrupt_id: UUID) -> Interrupt:
+    """Return one of them; Http404 if it isn't."""
+    return get_object_or_404(interrupts(user), pk=interrupt_id)

@@ -1,0 +1,9 @@
+"""What a host includes: ``path("hitl/", include("hitl_django.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+app_name = "hitl_django"
+
+urlpatterns = [path("api/v1/", include("hitl_django.api.urls"))]
