@@ -20,7 +20,7 @@ class RunFilter(filters.FilterSet):
     """Runs by state and graph, newest first."""
 
     state = filters.ChoiceFilter(choices=Run.State.choices)
-    graph = filters.CharFilter(max_length=200)
+    graph = filters.CharFilter(max_length=200, strip=False)
     ordering = filters.OrderingFilter(fields=["created_at"])
 
 
@@ -30,8 +30,8 @@ class InterruptFilter(filters.FilterSet):
     status = filters.ChoiceFilter(
         choices=[*Interrupt.Status.choices, (ANY, ANY)], method="by_status"
     )
-    graph = filters.CharFilter(max_length=200)
-    node = filters.CharFilter(max_length=255)
+    graph = filters.CharFilter(max_length=200, strip=False)
+    node = filters.CharFilter(max_length=255, strip=False)
     run = filters.UUIDFilter(field_name="run_id")
     search = filters.CharFilter(field_name="title", lookup_expr="icontains", max_length=200)
     ordering = filters.OrderingFilter(fields=["created_at"])

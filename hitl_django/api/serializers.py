@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 from rest_framework import serializers
+from rest_framework.request import Request
 
 from .. import answers
 from ..models import Decision, Interrupt
@@ -13,22 +14,26 @@ from .fields import AnyJSON, Body, Choice, JSONObject, Moment, Text
 
 
 class Link(serializers.Field):  # type: ignore[type-arg]
-    """The absolute address of the object, at the view of that name."""
+    """The absolute address of what ``source`` names, at the view of that name."""
 
-    def __init__(self, view: str) -> None:
-        super().__init__(source="*", read_only=True)
+    def __init__(self, view: str, *, source: str) -> None:
+        super().__init__(source=source, read_only=True)
         self.view = view
 
     def to_representation(self, value: Any) -> str:
-        path = reverse(f"hitl_django:{self.view}", args=[getattr(value, "name", None) or value.id])
-        return str(self.context["request"].build_absolute_uri(path))
+        return absolute(self.context["request"], self.view, value)
+
+
+def absolute(request: Request, view: str, *args: Any) -> str:
+    """Return the address of one of our views, with the scheme and host of the request."""
+    return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 
 class GraphSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """A registered graph."""
 
     name = serializers.CharField()
-    url = Link("graph")
+    url = Link("graph", source="name")
     version = serializers.CharField()
     title = serializers.CharField()
     input_schema = serializers.SerializerMethodField()
@@ -62,7 +67,7 @@ class RunInfoSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """A run as a write leaves it."""
 
     id = serializers.CharField()
-    url = Link("run")
+    url = Link("run", source="id")
     graph = serializers.CharField()
     thread_id = serializers.CharField()
     state = serializers.CharField()
@@ -106,7 +111,7 @@ class InterruptSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """A question, without its payload: lists never load one."""
 
     id = serializers.CharField()
-    url = Link("interrupt")
+    url = Link("interrupt", source="id")
     title = serializers.CharField()
     status = serializers.CharField()
     kind = serializers.CharField()

@@ -22,6 +22,7 @@ from ..serializers import (
     DecisionSerializer,
     InterruptDetailSerializer,
     InterruptSerializer,
+    absolute,
 )
 from ..strictjson import Limits
 
@@ -71,7 +72,7 @@ class DecisionList(Answering):
     """The decision on a question; posting to it decides.
 
     Exactly one decision wins. ``If-Match`` binds it to what was seen, ``Idempotency-Key`` lets
-    it be sent again.
+    it be sent again. ``Location`` is the run, which a worker has yet to advance.
     """
 
     def get(self, request: Request, interrupt_id: UUID) -> Response:
@@ -90,7 +91,9 @@ class DecisionList(Answering):
             version=version,
             **self.body(DecisionBody),
         )
-        headers = {"Idempotent-Replayed": "true"} if decision.repeated else {}
+        headers = {"Location": absolute(request, "run", decision.run_id)}
+        if decision.repeated:
+            headers["Idempotent-Replayed"] = "true"
         return Response(self.render(DecisionSerializer, decision), status=202, headers=headers)
 
 

@@ -1,0 +1,123 @@
+"""People, rows and a client for the tests of the API."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django.models import Interrupt, Run, Thread
+
+VIEW = ["view_interrupt", "view_run", "view_thread"]
+ROLES: dict[str, list[str]] = {
+    "nobody": [],
+    "viewer": VIEW,
+    "reviewer": [*VIEW, "decide_interrupt"],
+    "starter": ["start_run"],
+    "operator": [*VIEW, "operate_run"],
+    "auditor": [*VIEW, "view_thread_state"],
+}
+
+_numbers = itertools.count(1)
+
+
+class API:
+    """A client of the API: JSON in, JSON out, addresses by name."""
+
+    def __init__(self, user: Any = None, **options: Any) -> None:
+        self.client = Client(**options)
+        if user is not None:
+            self.client.force_login(user)
+
+    def call(self, method: str, name: str, *args: Any, **options: Any) -> Any:
+        path = reverse(f"hitl_django:{name}", args=args)
+        body = options.pop("body", None)
+        if body is not None:
+            options["data"] = body if isinstance(body, bytes) else json.dumps(body)
+            options.setdefault("content_type", "application/json")
+        if query := options.pop("query", None):
+            path += f"?{query}"
+        return self.client.generic(method, path, **options)
+
+    def get(self, name: str, *args: Any, **options: Any) -> Any:
+        return self.call("GET", name, *args, **options)
+
+    def post(self, name: str, *args: Any, body: Any = None, **options: Any) -> Any:
+        return self.call("POST", name, *args, body=body, **options)
+
+
+@pytest.fixture
+def make_user(db: None) -> Callable[..., Any]:
+    def make(*permissions: str, **options: Any) -> Any:
+        user = get_user_model().objects.create_user(f"user{next(_numbers)}", **options)
+        user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+        return user
+
+    return make
+
+
+@pytest.fixture
+def as_role(make_user: Callable[..., Any]) -> Callable[..., API]:
+    """Sign in as somebody with a role's permissions."""
+
+    def sign_in(role: str, **options: Any) -> API:
+        if role == "anonymous":
+            return API(**options)
+        if role == "superuser":
+            return API(make_user(is_superuser=True), **options)
+        return API(make_user(*ROLES[role]), **options)
+
+    return sign_in
+
+
+@pytest.fixture
+def api(as_role: Callable[..., API]) -> API:
+    """The client of somebody who may do everything."""
+    return as_role("superuser")
+
+
+@pytest.fixture
+def make_run(db: None) -> Callable[..., Run]:
+    """Store a run as rows alone, in whatever state."""
+
+    def make(**fields: Any) -> Run:
+        graph = fields.setdefault("graph", "invoice")
+        thread = Thread.objects.create(thread_id=f"thread-{next(_numbers)}", graph=graph)
+        run = Run.objects.create(thread=thread, **fields)
+        run.refresh_from_db()
+        return run
+
+    return make
+
+
+@pytest.fixture
+def make_question(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
+    """Store a question as rows alone, in whatever status."""
+
+    def make(run: Run | None = None, **fields: Any) -> Interrupt:
+        run = run or make_run(state=Run.State.INTERRUPTED)
+        fields.setdefault("title", "Pay the invoice?")
+        fields.setdefault("payload", {"amount": 12})
+        number = next(_numbers)
+        question = Interrupt.objects.create(
+            thread=run.thread,
+            run=run,
+            interrupt_id=f"{number:032x}",
+            graph=run.graph,
+            node=fields.pop("node", "ask"),
+            checkpoint_id="c" * 36,
+            task_id="t" * 36,
+            payload_digest="d" * 32,
+            **fields,
+        )
+        question.refresh_from_db()
+        return question
+
+    return make

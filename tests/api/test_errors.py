@@ -1,0 +1,143 @@
+"""One table answers every error of ours; what it leaves out is left out on purpose."""
+
+from __future__ import annotations
+
+import inspect
+from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rest_framework import exceptions
+
+from hitl_django.api import errors as answers
+from hitl_django.api import faults
+from hitl_django.engine import errors
+
+#: Faults of the graph, its author or the database: they go where the host's exceptions go.
+NOT_ANSWERED = {
+    errors.HitlError,
+    errors.GraphError,
+    errors.GraphDefinitionError,
+    errors.GraphRecursionError,
+    errors.NoSaverError,
+    errors.ResumeError,
+    errors.PayloadError,
+    errors.UnknownTagError,
+    errors.CorruptPayloadError,
+    errors.LeaseError,
+    errors.LeaseLostError,
+}
+CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
+
+
+def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
+    ours = {
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.HitlError)
+    }
+    assert {kind for kind in ours if kind not in answers.ANSWERS} == NOT_ANSWERED
+
+
+def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
+    for kind, answer in answers.ANSWERS.items():
+        assert 400 <= answer.status < 500, kind
+        assert answer.code.replace("_", "").isalpha(), kind
+        assert answer.code.islower(), kind
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "members"),
+    [
+        (errors.RunNotFound(), 404, {"code": "not_found", "detail": "There is no such run."}),
+        (errors.UnknownGraphError("x", ["secret"]), 404, {"code": "unknown_graph"}),
+        (
+            errors.InvalidAnswerError("No.", [("/a/0", "is odd")]),
+            422,
+            {
+                "code": "invalid_answer",
+                "errors": [{"pointer": "/value/a/0", "code": "invalid", "detail": "is odd"}],
+            },
+        ),
+        (
+            errors.InvalidInputError("No.", [("$.items[2].price", "is odd")]),
+            422,
+            {
+                "errors": [
+                    {"pointer": "/value/items/2/price", "code": "invalid", "detail": "is odd"}
+                ]
+            },
+        ),
+        (
+            errors.UnserializableError("No.", "$"),
+            422,
+            {"errors": [{"pointer": "/value", "code": "unserializable", "detail": "No."}]},
+        ),
+        (
+            errors.PayloadLimitError("Too much.", limit=3, found=4),
+            413,
+            {"code": "too_large", "limit": 3, "found": 4},
+        ),
+        (errors.OpenQuestionsError("Open.", ["b", "a"]), 409, {"pending": ["a", "b"]}),
+        (
+            errors.RunStateError("No.", state="failed", allowed=["queued"]),
+            409,
+            {"code": "run_state", "run_state": "failed", "allowed": ["queued"]},
+        ),
+        (
+            errors.AlreadyDecidedError("Gone.", status="cancelled"),
+            409,
+            {"code": "already_decided", "interrupt_status": "cancelled", "decision": None},
+        ),
+        (errors.StaleQuestionError(), 412, {"code": "stale_question"}),
+        (errors.NotAllowedError(), 403, {"code": "permission_denied"}),
+        (exceptions.Throttled(wait=7), 429, {"code": "throttled"}),
+        (exceptions.ValidationError({"a": "b"}), 400, {"code": "invalid_request"}),
+    ],
+)
+def test_an_error_becomes_a_problem(error: Exception, status: int, members: dict[str, Any]) -> None:
+    response = answers.handle(error, CONTEXT)
+    assert response is not None
+    assert response.content_type == "application/problem+json"
+    assert response.data["type"] == "about:blank"
+    assert response.data["title"] == HTTPStatus(status).phrase
+    assert response.data["status"] == response.status_code == status
+    assert isinstance(response.data["detail"], str)
+    assert members.items() <= response.data.items()
+
+
+def test_an_unknown_graph_is_not_answered_with_the_names_of_the_known() -> None:
+    response = answers.handle(errors.UnknownGraphError("x", ["secret"]), CONTEXT)
+    assert response is not None
+    assert "secret" not in str(response.data)
+
+
+def test_throttling_says_when_to_come_back() -> None:
+    response = answers.handle(exceptions.Throttled(wait=7), CONTEXT)
+    assert response is not None
+    assert response["Retry-After"] == "7"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), errors.CorruptPayloadError("x")])
+def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
+    assert answers.handle(error, CONTEXT) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "pointer"),
+    [("$", ""), ("$.a", "/a"), ("$.a[0].b", "/a/0/b"), ("$[3]", "/3"), ("$.a/b", "/a~1b")],
+)
+def test_a_path_of_the_engine_is_a_json_pointer(path: str, pointer: str) -> None:
+    assert faults.pointer_of(path) == pointer
+
+
+def test_an_answer_names_only_so_many_faults() -> None:
+    found = [faults.Fault("x", "y", pointer=f"/{n}") for n in range(1000)]
+    assert len(faults.as_json(found)) == faults.SHOWN
+
+
+def test_a_key_in_a_pointer_is_escaped_and_cut() -> None:
+    assert faults.token("a/b~c") == "a~1b~0c"
+    assert faults.token("\x00\ud800") == "\\u0000\\ud800"
+    assert len(faults.token("x" * 10_000)) == 201

@@ -1,0 +1,220 @@
+"""Lists show what the policy lets see, filtered and ordered by parameters that are named."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from hitl_django.models import Interrupt, Run
+
+
+def ids(response: Any) -> list[str]:
+    assert response.status_code == 200, response.content
+    return [row["id"] for row in response.json()["results"]]
+
+
+def test_runs_come_newest_first(api: Any, make_run: Any) -> None:
+    runs = [str(make_run().pk) for _ in range(3)]
+    newest_first = ids(api.get("runs"))
+    assert set(newest_first) == set(runs)
+    assert ids(api.get("runs", query="ordering=created_at")) == newest_first[::-1]
+    assert ids(api.get("runs", query="ordering=-created_at")) == newest_first
+
+
+def test_a_run_in_the_list(api: Any, make_run: Any) -> None:
+    run = make_run(key="order-7", started_by_label="Dana", graph_version="3")
+    (row,) = api.get("runs").json()["results"]
+    assert row.pop("created_at").startswith("20")
+    assert row.pop("queued_at").startswith("20")
+    assert row == {
+        "id": str(run.pk),
+        "url": f"http://testserver/hitl/api/v1/runs/{run.pk}/",
+        "graph": "invoice",
+        "graph_version": "3",
+        "thread_id": run.thread.thread_id,
+        "key": "order-7",
+        "state": "queued",
+        "step": -1,
+        "started_by": "Dana",
+        "finished_at": None,
+    }
+
+
+def test_runs_by_state_and_graph(api: Any, make_run: Any) -> None:
+    failed = make_run(state=Run.State.FAILED)
+    other = make_run(graph="letter")
+    assert ids(api.get("runs", query="state=failed")) == [str(failed.pk)]
+    assert ids(api.get("runs", query="graph=letter")) == [str(other.pk)]
+    assert ids(api.get("runs", query="graph=letter&state=failed")) == []
+
+
+def test_only_questions_that_wait_are_listed_oldest_first(api: Any, make_question: Any) -> None:
+    waiting = {str(make_question().pk) for _ in range(3)}
+    decided = make_question(status=Interrupt.Status.DECIDED)
+    listed = ids(api.get("interrupts"))
+    assert set(listed) == waiting
+    assert ids(api.get("interrupts", query="ordering=-created_at")) == listed[::-1]
+    assert ids(api.get("interrupts", query="status=decided")) == [str(decided.pk)]
+    assert set(ids(api.get("interrupts", query="status=any"))) == {*waiting, str(decided.pk)}
+
+
+def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> None:
+    question = make_question()
+    (row,) = api.get("interrupts").json()["results"]
+    assert row.pop("created_at").startswith("20")
+    assert row == {
+        "id": str(question.pk),
+        "url": f"http://testserver/hitl/api/v1/interrupts/{question.pk}/",
+        "title": "Pay the invoice?",
+        "status": "pending",
+        "kind": "interrupt",
+        "graph": "invoice",
+        "node": "ask",
+        "run": str(question.run_id),
+        "thread_id": question.thread.thread_id,
+        "version": 1,
+        "closed_at": None,
+    }
+
+
+def test_questions_by_graph_node_run_and_title(api: Any, make_run: Any, make_question: Any) -> None:
+    one = make_question(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
+    make_question()
+    for query in (
+        "graph=letter",
+        "node=send",
+        f"run={one.run_id}",
+        "search=send+to",
+        "search=100%25",
+        "graph=letter&node=send&search=send",
+    ):
+        assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
+    assert ids(api.get("interrupts", query="search=s%25")) == []
+    assert ids(api.get("interrupts", query="graph=letter&node=ask")) == []
+
+
+@pytest.mark.parametrize("name", ["runs", "interrupts"])
+@pytest.mark.parametrize(
+    ("query", "code", "parameter"),
+    [
+        ("_connector=OR", "unknown_parameter", "_connector"),
+        ("state__regex=.", "unknown_parameter", "state__regex"),
+        ("thread__lease_owner__startswith=a", "unknown_parameter", None),
+        ("format=json", "unknown_parameter", "format"),
+        ("access_token=x", "unknown_parameter", "access_token"),
+        ("graph=a&graph=b", "repeated", "graph"),
+        ("graph=%00", "null_characters_not_allowed", "graph"),
+        ("graph=" + "x" * 201, "max_length", "graph"),
+        ("ordering=-thread__epoch", "invalid_choice", "ordering"),
+        ("ordering=created_at,created_at__year", "invalid_choice", "ordering"),
+        ("page=1", "unknown_parameter", "page"),
+        ("page_size=0", "invalid", "page_size"),
+        ("page_size=-1", "invalid", "page_size"),
+        ("page_size=201", "invalid", "page_size"),
+        ("page_size=٣", "invalid", "page_size"),
+        ("page_size=" + "9" * 5000, "invalid", "page_size"),
+        ("cursor=nonsense", "invalid", "cursor"),
+        ("cursor=%00", "invalid", "cursor"),
+        ("cursor=", "invalid", "cursor"),
+        ("cursor=" + "A" * 10_000, "invalid", "cursor"),
+        ("cursor=bnVsbA", "invalid", "cursor"),
+        ("cursor=WyIxIiwgdHJ1ZV0", "invalid", "cursor"),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_named(
+    api: Any, name: str, query: str, code: str, parameter: str | None
+) -> None:
+    response = api.get(name, query=query)
+    assert response.status_code == 400, response.content
+    assert response.json()["code"] == "invalid_request"
+    fault = response.json()["errors"][0]
+    assert fault["code"] == code
+    assert parameter in (None, fault["parameter"])
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "parameter"),
+    [
+        ("runs", "state=open", "state"),
+        ("interrupts", "status=open", "status"),
+        ("interrupts", "run=1", "run"),
+        ("interrupts", "search=%00", "search"),
+        ("interrupts", "search=" + "%25" * 201, "search"),
+    ],
+)
+def test_a_value_that_is_none_of_the_known(api: Any, name: str, query: str, parameter: str) -> None:
+    response = api.get(name, query=query)
+    assert response.status_code == 400, response.content
+    assert response.json()["errors"][0]["parameter"] == parameter
+
+
+def walk(api: Any, link: str, key: str = "next") -> list[str]:
+    found: list[str] = []
+    while link:
+        address = urlsplit(link)
+        page = api.client.get(f"{address.path}?{address.query}").json()
+        rows = [row["id"] for row in page["results"]]
+        found = [*found, *rows] if key == "next" else [*rows, *found]
+        link = page[key]
+    return found
+
+
+@pytest.mark.parametrize("ordering", ["created_at", "-created_at"])
+@pytest.mark.parametrize("name", ["runs", "interrupts"])
+def test_pages_neither_repeat_nor_skip_forwards_and_back(
+    api: Any, make_question: Any, name: str, ordering: str
+) -> None:
+    questions = [make_question() for _ in range(11)]
+    # Some of the same moment: only the id tells them apart.
+    first = questions[0].created_at
+    Interrupt.objects.filter(pk__in=[q.pk for q in questions[:5]]).update(created_at=first)
+    Run.objects.filter(pk__in=[q.run_id for q in questions[:5]]).update(created_at=first)
+    whole = ids(api.get(name, query=f"ordering={ordering}&page_size=200"))
+    assert len(whole) == 11
+
+    start = f"/hitl/api/v1/{name}/?ordering={ordering}&page_size=3"
+    assert walk(api, start) == whole
+    page = api.client.get(start).json()
+    assert page["previous"] is None
+    while page["next"]:
+        page = api.client.get(page["next"]).json()
+    assert page["next"] is None
+    last = [row["id"] for row in page["results"]]
+    assert [*walk(api, page["previous"], "previous"), *last] == whole
+
+
+def test_a_page_goes_on_where_it_was_after_its_last_row_was_decided(
+    api: Any, make_question: Any
+) -> None:
+    for _ in range(4):
+        make_question()
+    whole = ids(api.get("interrupts"))
+    page = api.get("interrupts", query="page_size=2").json()
+    Interrupt.objects.filter(pk__in=whole[:2]).update(status=Interrupt.Status.DECIDED)
+    assert walk(api, page["next"]) == whole[2:]
+
+
+def test_a_place_that_is_gone_or_not_visible_is_said_to_be(
+    api: Any, as_role: Any, make_question: Any
+) -> None:
+    for _ in range(3):
+        make_question()
+    page = api.get("interrupts", query="page_size=1").json()
+    Interrupt.objects.get(pk=page["results"][0]["id"]).delete()
+    for client in (api, as_role("nobody")):
+        response = client.client.get(page["next"])
+        assert response.status_code == 400
+        assert response.json()["errors"][0]["code"] == "gone"
+
+
+def test_lists_cost_the_same_number_of_queries_however_long(
+    api: Any, make_question: Any, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(10):
+        make_question()
+    for name in ("runs", "interrupts"):
+        with django_assert_max_num_queries(3) as queries:
+            assert len(ids(api.get(name))) == 10
+        assert not any('"payload"' in query["sql"] for query in queries.captured_queries)
