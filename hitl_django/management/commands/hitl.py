@@ -1,0 +1,25 @@
+"""``manage.py hitl VERB``: one command, one module per verb."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from hitl_django.management import start, sweep
+
+
+class Command(BaseCommand):
+    """Hands a verb and its arguments to the module of that name."""
+
+    help = "Starts runs and looks after them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+        for name, module in {"start": start, "sweep": sweep}.items():
+            verb = verbs.add_parser(name, help=module.HELP, description=module.HELP)
+            module.add_arguments(verb)
+            verb.set_defaults(perform=module.perform)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        options["perform"](self, options)

@@ -1,0 +1,55 @@
+"""How far a command has come: a bar on a terminal, now and then a plain line elsewhere."""
+
+from __future__ import annotations
+
+import time
+
+from django.core.management.base import OutputWrapper
+
+WIDTH = 30
+#: Seconds between two looks, on a terminal and in a log.
+TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
+
+
+class Progress:
+    """Shows how far a reader has come, by the bytes it has read.
+
+    ``total`` is the size of the input in bytes, or None where nobody knows it (a pipe): then only
+    the counts are shown.
+    """
+
+    def __init__(self, stream: OutputWrapper, total: int | None) -> None:
+        self.stream, self.total = stream, total
+        self.terminal = stream.isatty()
+        self.interval = TERMINAL_INTERVAL if self.terminal else LOG_INTERVAL
+        self._shown_at = time.monotonic()
+        self._width = 0
+
+    def show(self, done: int, note: str) -> None:
+        """Say how far it is, unless that was said a moment ago."""
+        if time.monotonic() - self._shown_at < self.interval:
+            return
+        self._shown_at = time.monotonic()
+        if self.terminal:
+            self._draw(self._bar(done) + note)
+        else:
+            self.stream.write(note, str)
+
+    def clear(self) -> None:
+        """Take the bar off, so that a line can be printed in its place."""
+        if self._width:
+            self._draw("")
+            self.stream.write("\r", str, "")
+
+    def _bar(self, done: int) -> str:
+        if not self.total:
+            return ""
+        part = min(done / self.total, 1.0)
+        filled = round(part * WIDTH)
+        return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {part:4.0%}  "
+
+    def _draw(self, text: str) -> None:
+        # Padded to the width of the last one, so that nothing of it is left standing.
+        self.stream.write(f"\r{text:<{self._width}}", str, "")
+        self.stream.flush()
+        self._width = len(text)

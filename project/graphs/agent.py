@@ -1,0 +1,127 @@
+"""*agent*: two tool calls at once, each of which asks.
+
+    plan ──▶ call (one task per tool call, side by side) ──▶ report
+
+What a language model would propose comes with the input, so that the demo needs none.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import Annotated, Any, Literal, TypedDict
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import BaseModel, ConfigDict, Field
+
+from hitl_django import END, START, Send, StateGraph, interrupt, register
+
+ToolName = Literal["send_email", "book_travel", "delete_files", "update_record", "post_message"]
+
+
+class ToolCall(BaseModel):
+    """A tool and its arguments, as a model proposes them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: ToolName
+    args: dict[str, Any]
+
+
+class AgentRequest(BaseModel):
+    """What a run starts from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    request: str = Field(min_length=1, max_length=5000)
+    calls: list[ToolCall] = Field(min_length=1, max_length=10)
+
+
+class Agent(TypedDict, total=False):
+    """The graph's state; each call adds its line to ``results``."""
+
+    request: str
+    calls: list[dict[str, Any]]
+    results: Annotated[list[str], operator.add]
+    report: str
+
+
+class Call(TypedDict):
+    """What one tool call is given."""
+
+    request: str
+    tool: str
+    args: dict[str, Any]
+
+
+TITLES = {
+    "send_email": "Send an e-mail to {to}?",
+    "book_travel": "Book travel to {destination}?",
+    "delete_files": "Delete {path}?",
+    "update_record": "Change {record}?",
+    "post_message": "Post in {channel}?",
+}
+
+
+def plan(state: Agent) -> Agent:
+    """Stand in for the model: the calls are those that came with the input."""
+    return {"results": []}
+
+
+def each_call(state: Agent) -> list[Send]:
+    """Run every tool call as a task of its own."""
+    return [
+        Send("call", {"request": state["request"], "tool": call["tool"], "args": call["args"]})
+        for call in state["calls"]
+    ]
+
+
+def call(state: Call) -> Agent:
+    """Ask whether the tool may be called, then call it as approved or as edited."""
+    tool, args = state["tool"], state["args"]
+    question = {
+        "title": title_of(tool, args),
+        "why": f"The assistant was asked: {state['request']}",
+        "tool": tool,
+        "args": args,
+    }
+    answer = interrupt(question)
+    if answer is True:
+        return {"results": [perform(tool, args)]}
+    if answer is False:
+        return {"results": [f"{tool} was refused."]}
+    if isinstance(answer, dict) and isinstance(answer.get("args"), dict):
+        return {"results": [perform(tool, answer["args"])]}
+    return {"results": [f"{tool} was not called; the reviewer says: {answer}"]}
+
+
+def title_of(tool: str, args: dict[str, Any]) -> str:
+    """Return the question as a sentence, also where an argument that it names is missing."""
+    try:
+        return TITLES[tool].format_map(args)
+    except (KeyError, IndexError, AttributeError, ValueError):
+        return f"Call {tool}?"
+
+
+def perform(tool: str, args: dict[str, Any]) -> str:
+    """Stand in for the tool."""
+    return f"{tool} was called with {json.dumps(args, ensure_ascii=False, sort_keys=True)}."
+
+
+def report(state: Agent) -> Agent:
+    """Put the results together, in the order of the calls."""
+    return {"report": "\n".join(state["results"])}
+
+
+@register("agent", version="1", title=_("Assistant with tools"))
+def agent() -> StateGraph[Any]:
+    """Build the graph."""
+    graph: StateGraph[Any] = StateGraph(Agent, input_schema=AgentRequest)
+    graph.add_node(plan)
+    graph.add_node(call)
+    graph.add_node(report)
+    graph.add_edge(START, "plan")
+    graph.add_conditional_edges("plan", each_call, ["call"])
+    graph.add_edge("call", "report")
+    graph.add_edge("report", END)
+    return graph

@@ -1,0 +1,121 @@
+"""*newsletter*: a long text to edit, asked again until it keeps to its limits.
+
+compose ──▶ edit ─┬─ approved ──▶ send
+                  └─ rejected ──▶ shelve
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, TypedDict
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import BaseModel, ConfigDict, Field
+
+from hitl_django import END, START, StateGraph, interrupt, register
+
+PLACEHOLDER = re.compile(r"\[(?:TODO|XXX|NAME|LINK)\]", re.IGNORECASE)
+
+
+class NewsletterRequest(BaseModel):
+    """What a run starts from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str = Field(min_length=1, max_length=200)
+    audience: str = Field(min_length=1, max_length=200)
+    draft: str = Field(min_length=1, max_length=50_000)
+    limit: int = Field(default=2000, ge=50, le=50_000)
+    signature: str = Field(default="", max_length=500)
+
+
+class EditedText(BaseModel):
+    """The answer an editor gives."""
+
+    approved: bool = Field(title="Send it")
+    text: str = Field(title="Text", max_length=60_000)
+
+
+class Newsletter(TypedDict, total=False):
+    """The graph's state."""
+
+    subject: str
+    audience: str
+    draft: str
+    limit: int
+    signature: str
+    text: str
+    approved: bool
+    rounds: int
+    outcome: str
+
+
+def compose(state: Newsletter) -> Newsletter:
+    """Put the draft and the signature together, without blank space at the ends of lines."""
+    parts = [state["draft"], state.get("signature", "")]
+    text = "\n\n".join(part.strip() for part in parts if part.strip())
+    return {"text": re.sub(r"[^\S\n]+\n", "\n", text)}
+
+
+def edit(state: Newsletter) -> Newsletter:
+    """Show the text to an editor, and show it again as long as it can't be sent.
+
+    Every round is a question of its own. When the node runs again for the next answer, the
+    earlier rounds get theirs back at once, so the loop comes to where it stood.
+    """
+    limit = state.get("limit", 2000)
+    question = {
+        "title": f"Send “{state['subject']}” to {state['audience']}?",
+        "why": "Nothing goes out under our name that nobody has read.",
+        "limit": limit,
+        "text": state["text"],
+    }
+    rounds = 1
+    while True:
+        answer = interrupt(question, response_schema=EditedText)
+        fault = fault_of(answer.text, limit)
+        if not answer.approved or fault is None:
+            return {"approved": answer.approved, "text": answer.text, "rounds": rounds}
+        rounds += 1
+        question = {**question, "why": f"It can't be sent yet: {fault}.", "text": answer.text}
+
+
+def fault_of(text: str, limit: int) -> str | None:
+    """Return what keeps a text from being sent."""
+    if not text.strip():
+        return "the text is empty"
+    if len(text) > limit:
+        return f"the text has {len(text):,} characters, {len(text) - limit:,} too many"
+    found = PLACEHOLDER.search(text)
+    return None if found is None else f"the placeholder {found.group()} is still in the text"
+
+
+def after_edit(state: Newsletter) -> Literal["send", "shelve"]:
+    """Follow the editor."""
+    return "send" if state["approved"] else "shelve"
+
+
+def send(state: Newsletter) -> Newsletter:
+    """Stand in for the mail provider."""
+    return {"outcome": f"Sent {len(state['text']):,} characters to {state['audience']}."}
+
+
+def shelve(state: Newsletter) -> Newsletter:
+    """Keep the text without sending it."""
+    return {"outcome": "Kept as a draft."}
+
+
+@register("newsletter", version="1", title=_("Newsletter"))
+def newsletter() -> StateGraph[Any]:
+    """Build the graph."""
+    graph: StateGraph[Any] = StateGraph(Newsletter, input_schema=NewsletterRequest)
+    graph.add_node(compose)
+    graph.add_node(edit)
+    graph.add_node(send)
+    graph.add_node(shelve)
+    graph.add_edge(START, "compose")
+    graph.add_edge("compose", "edit")
+    graph.add_conditional_edges("edit", after_edit)
+    graph.add_edge("send", END)
+    graph.add_edge("shelve", END)
+    return graph

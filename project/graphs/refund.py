@@ -1,0 +1,146 @@
+"""*refund*: a decision with typed fields.
+
+check ─┬─ clear ──▶ pay
+       └─ doubt ──▶ review ─┬─ approved ──▶ pay
+                            └─ rejected ──▶ decline
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import BaseModel, ConfigDict, Field
+
+from hitl_django import END, START, StateGraph, interrupt, register
+
+#: Digits behind the point, for currencies that don't have two.
+EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
+
+#: What is paid without asking: up to this many units of any currency, within so many days.
+SMALL_UNITS, SMALL_DAYS = 15, 14
+RETURN_DAYS = 30
+
+
+class RefundRequest(BaseModel):
+    """What a run starts from. Amounts are in the currency's smallest unit: 12000 is 120.00 EUR."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    customer: str = Field(min_length=1, max_length=200)
+    order: str = Field(min_length=1, max_length=40)
+    amount: int = Field(gt=0, le=100_000_000_000)
+    currency: str = Field(pattern=r"^[A-Z]{3}$")
+    reason: str = Field(max_length=5000)
+    days_since_purchase: int = Field(ge=0)
+    earlier_refunds: int = Field(default=0, ge=0)
+
+
+class RefundDecision(BaseModel):
+    """The answer a reviewer gives."""
+
+    approved: bool = Field(title="Approved")
+    amount: int = Field(
+        title="Amount",
+        description="In the currency's smallest unit: 12000 is 120.00 EUR.",
+        ge=0,
+        le=100_000_000_000,
+    )
+    note: str = Field(default="", title="Note to the customer", max_length=1000)
+
+
+class Refund(TypedDict, total=False):
+    """The graph's state."""
+
+    customer: str
+    order: str
+    amount: int
+    currency: str
+    reason: str
+    days_since_purchase: int
+    earlier_refunds: int
+    doubts: list[str]
+    approved: bool
+    note: str
+    outcome: str
+
+
+def money(amount: int, currency: str) -> str:
+    """Return an amount as people write it: ``1,234.50 EUR``."""
+    digits = EXPONENTS.get(currency, 2)
+    units, rest = divmod(amount, 10**digits)
+    return f"{units:,}.{rest:0{digits}} {currency}" if digits else f"{units:,} {currency}"
+
+
+def check(state: Refund) -> Refund:
+    """Collect what speaks against paying without a look."""
+    doubts = []
+    units = state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
+    days, earlier = state["days_since_purchase"], state.get("earlier_refunds", 0)
+    if units > SMALL_UNITS:
+        doubts.append("the amount is more than the shop pays without asking")
+    if days > RETURN_DAYS:
+        doubts.append(f"the order is {days} days old, returns end after {RETURN_DAYS}")
+    elif days > SMALL_DAYS:
+        doubts.append(f"the order is {days} days old")
+    if earlier:
+        doubts.append("it is not this customer's first refund")
+    if not state["reason"].strip():
+        doubts.append("no reason is given")
+    return {"doubts": doubts}
+
+
+def after_check(state: Refund) -> Literal["review", "pay"]:
+    """Ask only where something speaks against it."""
+    return "review" if state["doubts"] else "pay"
+
+
+def review(state: Refund) -> Refund:
+    """Ask for a decision, an amount and a note."""
+    shown = money(state["amount"], state["currency"])
+    doubts = state["doubts"]
+    decision = interrupt(
+        {
+            "title": f"Refund {shown} to {state['customer']}?",
+            "why": f"A person has to look because {' and '.join(doubts)}.",
+            "order": state["order"],
+            "asked_for": shown,
+            "amount": state["amount"],
+            "customer_says": state["reason"],
+            "days_since_purchase": state["days_since_purchase"],
+            "earlier_refunds": state.get("earlier_refunds", 0),
+        },
+        response_schema=RefundDecision,
+    )
+    return {"approved": decision.approved, "amount": decision.amount, "note": decision.note}
+
+
+def after_review(state: Refund) -> Literal["pay", "decline"]:
+    """Follow the reviewer."""
+    return "pay" if state["approved"] else "decline"
+
+
+def pay(state: Refund) -> Refund:
+    """Stand in for the payment provider."""
+    return {"outcome": f"Paid {money(state['amount'], state['currency'])} for {state['order']}."}
+
+
+def decline(state: Refund) -> Refund:
+    """Stand in for the letter that says no."""
+    return {"outcome": f"Declined the refund of {state['order']}."}
+
+
+@register("refund", version="1", title=_("Refund"))
+def refund() -> StateGraph[Any]:
+    """Build the graph."""
+    graph: StateGraph[Any] = StateGraph(Refund, input_schema=RefundRequest)
+    graph.add_node(check)
+    graph.add_node(review)
+    graph.add_node(pay)
+    graph.add_node(decline)
+    graph.add_edge(START, "check")
+    graph.add_conditional_edges("check", after_check)
+    graph.add_conditional_edges("review", after_review)
+    graph.add_edge("pay", END)
+    graph.add_edge("decline", END)
+    return graph

@@ -1,0 +1,74 @@
+"""The demo's users: who they are, and what their groups may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+
+#: Simple on purpose: the demo listens on this machine only.
+PASSWORD = "demo"
+
+VIEW = (
+    "view_auditentry",
+    "view_decision",
+    "view_interrupt",
+    "view_reviewitem",
+    "view_run",
+    "view_thread",
+)
+REVIEW = (*VIEW, "decide_interrupt")
+OPERATE = (*VIEW, "start_run", "operate_run", "view_thread_state")
+
+GROUPS = {"Reviewers": REVIEW, "Operators": OPERATE, "Readers": VIEW}
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody to log in as."""
+
+    username: str
+    first_name: str
+    group: str | None
+    about: str
+
+
+PEOPLE = (
+    Person("admin", "Ada", None, "superuser: everything"),
+    Person("rita", "Rita", "Reviewers", "reviewer: decides"),
+    Person("ravi", "Ravi", "Reviewers", "reviewer: decides, for when two want the same question"),
+    Person(
+        "olga", "Olga", "Operators", "operator: starts, retries and cancels runs, decides nothing"
+    ),
+    Person("vik", "Vik", "Readers", "reader: sees, changes nothing"),
+)
+
+
+def create() -> None:
+    """Create the groups and the users that are missing; leave those that exist as they are."""
+    for name, codenames in GROUPS.items():
+        group, _ = Group.objects.get_or_create(name=name)
+        group.permissions.set(
+            Permission.objects.filter(content_type__app_label="hitl_django", codename__in=codenames)
+        )
+    for person in PEOPLE:
+        _create(person)
+
+
+def _create(person: Person) -> None:
+    users = get_user_model().objects
+    user, new = users.get_or_create(
+        username=person.username,
+        defaults={
+            "first_name": person.first_name,
+            "is_staff": True,
+            "is_superuser": person.group is None,
+        },
+    )
+    if not new:
+        return
+    user.set_password(PASSWORD)
+    user.save()
+    if person.group is not None:
+        user.groups.add(Group.objects.get(name=person.group))

@@ -1,0 +1,102 @@
+"""Settings of the demo project. Fit for one machine and its owner, not for the internet."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+#: Everything the demo writes: its database and the logs of its two processes.
+VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
+
+DEBUG = True
+SECRET_KEY = "the demo runs on your own machine and keeps no secrets"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "django_q",
+    "hitl_django",
+    "project",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": VAR_DIR / "demo.sqlite3",
+        # With Django's defaults, two processes that write at once get "database is locked".
+        # IMMEDIATE makes a writer wait for its turn, WAL lets readers go on meanwhile.
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+        "CONN_MAX_AGE": None,
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# The queue only carries run ids, and what it loses the sweep finds.
+Q_CLUSTER = {
+    "name": "hitl-demo",
+    "orm": "default",  # the same database: a run and its place in the queue commit together
+    "workers": 2,
+    "timeout": 60,  # seconds a task may take; longer runs yield before and are queued again
+    "retry": 90,  # more than timeout, or a slow task is run twice
+    "max_attempts": 5,  # 0 would be: for ever
+    "ack_failures": True,  # or a failing task comes back for ever
+    "poll": 0.2,
+    "save_limit": 100,
+    "catch_up": False,
+    "label": "Task queue",
+}
+
+HITL: dict[str, object] = {}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"hitl_django": {"handlers": ["console"], "level": "INFO"}},
+}

@@ -1,0 +1,45 @@
+"""The package's own source, for tests that read it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "hitl_django"
+
+
+@cache
+def modules(folder: Path = PACKAGE) -> dict[str, ast.Module]:
+    """Return the syntax tree of every module below a folder, by its path in the repository."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text())
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Give the dotted name of everything that a module imports, wherever it does so."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def names(tree: ast.Module) -> Iterator[str]:
+    """Give every name that a module imports, reads or calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+
+
+def methods(tree: ast.Module) -> Iterator[str]:
+    """Give the name of every method that a module calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr

@@ -1,0 +1,41 @@
+"""Errors are sentences, and the tree at the top of their module is all of them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from hitl_django.engine import errors
+
+CLASSES = [
+    cls
+    for _, cls in inspect.getmembers(errors, inspect.isclass)
+    if cls.__module__ == errors.__name__
+]
+
+
+def test_their_docstrings_begin_with_a_sentence() -> None:
+    first = {cls.__name__: (cls.__doc__ or "").partition("\n\n")[0] for cls in CLASSES}
+    faults = {
+        name: text
+        for name, text in first.items()
+        if not re.fullmatch(r"[A-Z].*\.", text, re.DOTALL)
+    }
+    assert faults == {}
+
+
+def test_each_stands_in_the_tree_beside_its_builtins() -> None:
+    assert [cls.__name__ for cls in CLASSES if not drawn(cls)] == []
+
+
+def drawn(cls: type[BaseException]) -> bool:
+    """Say whether the module's docstring shows a class with the builtins it derives from."""
+    builtins = [base.__name__ for base in cls.__bases__ if base.__module__ == "builtins"]
+    shown = f"{cls.__name__}({', '.join(builtins)})" if builtins else cls.__name__
+    line = rf"(?m)^[\s│├└─]*{re.escape(shown)}(\s|$)"
+    return re.search(line, errors.__doc__ or "") is not None
+
+
+def test_a_message_is_the_docstring_unless_one_is_given() -> None:
+    assert str(errors.ThreadNotFound()) == "There is no such thread."
+    assert str(errors.ThreadNotFound("No thread 7.")) == "No thread 7."

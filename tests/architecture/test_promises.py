@@ -1,0 +1,41 @@
+"""Every promise in the README has a test, and every marked test a promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+
+from .source import ROOT, modules
+
+#: design: P1 to P22; the README makes those of them that are built.
+KNOWN = {f"P{number}" for number in range(1, 23)}
+
+
+def marked() -> dict[str, list[str]]:
+    """Return the tests that hold each promise."""
+    found = defaultdict(list)
+    for path, tree in modules(ROOT / "tests").items():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr == "promise":
+                for argument in node.args:
+                    assert isinstance(argument, ast.Constant), f"{path}: a promise is a literal"
+                    found[str(argument.value)].append(f"{path}:{node.lineno}")
+    return found
+
+
+def made() -> set[str]:
+    """Return the promises that the README makes."""
+    return set(re.findall(r"\*\*(P\d+)\b", (ROOT / "README.md").read_text()))
+
+
+def test_every_mark_names_a_promise() -> None:
+    assert set(marked()) <= KNOWN
+
+
+def test_every_promise_of_the_readme_has_a_test() -> None:
+    promises = made()
+    assert promises
+    assert promises <= set(marked())

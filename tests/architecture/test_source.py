@@ -1,0 +1,69 @@
+"""What the package's source must not contain, and what it must."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from .source import PACKAGE, ROOT, imported, methods, modules, names
+
+#: Ways to run what came as data, or to show it as if we had written it.
+UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
+UNSAFE_METHODS = {"mark_safe", "raw", "extra"}
+VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
+
+
+@pytest.mark.promise("P19")
+def test_nothing_turns_data_into_markup_or_code() -> None:
+    found = {
+        path: UNSAFE_NAMES.intersection(names(tree)) | UNSAFE_METHODS.intersection(methods(tree))
+        for path, tree in modules().items()
+    }
+    assert {path: used for path, used in found.items() if used} == {}
+
+
+@pytest.mark.promise("P14")
+def test_nothing_is_pickled() -> None:
+    assert importers_of("pickle", "marshal", "shelve", "dill", "cloudpickle") == []
+
+
+def test_langgraph_is_compared_with_and_never_imported() -> None:
+    assert importers_of("langgraph", "langchain", "langchain_core") == []
+
+
+def importers_of(*packages: str) -> list[str]:
+    """Return the modules that import one of these packages."""
+    return [
+        path
+        for path, tree in modules().items()
+        if any(name.partition(".")[0] in packages for name in imported(tree))
+    ]
+
+
+@pytest.mark.promise("P19")
+def test_templates_escape_everything() -> None:
+    for template in [*PACKAGE.rglob("*.html"), *(ROOT / "templates").rglob("*.html")]:
+        text = template.read_text()
+        assert not re.search(r"\|\s*safe\b|autoescape\s+off", text), template
+        # Inline scripts and styles would need a hole in a Content Security Policy.
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text), template
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    vague = [path for path in modules() if VAGUE.intersection(path.removesuffix(".py").split("/"))]
+    assert vague == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        path
+        for path, tree in modules().items()
+        if tree.body and "migrations" not in path and not ast.get_docstring(tree)
+    ]
+    assert silent == []
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()

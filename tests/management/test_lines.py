@@ -1,0 +1,73 @@
+"""What a line of a JSON Lines file asks for, and why some ask for nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hitl_django.management.lines import BadLine, Line, Request, numbered, parse
+
+
+def read(text: str | bytes, graph: str | None = "refund") -> Request:
+    return parse(Line(1, text if isinstance(text, bytes) else text.encode()), graph)
+
+
+def test_a_bare_object_is_the_input() -> None:
+    assert read('{"amount": 12}') == Request("refund", {"amount": 12}, None)
+
+
+def test_an_envelope_brings_its_key() -> None:
+    request = read('{"input": {"amount": 12}, "key": "r1"}')
+    assert request == Request("refund", {"amount": 12}, "r1")
+
+
+def test_a_state_with_an_input_field_and_others_is_no_envelope() -> None:
+    assert read('{"input": "hello", "language": "cy"}').input == {
+        "input": "hello",
+        "language": "cy",
+    }
+
+
+def test_a_line_may_name_its_own_graph() -> None:
+    assert read('{"graph": "agent", "input": {}}', graph=None).graph == "agent"
+
+
+def test_an_input_that_is_null_is_passed_on_for_the_graph_to_judge() -> None:
+    assert read('{"input": null}') == Request("refund", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"amount": 12', "not JSON"),
+        ("[1, 2]", "this is a list"),
+        ('"refund"', "this is a text"),
+        ("null", "this is null"),
+        ("true", "this is true or false"),
+        ("12", "this is a number"),
+        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": -Infinity}', "-Infinity is no number"),
+        ('{"a": 1, "a": 2}', "'a' stands there twice"),
+        ('{"a": ' + "9" * 5000 + "}", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        (b'{"a": "\xff"}', "not UTF-8 at byte 8"),
+        ('{"input": {}, "key": ""}', '"key" has to be a text'),
+        ('{"input": {}, "key": 7}', '"key" has to be a text'),
+        ('{"input": {}, "graph": 7}', '"graph" has to be a text'),
+        ('{"input": {}, "graph": "agent"}', "for graph 'agent', the command for 'refund'"),
+    ],
+)
+def test_a_bad_line_says_what_is_wrong(text: str | bytes, reason: str) -> None:
+    with pytest.raises(BadLine, match=re.escape(reason)):
+        read(text)
+
+
+def test_a_line_without_a_graph_needs_one_from_the_command() -> None:
+    with pytest.raises(BadLine, match="names no graph"):
+        read("{}", graph=None)
+
+
+def test_blank_lines_count_but_ask_for_nothing() -> None:
+    lines = list(numbered([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
+    assert lines == [Line(1, b"{}\n"), Line(4, b"{}")]
