@@ -1,0 +1,30 @@
+"""The state codec: values to bytes and back, exactly, or a refusal that says where.
+
+One format: msgpack. What msgpack has no type for travels as an extension whose code comes from a
+closed table (table.py). Extensions stand beside the data, so no dict or text that a person or a
+model wrote can imitate one. A class of the application is stored under the short name that code
+registered it with (classes.py); stored bytes never name anything to import or to call.
+"""
+
+from __future__ import annotations
+
+import xxhash
+
+from .classes import TypeCodec, register_model, register_type
+from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Codec
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_ITEMS",
+    "Codec",
+    "TypeCodec",
+    "digest",
+    "register_model",
+    "register_type",
+]
+
+
+def digest(data: bytes) -> str:
+    """Returns 32 hex digits that change when ``data`` is damaged; no protection from a forger."""
+    return xxhash.xxh3_128_hexdigest(data)

@@ -1,0 +1,276 @@
+"""The codec itself: the fast path, the hooks for extensions, and the limits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import ormsgpack
+from ormsgpack import Ext, Fragment, packb, unpackb
+
+from ..errors import (
+    CorruptPayloadError,
+    PayloadError,
+    PayloadLimitError,
+    UnknownTagError,
+    UnserializableError,
+)
+from .classes import REGISTERED, TypeCodec, TypeTable
+from .table import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
+from .walk import needs_walk, rewrite
+from .wire import measure
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 254  # ormsgpack's own, in both directions
+MAX_ITEMS = 1_000_000
+
+# Extensions nest by recursion, each with a native stack of up to MAX_DEPTH levels. Up to this many
+# are taken as they come; a value with more is measured first.
+_FREE_LEVELS = 4
+
+# ormsgpack writes these types itself, but as something else.
+_OPTIONS = (
+    ormsgpack.OPT_PASSTHROUGH_BIG_INT
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+
+
+class _TooManyLevels(Exception):
+    """Extensions nest deeper than the fast path follows them."""
+
+
+class Codec:
+    """Turns values into bytes and back, exactly.
+
+    ``types`` are storable in addition to what ``register_type`` registered. ``max_bytes`` and
+    ``max_items`` bound both directions; so does ``max_depth``, to the level where it is below
+    MAX_DEPTH, else to MAX_DEPTH containers without a tagged value between them.
+    """
+
+    def __init__(
+        self,
+        *,
+        types: Iterable[TypeCodec] = (),
+        max_bytes: int = MAX_BYTES,
+        max_depth: int = MAX_DEPTH,
+        max_items: int = MAX_ITEMS,
+    ) -> None:
+        if not 0 < max_depth <= MAX_DEPTH:
+            raise ValueError(f"max_depth is from 1 to {MAX_DEPTH}.")
+        self.max_bytes, self.max_depth, self.max_items = max_bytes, max_depth, max_items
+        self._types = TypeTable()
+        for entry in types:
+            self._types.add(entry)
+        # n bytes hold at most n values and n levels, so less than this needs no measuring.
+        self._free_bytes = min(max_bytes, max_items)
+        if max_depth < MAX_DEPTH:
+            self._free_bytes = min(self._free_bytes, max_depth)
+        # ormsgpack forgets what a hook raised, so the hook leaves it here.
+        self._fault = threading.local()
+        self._pack_hook = self._nest(self._make_pack_hook)
+        self._unpack_hook = self._nest(self._make_unpack_hook)
+        self._deep_pack_hook = self._make_pack_hook(None)
+        self._deep_unpack_hook = self._make_unpack_hook(None)
+
+    def encode(self, value: Any) -> bytes:
+        """Returns the bytes of ``value``; UnserializableError names the part it can't store."""
+        try:
+            data = packb(value, self._pack_hook, _OPTIONS)
+        except TypeError:
+            data = self._encode_slowly(value)
+        else:
+            # A NUL, or a byte that may head msgpack's bytes, which is how ormsgpack writes
+            # bytearray and memoryview: one in some thousand values is worth a second look.
+            if (0 in data or 0xC4 in data or 0xC5 in data or 0xC6 in data) and needs_walk(
+                value, self._dump_object
+            ):
+                data = self._encode_slowly(value)
+        if len(data) > self._free_bytes:
+            self._check_limits(data)
+        return data
+
+    def decode(self, data: bytes | bytearray | memoryview) -> Any:
+        """Returns the value that ``data`` was encoded from.
+
+        Raises UnknownTagError where a type is no longer registered, CorruptPayloadError where the
+        bytes are damaged. Damage that happens to be well-formed is for the digest to find.
+        """
+        if type(data) is not bytes:
+            data = _as_bytes(data)
+        if len(data) > self._free_bytes:
+            self._check_limits(data)
+        try:
+            return unpackb(data, ext_hook=self._unpack_hook)
+        except ValueError as error:
+            fault = self._take_fault()
+            if isinstance(fault, _TooManyLevels):
+                return self._decode_deep(data)
+            self._refuse(fault or error)
+
+    # Encoding.
+
+    def _encode_slowly(self, value: Any) -> bytes:
+        fault = self._take_fault()
+        if fault is not None and not isinstance(fault, Exception):
+            raise fault  # a signal that arrived while a hook ran, not a fault of the value
+        tree = rewrite(value, self._dump_object, self.max_depth)
+        try:
+            return packb(tree, self._pack_hook, _OPTIONS)
+        except TypeError as error:
+            fault = self._take_fault()
+            if isinstance(fault, _TooManyLevels):
+                return self._encode_deep(tree)
+            raise UnserializableError(f"$ can't be stored: {fault or error}.", "$") from fault
+
+    def _encode_deep(self, tree: Any) -> bytes:
+        data = packb(tree, self._deep_pack_hook, _OPTIONS)
+        depth, _ = measure(data)
+        if depth > self.max_depth:
+            raise self._depth_error(depth)
+        return data
+
+    def _make_pack_hook(self, deeper: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+        def hook(value: Any) -> Ext:
+            try:
+                cls = type(value)
+                if cls in BRANCHES:
+                    code, parts = BRANCHES[cls]
+                    body = parts(value)
+                elif cls in LEAVES:
+                    code, dump = LEAVES[cls]
+                    body = dump(value)
+                    if type(body) is not Tagged:
+                        return Ext(code, body)
+                    code, body = body.code, body.body
+                else:
+                    code, body = self._tag(value)
+                    if type(body) is bytes:
+                        return Ext(code, body)
+                inner = deeper or hook
+                if code in UNORDERED:
+                    body = sorted(packb(item, inner, _OPTIONS) for item in body)
+                    body = [Fragment(item) for item in body]
+                return Ext(code, packb(body, inner, _OPTIONS))
+            except BaseException as fault:
+                self._keep_fault(fault)
+                raise
+
+        return hook
+
+    def _tag(self, value: Any) -> tuple[int, Any]:
+        if type(value) is Tagged:
+            return value.code, value.body
+        dumped = self._dump_object(value)
+        if dumped is None:
+            raise TypeError(f"{type(value).__qualname__} is not registered")
+        return OBJECT, list(dumped)
+
+    def _dump_object(self, value: Any) -> tuple[str, Any] | None:
+        cls = type(value)
+        entry = self._types.by_class.get(cls) or REGISTERED.by_class.get(cls)
+        return None if entry is None else (entry.tag, entry.dump(value))
+
+    # Decoding.
+
+    def _make_unpack_hook(self, deeper: Callable[..., Any] | None) -> Callable[..., Any]:
+        def hook(code: int, data: bytes) -> Any:
+            try:
+                if (load_leaf := LOAD_LEAF.get(code)) is not None:
+                    return load_leaf(data)
+                load = self._load_object if code == OBJECT else LOAD_BRANCH.get(code)
+                if load is None:
+                    raise UnknownTagError(f"Stored bytes carry the unknown extension code {code}.")
+                return load(unpackb(data, ext_hook=deeper or hook))
+            except BaseException as fault:
+                self._keep_fault(fault)
+                raise
+
+        return hook
+
+    def _load_object(self, body: Any) -> Any:
+        tag, dumped = body
+        entry = self._types.by_tag.get(tag) or REGISTERED.by_tag.get(tag)
+        if entry is None:
+            raise UnknownTagError(
+                f"Stored bytes hold a {str(tag)[:64]!r}, and nothing is registered by that name."
+            )
+        return entry.load(dumped)
+
+    def _decode_deep(self, data: bytes) -> Any:
+        try:
+            depth, _ = measure(data)
+            if depth > self.max_depth:
+                raise self._depth_error(depth)
+            return unpackb(data, ext_hook=self._deep_unpack_hook)
+        except ValueError as error:
+            self._refuse(self._take_fault() or error)
+
+    def _refuse(self, fault: BaseException) -> NoReturn:
+        if isinstance(fault, PayloadError | MemoryError) or not isinstance(fault, Exception):
+            raise fault
+        if isinstance(fault, RecursionError) or "ecursion limit" in str(fault):
+            raise self._depth_error(self.max_depth + 1) from None
+        raise CorruptPayloadError(
+            f"The stored payload is damaged ({type(fault).__name__} while reading it)."
+        ) from fault
+
+    # Limits and faults.
+
+    def _nest(self, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+        def stop(*_: Any) -> NoReturn:
+            self._keep_fault(fault := _TooManyLevels())
+            raise fault
+
+        hook: Callable[..., Any] = stop
+        for _ in range(_FREE_LEVELS):
+            hook = make(hook)
+        return hook
+
+    def _keep_fault(self, fault: BaseException) -> None:
+        # The hooks around the one that failed only see that something did: the first one counts.
+        if getattr(self._fault, "first", None) is None:
+            self._fault.first = fault
+
+    def _take_fault(self) -> BaseException | None:
+        fault: BaseException | None = getattr(self._fault, "first", None)
+        self._fault.first = None
+        return fault
+
+    def _check_limits(self, data: bytes) -> None:
+        if len(data) > self.max_bytes:
+            raise PayloadLimitError(
+                f"The value takes {len(data)} bytes; the limit is {self.max_bytes}.",
+                limit=self.max_bytes,
+                found=len(data),
+            )
+        try:
+            depth, items = measure(data)
+        except ValueError as error:
+            self._refuse(error)
+        if depth > self.max_depth:
+            raise self._depth_error(depth)
+        if items > self.max_items:
+            raise PayloadLimitError(
+                f"The value has {items} parts; the limit is {self.max_items}.",
+                limit=self.max_items,
+                found=items,
+            )
+
+    def _depth_error(self, found: int) -> PayloadLimitError:
+        return PayloadLimitError(
+            f"The value nests deeper than {self.max_depth} levels.",
+            limit=self.max_depth,
+            found=found,
+        )
+
+
+def _as_bytes(data: Any) -> bytes:
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise CorruptPayloadError(f"A stored payload is bytes, not {type(data).__qualname__}.")

@@ -1,0 +1,202 @@
+"""The closed table of extension codes. They stand in stored bytes, so none ever changes."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from functools import cache
+from typing import Any, TypeVar
+from uuid import UUID
+from zoneinfo import ZoneInfo, available_timezones
+
+from ..types import Command, Interrupt, Overwrite, Send
+
+# Branches: the extension holds one more msgpack value.
+TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
+SEND, COMMAND, INTERRUPT, OVERWRITE = range(16, 20)
+OBJECT = 32  # [short name, what the registered dump returned]
+
+# Leaves: the extension holds plain bytes.
+BIG_INT, BYTEARRAY, COMPLEX, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_BYTES = range(64, 73)
+
+#: Types that ormsgpack writes itself, without loss.
+NATIVE = frozenset({type(None), bool, int, float, str, bytes})
+
+#: Stored in the order of their items' bytes, so that equal sets have equal bytes.
+UNORDERED = frozenset({SET, FROZENSET})
+
+M = TypeVar("M", datetime, time)
+
+
+class Tagged:
+    """A value on its way to the wire: an extension code and what the extension holds."""
+
+    __slots__ = ("body", "code")
+
+    def __init__(self, code: int, body: Any) -> None:
+        self.code, self.body = code, body
+
+
+class RefusedPart(TypeError):
+    """A value of a storable type that can't be stored, with the reason."""
+
+
+@cache
+def _zone_keys() -> frozenset[str]:
+    # ZoneInfo(key) may look for a module named after the key, so a key that was read from stored
+    # bytes is looked up here first.
+    return frozenset(available_timezones())
+
+
+def _is_plain(moment: datetime | time) -> bool:
+    """Tells whether the ISO text says all: no fold, and no zone but an unnamed offset."""
+    zone = moment.tzinfo
+    if zone is None:
+        return not moment.fold
+    return type(zone) is timezone and not moment.fold and len(_init_args(zone)) == 1
+
+
+def _init_args(zone: timezone) -> tuple[Any, ...]:
+    args: tuple[Any, ...] = zone.__getinitargs__()  # type: ignore[attr-defined]
+    return args
+
+
+def _dump_zone(zone: Any) -> Any:
+    if zone is None:
+        return None
+    if type(zone) is ZoneInfo and zone.key in _zone_keys():
+        return zone.key
+    if type(zone) is timezone:
+        offset, *name = _init_args(zone)
+        return [offset // timedelta(microseconds=1), *name]
+    raise RefusedPart(
+        f"has a time zone of type {type(zone).__qualname__}; "
+        "use datetime.timezone or a zoneinfo.ZoneInfo of the time zone database"
+    )
+
+
+def _load_zone(stored: Any) -> Any:
+    if stored is None:
+        return None
+    if isinstance(stored, str):
+        if stored not in _zone_keys():
+            raise ValueError("no such time zone here")
+        return ZoneInfo(stored)
+    offset, *name = stored
+    return timezone(timedelta(microseconds=offset), *name)
+
+
+def _dump_zoned(moment: datetime | time) -> list[Any]:
+    zone = _dump_zone(moment.tzinfo)
+    return [moment.replace(tzinfo=None).isoformat(), moment.fold, zone]
+
+
+def _load_zoned(cls: type[M], body: Any) -> M:
+    text, fold, zone = body
+    return cls.fromisoformat(text).replace(fold=fold, tzinfo=_load_zone(zone))
+
+
+def _dump_datetime(moment: datetime) -> Tagged | bytes:
+    if _is_plain(moment):
+        return moment.isoformat().encode()
+    return Tagged(ZONED_DATETIME, _dump_zoned(moment))
+
+
+def _dump_time(moment: time) -> Tagged | bytes:
+    if _is_plain(moment):
+        return moment.isoformat().encode()
+    return Tagged(ZONED_TIME, _dump_zoned(moment))
+
+
+def _dump_int(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+
+
+def _load_int(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+_COMPLEX = struct.Struct(">dd")
+_TIMEDELTA = struct.Struct(">iii")
+
+#: type → (code, what turns it into bytes; a Tagged instead where bytes don't do).
+LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
+    int: (BIG_INT, _dump_int),  # reaches the table only past 64 bits
+    bytearray: (BYTEARRAY, bytes),
+    complex: (COMPLEX, lambda value: _COMPLEX.pack(value.real, value.imag)),
+    datetime: (DATETIME, _dump_datetime),
+    date: (DATE, lambda value: value.isoformat().encode()),
+    time: (TIME, _dump_time),
+    timedelta: (
+        TIMEDELTA,
+        lambda value: _TIMEDELTA.pack(value.days, value.seconds, value.microseconds),
+    ),
+    Decimal: (DECIMAL, lambda value: str(value).encode()),
+    UUID: (UUID_BYTES, lambda value: value.bytes),
+}
+
+#: type → (code, what turns it into the value that the extension holds).
+BRANCHES: dict[type, tuple[int, Callable[[Any], list[Any]]]] = {
+    tuple: (TUPLE, list),
+    set: (SET, list),
+    frozenset: (FROZENSET, list),
+    deque: (DEQUE, lambda value: [value.maxlen, *value]),
+    Send: (SEND, lambda value: [value.node, value.arg, value.timeout]),
+    Command: (COMMAND, lambda value: [value.graph, value.update, value.resume, value.goto]),
+    Interrupt: (INTERRUPT, lambda value: [value.value, value.id, value.response_schema]),
+    Overwrite: (OVERWRITE, lambda value: [value.value]),
+}
+
+
+def _load_mapping(flat: Any) -> dict[Any, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _load_deque(body: Any) -> deque[Any]:
+    maxlen, *items = body
+    return deque(items, maxlen)
+
+
+def _load_send(body: Any) -> Send:
+    node, arg, timeout = body
+    return Send(node, arg, timeout=timeout)
+
+
+def _load_command(body: Any) -> Command[Any]:
+    graph, update, resume, goto = body
+    return Command(graph=graph, update=update, resume=resume, goto=goto)
+
+
+def _load_interrupt(body: Any) -> Interrupt:
+    value, interrupt_id, schema = body
+    return Interrupt(value, interrupt_id, response_schema=schema)
+
+
+LOAD_LEAF: dict[int, Callable[[bytes], Any]] = {
+    BIG_INT: _load_int,
+    BYTEARRAY: bytearray,
+    COMPLEX: lambda data: complex(*_COMPLEX.unpack(data)),
+    DATETIME: lambda data: datetime.fromisoformat(str(data, "ascii")),
+    DATE: lambda data: date.fromisoformat(str(data, "ascii")),
+    TIME: lambda data: time.fromisoformat(str(data, "ascii")),
+    TIMEDELTA: lambda data: timedelta(*_TIMEDELTA.unpack(data)),
+    DECIMAL: lambda data: Decimal(str(data, "ascii")),
+    UUID_BYTES: lambda data: UUID(bytes=bytes(data)),
+}
+
+LOAD_BRANCH: dict[int, Callable[[Any], Any]] = {
+    TUPLE: tuple,
+    SET: set,
+    FROZENSET: frozenset,
+    MAPPING: _load_mapping,
+    DEQUE: _load_deque,
+    ZONED_DATETIME: lambda body: _load_zoned(datetime, body),
+    ZONED_TIME: lambda body: _load_zoned(time, body),
+    SEND: _load_send,
+    COMMAND: _load_command,
+    INTERRUPT: _load_interrupt,
+    OVERWRITE: lambda body: Overwrite(*body),
+}
