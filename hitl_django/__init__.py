@@ -1,0 +1,141 @@
+"""A durable graph engine with people in the loop, for Django.
+
+Importing this package pulls in neither Django nor the engine: each public name is loaded at its
+first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "engine.channels": (
+        "AnyValue",
+        "BaseChannel",
+        "BinaryOperatorAggregate",
+        "EmptyChannelError",
+        "EphemeralValue",
+        "LastValue",
+        "LastValueAfterFinish",
+        "NamedBarrierValue",
+        "NamedBarrierValueAfterFinish",
+        "Topic",
+        "UntrackedValue",
+    ),
+    "engine.checkpoint": (
+        "BaseCheckpointSaver",
+        "Checkpoint",
+        "CheckpointMetadata",
+        "CheckpointTuple",
+        "Commit",
+        "Outcome",
+        "Question",
+    ),
+    "engine.constants": ("END", "START"),
+    "engine.context": (
+        "ExecutionInfo",
+        "RunControl",
+        "Runtime",
+        "get_config",
+        "get_runtime",
+        "get_store",
+        "get_stream_writer",
+        "interrupt",
+    ),
+    "engine.errors": (
+        "AlreadyDecidedError",
+        "CorruptPayloadError",
+        "EmptyInputError",
+        "GraphChangedError",
+        "GraphDefinitionError",
+        "GraphError",
+        "GraphInterrupt",
+        "GraphRecursionError",
+        "GraphSignal",
+        "HitlError",
+        "IdempotencyKeyReusedError",
+        "InterruptNotFound",
+        "InvalidAnswerError",
+        "InvalidInputError",
+        "InvalidUpdateError",
+        "LeaseError",
+        "LeaseHeldError",
+        "LeaseLostError",
+        "NoSaverError",
+        "NotAllowedError",
+        "NothingPendingError",
+        "OpenQuestionsError",
+        "ParentCommand",
+        "PayloadError",
+        "PayloadLimitError",
+        "QuestionChangedError",
+        "ResumeError",
+        "RunNotFound",
+        "RunStateError",
+        "StaleQuestionError",
+        "ThreadNotFound",
+        "UnknownGraphError",
+        "UnknownInterruptError",
+        "UnknownTagError",
+        "UnserializableError",
+    ),
+    "engine.graph": ("CompiledStateGraph", "StateGraph"),
+    "engine.memory": ("InMemorySaver", "MemorySaver"),
+    "engine.messages": ("MessagesState", "RemoveMessage", "add_messages"),
+    "engine.pregel": ("Pregel",),
+    "engine.schema": ("IsLastStep", "RemainingSteps"),
+    "engine.serde": ("Codec", "register_model", "register_type"),
+    "engine.types": (
+        "Command",
+        "Durability",
+        "Interrupt",
+        "Overwrite",
+        "PregelTask",
+        "RetryPolicy",
+        "Send",
+        "StateSnapshot",
+        "StateUpdate",
+        "StreamMode",
+    ),
+    "registry": ("register",),
+    "services": ("cancel", "decide", "retry", "start"),
+}
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+if TYPE_CHECKING:
+    from .engine.channels import *  # noqa: F403
+    from .engine.constants import END as END
+    from .engine.constants import START as START
+    from .engine.context import RunControl as RunControl
+    from .engine.context import Runtime as Runtime
+    from .engine.context import get_config as get_config
+    from .engine.context import interrupt as interrupt
+    from .engine.graph import StateGraph as StateGraph
+    from .engine.memory import InMemorySaver as InMemorySaver
+    from .engine.messages import add_messages as add_messages
+    from .engine.types import Command as Command
+    from .engine.types import Interrupt as Interrupt
+    from .engine.types import RetryPolicy as RetryPolicy
+    from .engine.types import Send as Send
+    from .registry import register as register
+    from .services import decide as decide
+    from .services import start as start
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,128 @@
+"""One task from call to writes: run, choose the branches, try again where a policy says so.
+
+Sans-IO, like the loop: a generator that yields what to call or how long to wait. Both drivers
+perform the same one.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from .constants import BRANCH_TO
+from .context import TaskContext
+from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
+from .nodes import Action, Write, fresh_reader
+from .retry import should_retry
+from .types import RetryPolicy
+
+logger = logging.getLogger("hitl_django")
+
+
+class Call:
+    """Asks the driver to call a function of the user's."""
+
+    __slots__ = ("action", "value")
+
+    def __init__(self, action: Action, value: Any) -> None:
+        self.action, self.value = action, value
+
+
+class Wait:
+    """Asks the driver to wait before the next attempt."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+Steps = Generator[Call | Wait, Any, None]
+
+
+def attempt(context: TaskContext) -> Steps:
+    """Runs a task to its end, and leaves on it what became of it.
+
+    Sets ``writes`` where it finished, ``questions`` where it paused, ``error`` where it failed.
+    A BaseException that is not the engine's own passes through: that is a crash.
+    """
+    task = context.task
+    while True:
+        try:
+            task.writes = yield from _once(context)
+            return
+        except GraphInterrupt as pause:
+            task.questions = tuple(pause.interrupts)
+            task.answers = list(context.answers[: context.consumed])
+            return
+        except ParentCommand as signal:
+            task.error = signal
+            return
+        except Exception as error:
+            error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+            policy = _policy_for(task.node.retry, error)
+            if policy is None or context.attempt >= policy.max_attempts:
+                task.error = error
+                task.answers = list(context.answers[: context.consumed])
+                return
+            seconds = _interval(policy, context.attempt)
+        yield Wait(seconds)
+        logger.info(
+            "Retrying task %s (node %s) after %.2f seconds, attempt %d",
+            task.id, task.name, seconds, context.attempt + 1,
+        )  # fmt: skip
+        context.begin_attempt()
+        context.retrying = True
+
+
+def _once(context: TaskContext) -> Generator[Call | Wait, Any, list[Write]]:
+    task = context.task
+    node = task.node
+    try:
+        output = task.input if node.action is None else (yield Call(node.action, task.input))
+    except ParentCommand as signal:
+        # A graph that this node called addressed its Command here.
+        output = replace(signal.command, graph=None)
+    if context.open:
+        # The node caught its own pause with a bare except. Going on as if it had been answered
+        # would act on nobody's decision.
+        logger.warning(
+            "Node %s returned after an unanswered interrupt(); it pauses all the same", task.name
+        )
+        raise GraphInterrupt(context.open)
+    writes = node.collect(output)
+    for branch in node.branches:
+        read = fresh_reader(task.origin.blueprint.channels, task.origin.values, writes)
+        chosen = yield Call(branch.path, branch.view(output, read))
+        writes = [*writes, *branch.route(chosen)]
+    _check_targets(context, writes)
+    return writes
+
+
+def _check_targets(context: TaskContext, writes: list[Write]) -> None:
+    """Refuses a goto to a node that isn't there: LangGraph drops it, and the work with it."""
+    channels = context.task.origin.blueprint.channels
+    for name, _ in writes:
+        if name not in channels and name.startswith(BRANCH_TO):
+            nodes = ", ".join(n for n in context.task.origin.blueprint.nodes if n != "__start__")
+            raise ValueError(
+                f"Node '{context.task.name}' goes to unknown node "
+                f"'{name.removeprefix(BRANCH_TO)}'. Nodes: {nodes}."
+            )
+
+
+def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
+    # A wrong answer doesn't become right by trying again.
+    if isinstance(error, InvalidAnswerError):
+        return None
+    return next((policy for policy in policies if should_retry(policy, error)), None)
+
+
+def _interval(policy: RetryPolicy, attempts: int) -> float:
+    interval = min(
+        policy.max_interval, policy.initial_interval * policy.backoff_factor ** (attempts - 1)
+    )
+    return interval + random.uniform(0, 1) if policy.jitter else interval

@@ -1,0 +1,29 @@
+"""The channel classes: rules by which the writes of a super-step become a value."""
+
+from .barrier import NamedBarrierValue, NamedBarrierValueAfterFinish
+from .channel import MISSING, SAME, BaseChannel, EmptyChannelError
+from .last_value import (
+    AnyValue,
+    EphemeralValue,
+    LastValue,
+    LastValueAfterFinish,
+    UntrackedValue,
+)
+from .reducer import BinaryOperatorAggregate
+from .topic import Topic
+
+__all__ = [
+    "MISSING",
+    "SAME",
+    "AnyValue",
+    "BaseChannel",
+    "BinaryOperatorAggregate",
+    "EmptyChannelError",
+    "EphemeralValue",
+    "LastValue",
+    "LastValueAfterFinish",
+    "NamedBarrierValue",
+    "NamedBarrierValueAfterFinish",
+    "Topic",
+    "UntrackedValue",
+]

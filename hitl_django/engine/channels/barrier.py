@@ -1,0 +1,69 @@
+"""Channels that wait until every one of several nodes has written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InvalidUpdateError
+from .channel import MISSING, SAME, BaseChannel
+
+
+class NamedBarrierValue(BaseChannel):
+    """Opens once every name of ``names`` has been written; reading it gives None."""
+
+    expires = False
+    consumable = True
+
+    def __init__(self, typ: Any, names: set[str], key: str = "") -> None:
+        super().__init__(typ, key)
+        self.names = frozenset(names)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.names == other.names  # type: ignore[attr-defined]
+
+    __hash__ = BaseChannel.__hash__
+
+    def _joined(self, seen: set[str], writes: Sequence[Any]) -> set[str]:
+        for write in writes:
+            if write not in self.names:
+                raise InvalidUpdateError(
+                    f"At key '{self.key}': Value {write} not in {sorted(self.names)}"
+                )
+        return seen.union(writes)
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        seen = set() if held is MISSING else held
+        joined = self._joined(seen, writes)
+        return SAME if joined == seen else joined
+
+    def is_held(self, held: Any) -> bool:
+        return held is not MISSING and held == self.names
+
+    def read(self, held: Any) -> Any:
+        return None if self.is_held(held) else MISSING
+
+    def consume(self, held: Any) -> Any:
+        return set() if self.is_held(held) else SAME
+
+
+class NamedBarrierValueAfterFinish(NamedBarrierValue):
+    """Opens once every name has been written and no other node would run."""
+
+    finishes = True
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        seen, finished = (set(), False) if held is MISSING else held
+        joined = self._joined(seen, writes)
+        return SAME if joined == seen else (joined, finished)
+
+    def is_held(self, held: Any) -> bool:
+        return held is not MISSING and held[1] and held[0] == self.names
+
+    def consume(self, held: Any) -> Any:
+        return (set(), False) if self.is_held(held) else SAME
+
+    def finish(self, held: Any) -> Any:
+        if held is not MISSING and not held[1] and held[0] == self.names:
+            return (held[0], True)
+        return SAME

@@ -1,0 +1,127 @@
+"""Channels that keep one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InvalidUpdateError
+from .channel import MISSING, SAME, BaseChannel
+
+
+class LastValue(BaseChannel):
+    """Keeps the last value written; takes one write per super-step."""
+
+    expires = False
+    plain = True
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        if len(writes) != 1:
+            if not writes:
+                return SAME
+            raise InvalidUpdateError(
+                f"At key '{self.key}': Can receive only one value per step. "
+                "Use an Annotated key to handle multiple values."
+            )
+        return writes[0]
+
+    def read(self, held: Any) -> Any:
+        return held
+
+
+class LastValueAfterFinish(BaseChannel):
+    """Keeps the last value written and shows it once no other node would run."""
+
+    expires = False
+    consumable = True
+    finishes = True
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        return (writes[-1], False) if writes else SAME
+
+    def read(self, held: Any) -> Any:
+        return held[0] if held is not MISSING and held[1] else MISSING
+
+    def consume(self, held: Any) -> Any:
+        return MISSING if held is not MISSING and held[1] else SAME
+
+    def finish(self, held: Any) -> Any:
+        return (held[0], True) if held is not MISSING and not held[1] else SAME
+
+
+class AnyValue(BaseChannel):
+    """Keeps the last value written and forgets it after a step without a write.
+
+    All writes of one super-step are taken to be equal.
+    """
+
+    plain = True
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        if writes:
+            return writes[-1]
+        return SAME if held is MISSING else MISSING
+
+    def read(self, held: Any) -> Any:
+        return held
+
+
+class EphemeralValue(BaseChannel):
+    """Keeps a value for the one super-step after it was written.
+
+    With ``guard`` it takes one write per super-step, without it the last of several.
+    """
+
+    plain = True
+
+    def __init__(self, typ: Any = Any, guard: bool = True, key: str = "") -> None:
+        super().__init__(typ, key)
+        self.guard = guard
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EphemeralValue) and self.guard == other.guard
+
+    __hash__ = BaseChannel.__hash__
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        if not writes:
+            return SAME if held is MISSING else MISSING
+        if len(writes) > 1 and self.guard:
+            raise InvalidUpdateError(
+                f"At key '{self.key}': EphemeralValue(guard=True) can receive only one value per "
+                "step. Use guard=False to keep any one of several values."
+            )
+        return writes[-1]
+
+    def read(self, held: Any) -> Any:
+        return held
+
+
+class UntrackedValue(BaseChannel):
+    """Keeps the last value written while the process lives; it is never stored."""
+
+    expires = False
+    durable = False
+    plain = True
+
+    def __init__(self, typ: Any = Any, guard: bool = True, key: str = "") -> None:
+        super().__init__(typ, key)
+        self.guard = guard
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntrackedValue) and self.guard == other.guard
+
+    __hash__ = BaseChannel.__hash__
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        if not writes:
+            return SAME
+        if len(writes) > 1 and self.guard:
+            raise InvalidUpdateError(
+                f"At key '{self.key}': UntrackedValue(guard=True) can receive only one value per "
+                "step. Use guard=False to keep any one of several values."
+            )
+        return writes[-1]
+
+    def read(self, held: Any) -> Any:
+        return held

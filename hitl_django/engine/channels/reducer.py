@@ -1,0 +1,96 @@
+"""The channel behind ``Annotated[T, reducer]``."""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Callable, Sequence
+from typing import Any, get_origin
+
+from ..errors import InvalidUpdateError
+from ..types import Overwrite
+from .channel import MISSING, SAME, BaseChannel
+
+_OVERWRITE_KEY = "__overwrite__"
+
+_CONCRETE: dict[Any, type] = {
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Set: set,
+    collections.abc.MutableSet: set,
+    collections.abc.Mapping: dict,
+    collections.abc.MutableMapping: dict,
+}
+
+
+def overwrite_of(write: Any) -> tuple[bool, Any]:
+    """Tells whether a write replaces the value past the reducer, and with what.
+
+    JSON callers have no Overwrite object: ``{"__overwrite__": v}`` and
+    ``{"type": "__overwrite__", "value": v}`` mean the same.
+    """
+    if isinstance(write, Overwrite):
+        return True, write.value
+    if isinstance(write, dict):
+        if len(write) == 1 and _OVERWRITE_KEY in write:
+            return True, write[_OVERWRITE_KEY]
+        if len(write) == 2 and write.get("type") == _OVERWRITE_KEY and "value" in write:
+            return True, write["value"]
+    return False, None
+
+
+class BinaryOperatorAggregate(BaseChannel):
+    """Folds each write into the value with ``operator(value, write)``.
+
+    The value before the first write is ``typ()`` where that can be made; otherwise the first
+    write becomes the value.
+    """
+
+    expires = False
+    plain = True
+
+    def __init__(self, typ: Any, operator: Callable[[Any, Any], Any], key: str = "") -> None:
+        origin = get_origin(typ) or typ
+        super().__init__(_CONCRETE.get(origin, origin), key)
+        self.operator = operator
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BinaryOperatorAggregate):
+            return False
+        if "<lambda>" in (
+            getattr(self.operator, "__name__", ""),
+            getattr(other.operator, "__name__", ""),
+        ):
+            return True  # two lambdas can't be told apart by what they do
+        return self.operator is other.operator
+
+    __hash__ = BaseChannel.__hash__
+
+    def initial(self) -> Any:
+        try:
+            return self.typ()
+        except Exception:
+            return MISSING
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        if not writes:
+            return SAME
+        operator = self.operator
+        overwritten = False
+        for write in writes:
+            # A dict or Overwrite may bypass the reducer; anything else can't.
+            if type(write) is dict or isinstance(write, Overwrite):
+                bypasses, value = overwrite_of(write)
+                if bypasses:
+                    if overwritten:
+                        raise InvalidUpdateError(
+                            "Can receive only one Overwrite value per super-step."
+                        )
+                    held, overwritten = value, True
+                    continue
+            if overwritten:
+                continue
+            held = write if held is MISSING else operator(held, write)
+        return held
+
+    def read(self, held: Any) -> Any:
+        return held

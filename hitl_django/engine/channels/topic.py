@@ -1,0 +1,42 @@
+"""The channel that keeps a list of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .channel import MISSING, SAME, BaseChannel
+
+
+class Topic(BaseChannel):
+    """Keeps all values written in a super-step, or in all of them with ``accumulate``.
+
+    A written list counts as its items.
+    """
+
+    def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:
+        super().__init__(typ, key)
+        self.accumulate = accumulate
+        self.expires = not accumulate
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topic) and self.accumulate == other.accumulate
+
+    __hash__ = BaseChannel.__hash__
+
+    def fold(self, held: Any, writes: Sequence[Any]) -> Any:
+        added: list[Any] = []
+        for write in writes:
+            if isinstance(write, list):
+                added.extend(write)
+            else:
+                added.append(write)
+        kept = held if self.accumulate and held is not MISSING else []
+        if added:
+            return [*kept, *added]
+        if self.accumulate or held is MISSING:
+            return SAME
+        return MISSING
+
+    def read(self, held: Any) -> Any:
+        return list(held) if held is not MISSING and held else MISSING

@@ -1,0 +1,212 @@
+"""What is stored of a thread, and the interface of what stores it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from random import getrandbits
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from .types import Interrupt, RunnableConfig
+
+Version = Any  # whatever get_next_version returns: ordered, and one per super-step
+PendingWrite = tuple[str, str, Any]  # task id, channel, value
+
+
+class CheckpointMetadata(TypedDict, total=False):
+    """Why a checkpoint exists, and the caller's own metadata beside it.
+
+    ``source`` is input, loop, update or fork; ``step`` counts from -1;
+    ``parents`` maps the namespaces of the calling graphs to their checkpoint ids.
+    """
+
+    source: str
+    step: int
+    parents: dict[str, str]
+    run_id: str
+
+
+class Checkpoint(TypedDict):
+    """The state of one graph between two super-steps."""
+
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, Any]
+    channel_versions: dict[str, Version]
+    versions_seen: dict[str, dict[str, Version]]
+    updated_channels: list[str] | None
+
+
+class CheckpointTuple(NamedTuple):
+    """A stored checkpoint with its coordinates and the writes made on top of it.
+
+    ``pending_writes`` are ordered by task path, task id and slot.
+    """
+
+    config: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    parent_config: RunnableConfig | None = None
+    pending_writes: list[PendingWrite] | None = None
+
+
+@dataclass(slots=True)
+class TaskWrites:
+    """What one task wrote: channel writes, control writes, or both."""
+
+    task_id: str
+    task_path: str
+    writes: Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question and the exact task that asked it.
+
+    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``), position ``index`` of
+    that task's answers. ``kind`` is ``breakpoint`` for a static breakpoint, which asks nothing
+    but to go on.
+    """
+
+    interrupt: Interrupt
+    node: str
+    task_id: str
+    task_path: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    index: int = 0
+    kind: Literal["interrupt", "breakpoint"] = "interrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run left the loop.
+
+    ``questions`` are the open ones, in task-path order (``interrupted``), ``error`` is the
+    exception (``failed``, ``out_of_steps``), ``next`` the nodes that would run next.
+    """
+
+    status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
+    questions: tuple[Question, ...] = ()
+    next: tuple[str, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """All that one super-step makes durable: stored whole, or not at all.
+
+    ``config`` addresses the checkpoint the tasks started from: ``writes`` belong to it, and
+    ``checkpoint`` (None while tasks are still running or one has paused) becomes its child.
+    ``new_versions`` holds the channels that this step changed, those that it emptied included.
+    ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
+    ``checkpoint_ns``) speaks for the run.
+    """
+
+    config: RunnableConfig
+    writes: Sequence[TaskWrites] = ()
+    checkpoint: Checkpoint | None = None
+    metadata: CheckpointMetadata | None = None
+    new_versions: dict[str, Version] | None = None
+    outcome: Outcome | None = None
+
+
+# A version counts super-steps in its high half. The low half is random, so that two branches of
+# one thread, forked at the same step, never give different values the same version.
+_BRANCH_BITS = 32
+
+
+class BaseCheckpointSaver:
+    """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
+
+    ``commit`` is what the engine calls. Its default stores the writes and then the checkpoint;
+    a saver that can store both at once overrides it.
+    """
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace without an id."""
+        raise NotImplementedError
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Reads checkpoints, newest first."""
+        raise NotImplementedError
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        raise NotImplementedError
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Stores what a task wrote on top of the addressed checkpoint.
+
+        Control writes replace the earlier one of their kind; a task's channel writes are kept as
+        first stored.
+        """
+        raise NotImplementedError
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Removes everything stored of a thread."""
+        raise NotImplementedError
+
+    def commit(self, commit: Commit) -> None:
+        """Stores what a super-step produced."""
+        for task in commit.writes:
+            self.put_writes(commit.config, task.writes, task.task_id, task.task_path)
+        if commit.checkpoint is not None:
+            self.put(
+                commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
+
+    def get(self, config: RunnableConfig) -> Checkpoint | None:
+        """Reads the addressed checkpoint without its writes."""
+        found = self.get_tuple(config)
+        return found.checkpoint if found else None
+
+    def get_next_version(self, current: Version | None, channel: None) -> Version:
+        """Returns a version greater than ``current``."""
+        return (((current or 0) >> _BRANCH_BITS) + 1) << _BRANCH_BITS | getrandbits(_BRANCH_BITS)
+
+    # A saver without an event loop of its own answers at once; one that blocks overrides these.
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Like get_tuple."""
+        return self.get_tuple(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Like list."""
+        for found in self.list(config, filter=filter, before=before, limit=limit):
+            yield found
+
+    async def acommit(self, commit: Commit) -> None:
+        """Like commit."""
+        self.commit(commit)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Like delete_thread."""
+        self.delete_thread(thread_id)

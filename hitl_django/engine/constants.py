@@ -1,0 +1,47 @@
+"""Names on the wire: they stand in stored checkpoints, so they never change."""
+
+from __future__ import annotations
+
+import sys
+
+START = sys.intern("__start__")
+END = sys.intern("__end__")
+
+# Keys of writes that are not channels.
+INPUT = sys.intern("__input__")
+INTERRUPT = sys.intern("__interrupt__")
+RESUME = sys.intern("__resume__")
+ERROR = sys.intern("__error__")
+ERROR_SOURCE_NODE = sys.intern("__error_source_node__")
+NO_WRITES = sys.intern("__no_writes__")
+RETURN = sys.intern("__return__")
+PREVIOUS = sys.intern("__previous__")
+ROOT = sys.intern("__root__")
+COPY = sys.intern("__copy__")
+SCHEDULED = sys.intern("__scheduled__")
+
+# The channel that carries Sends, and the two kinds of task path.
+TASKS = sys.intern("__pregel_tasks")
+PUSH = sys.intern("__pregel_push")
+PULL = sys.intern("__pregel_pull")
+
+NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
+NS_SEP = "|"  # between the levels of a namespace
+NS_END = ":"  # between a node's name and its task id
+
+#: Control writes have a fixed slot, so that a later one of the same kind replaces the earlier.
+#: Everything else a task wrote is one unit, in slot 0, and is kept as first written.
+CONTROL_SLOTS = {ERROR: -1, SCHEDULED: -2, INTERRUPT: -3, RESUME: -4}
+
+#: Writes that never reach a channel.
+CONTROL_WRITES = frozenset({NO_WRITES, RESUME, INTERRUPT, RETURN, ERROR, ERROR_SOURCE_NODE, SCHEDULED})
+
+TAG_HIDDEN = "langsmith:hidden"
+BRANCH_TO = "branch:to:"
+
+RESERVED_KEYS = frozenset(
+    {
+        INPUT, INTERRUPT, RESUME, ERROR, ERROR_SOURCE_NODE, NO_WRITES, RETURN, PREVIOUS,
+        START, END, ROOT, COPY, SCHEDULED, TASKS, PUSH, PULL,
+    }
+)  # fmt: skip

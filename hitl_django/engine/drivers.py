@@ -1,0 +1,361 @@
+"""The two drivers of the loop: one on threads, one on asyncio.
+
+A driver performs effects and nothing else. Only its own thread (or event loop) changes the loop's
+state or calls the saver: tasks on other threads hand in their outcome, and a graph that such a
+task runs has its saver calls made here. A single task runs inline, without a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+from .attempt import Call, attempt
+from .context import TaskContext, current
+from .effects import Await, Cancel, Emit, Load, Run, Save
+from .loop import Loop
+from .nodes import Action
+from .plan import Task
+from .stream import Chunk
+
+
+def injected(context: TaskContext, action: Action) -> dict[str, Any]:
+    """Returns the arguments that the engine fills in by name."""
+    given: dict[str, Any] = {}
+    for name in action.injected:
+        if name == "config":
+            given[name] = context.config()
+        elif name == "runtime":
+            given[name] = context.runtime()
+        elif name == "writer":
+            given[name] = context.write
+        elif name == "store":
+            given[name] = context.run.store
+        elif name == "previous":
+            given[name] = context.run.runtime.previous
+    return given
+
+
+# Threads.
+
+
+def _call(context: TaskContext, call: Call) -> Any:
+    action = call.action
+    if action.is_async:
+        if action.sync is None:
+            raise TypeError(
+                f"Node '{context.task.name}' is async and has no sync form; run the graph with "
+                "ainvoke or astream."
+            )
+        action = action.sync
+    if action.injected:
+        return action.call(call.value, **injected(context, action))
+    return action.call(call.value)
+
+
+def perform(context: TaskContext) -> Task:
+    """Runs one task to its end on this thread."""
+    token = current.set(context)
+    steps = attempt(context)
+    reply: Any = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if type(step) is Call:
+                    reply = _call(context, step)
+                else:
+                    time.sleep(step.seconds)  # type: ignore[union-attr]
+                    reply = None
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(reply)
+    except StopIteration:
+        return context.task
+    finally:
+        current.reset(token)
+
+
+class SyncDriver:
+    """Drives a loop from the calling thread, with a pool for tasks that run side by side."""
+
+    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
+        self.loop = loop
+        self.max_concurrency = max_concurrency
+        self.ended: list[Task] = []
+        self.inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
+        self.chunks: list[Chunk] = []
+        self.pool: ThreadPoolExecutor | None = None
+        self.futures: list[Future[None]] = []
+        self.crash: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Performs the loop's effects; yields what the run emits."""
+        effects = self.loop.effects()
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                kind = type(effect)
+                try:
+                    if kind is Run:
+                        self._start(effect.contexts)  # type: ignore[union-attr]
+                        reply = None
+                    elif kind is Await:
+                        while not self.ended:
+                            yield from self._take()
+                        reply, self.ended = self.ended, []
+                    elif kind is Save:
+                        self.loop.run.perform(self.loop.run.saver.commit, effect.commit)  # type: ignore[union-attr]
+                        reply = None
+                    elif kind is Emit:
+                        yield from effect.chunks  # type: ignore[union-attr]
+                        reply = None
+                    elif kind is Load:
+                        reply = self.loop.run.perform(
+                            self.loop.run.saver.get_tuple,  # type: ignore[union-attr]
+                            effect.config,  # type: ignore[union-attr]
+                        )
+                    elif kind is Cancel:
+                        reply = self._cancel()
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    if self.chunks:
+                        yield from self._drain()
+                    effect = effects.send(reply)
+        except StopIteration:
+            yield from self._drain()
+        finally:
+            self._close()
+
+    def _start(self, contexts: Sequence[TaskContext]) -> None:
+        if len(contexts) == 1 and not self.loop.run.live:
+            self.ended.append(perform(contexts[0]))
+            return
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.max_concurrency, "hitl-task")
+        for context in contexts:
+            context.perform = self.perform_here
+            place = contextvars.copy_context()
+            self.futures.append(self.pool.submit(place.run, self._work, context))
+
+    def _work(self, context: TaskContext) -> None:
+        try:
+            task = perform(context)
+        except BaseException as error:
+            # SystemExit and its like end the process: they are raised again on the driver's
+            # thread, as a crash, never recorded as the node's failure.
+            crash = error
+            self.inbox.put(lambda: self._crashed(crash))
+        else:
+            self.inbox.put(lambda: self.ended.append(task))
+
+    def _crashed(self, error: BaseException) -> None:
+        raise error
+
+    def _take(self) -> Iterator[Chunk]:
+        """Waits for a task to end or to ask something of this thread."""
+        self.inbox.get()()
+        while not self.inbox.empty():
+            self.inbox.get()()
+        if self.chunks:
+            yield from self._drain()
+
+    def _drain(self) -> Iterator[Chunk]:
+        chunks, self.chunks = self.chunks, []
+        yield from chunks
+
+    def _cancel(self) -> int:
+        return sum(future.cancel() for future in self.futures)
+
+    def emit(self, chunk: Chunk) -> None:
+        """Takes a chunk from a running node, on whatever thread it runs."""
+        if self.pool is None:
+            self.chunks.append(chunk)
+        else:
+            self.inbox.put(lambda: self.chunks.append(chunk))
+
+    def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call on the driver's thread and returns its result to the calling thread."""
+        answer: Future[Any] = Future()
+
+        def make() -> None:
+            try:
+                answer.set_result(self.loop.run.perform(function, *args))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self.inbox.put(make)
+        return answer.result()
+
+    def _close(self) -> None:
+        if self.pool is None:
+            return
+        self._cancel()
+        # A node that is still running may wait for a call to be made on this thread.
+        while any(not future.done() for future in self.futures):
+            try:
+                self.inbox.get(timeout=0.05)()
+            except Exception:  # noqa: BLE001, S112 - the run has ended; only the waiting matters
+                continue
+        self.pool.shutdown()
+
+
+# Asyncio.
+
+
+async def _acall(context: TaskContext, call: Call) -> Any:
+    action = call.action
+    if action.is_async:
+        return await action.call(call.value, **injected(context, action))
+    place = contextvars.copy_context()
+    running = asyncio.get_running_loop()
+    return await running.run_in_executor(None, place.run, _call, context, call)
+
+
+async def aperform(context: TaskContext) -> Task:
+    """Runs one task to its end on this event loop."""
+    token = current.set(context)
+    steps = attempt(context)
+    reply: Any = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if type(step) is Call:
+                    reply = await _acall(context, step)
+                else:
+                    await asyncio.sleep(step.seconds)  # type: ignore[union-attr]
+                    reply = None
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(reply)
+    except StopIteration:
+        return context.task
+    finally:
+        current.reset(token)
+
+
+class AsyncDriver:
+    """Drives a loop from a coroutine, with an asyncio task for each task of several."""
+
+    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
+        self.loop = loop
+        self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
+        self.running: set[asyncio.Task[Task]] = set()
+        self.ended: list[Task] = []
+        self.chunks: list[Chunk] = []
+        self.wake: asyncio.Event | None = None
+        self.home: asyncio.AbstractEventLoop | None = None
+
+    async def chunks_of(self) -> AsyncIterator[Chunk]:
+        """Performs the loop's effects; yields what the run emits."""
+        self.home = asyncio.get_running_loop()
+        effects = self.loop.effects()
+        saver: Any = self.loop.run.saver
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                kind = type(effect)
+                try:
+                    if kind is Run:
+                        await self._start(effect.contexts)  # type: ignore[union-attr]
+                        reply = None
+                    elif kind is Await:
+                        while not self.ended:
+                            await self._take()
+                            for chunk in self._drain():
+                                yield chunk
+                        reply, self.ended = self.ended, []
+                    elif kind is Save:
+                        reply = await _shielded(saver.acommit(effect.commit))  # type: ignore[union-attr]
+                    elif kind is Emit:
+                        for chunk in effect.chunks:  # type: ignore[union-attr]
+                            yield chunk
+                        reply = None
+                    elif kind is Load:
+                        reply = await saver.aget_tuple(effect.config)  # type: ignore[union-attr]
+                    elif kind is Cancel:
+                        reply = await self._cancel()
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    for chunk in self._drain():
+                        yield chunk
+                    effect = effects.send(reply)
+        except StopIteration:
+            for chunk in self._drain():
+                yield chunk
+        finally:
+            await self._cancel()
+
+    async def _start(self, contexts: Sequence[TaskContext]) -> None:
+        if len(contexts) == 1 and not self.loop.run.live:
+            self.ended.append(await aperform(contexts[0]))
+            return
+        if self.wake is None:
+            self.wake = asyncio.Event()
+        for context in contexts:
+            task = asyncio.create_task(self._gated(context))
+            task.add_done_callback(lambda _: self.wake and self.wake.set())
+            self.running.add(task)
+
+    async def _gated(self, context: TaskContext) -> Task:
+        if self.gate is None:
+            return await aperform(context)
+        async with self.gate:
+            return await aperform(context)
+
+    async def _take(self) -> None:
+        assert self.wake is not None
+        await self.wake.wait()
+        self.wake.clear()
+        done = {task for task in self.running if task.done()}
+        self.running -= done
+        for task in done:
+            self.ended.append(task.result())
+
+    def _drain(self) -> list[Chunk]:
+        chunks, self.chunks = self.chunks, []
+        return chunks
+
+    async def _cancel(self) -> int:
+        running, self.running = self.running, set()
+        dropped = 0
+        for task in running:
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self.ended.append(task.result())
+            else:
+                task.cancel()
+                dropped += 1
+        if running:
+            await asyncio.gather(*running, return_exceptions=True)
+        return dropped
+
+    def emit(self, chunk: Chunk) -> None:
+        """Takes a chunk from a running node, on whatever thread it runs."""
+        self.chunks.append(chunk)
+        if self.wake is not None and self.home is not None:
+            self.home.call_soon_threadsafe(self.wake.set)
+
+async def _shielded(saving: Any) -> None:
+    """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
+    task = asyncio.ensure_future(saving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,85 @@
+"""What the loop asks of a driver, and what a run was asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .checkpoint import Commit
+from .context import TaskContext
+from .stream import Chunk
+from .types import All, RunnableConfig
+
+
+class Load:
+    """Asks for the addressed checkpoint; the reply is a CheckpointTuple or None."""
+
+    __slots__ = ("config",)
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self.config = config
+
+
+class Save:
+    """Asks for a commit to be stored before going on."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+
+class Run:
+    """Asks for tasks to be started."""
+
+    __slots__ = ("contexts",)
+
+    def __init__(self, contexts: Sequence[TaskContext]) -> None:
+        self.contexts = contexts
+
+
+class Await:
+    """Asks for tasks that have ended; the reply is a list of at least one."""
+
+    __slots__ = ()
+
+
+class Cancel:
+    """Asks to drop the tasks that can still be dropped; the reply is their number."""
+
+    __slots__ = ()
+
+
+class Emit:
+    """Asks for chunks to be handed to the caller."""
+
+    __slots__ = ("chunks",)
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.chunks = chunks
+
+
+Effect = Load | Save | Run | Await | Cancel | Emit
+Effects = Generator[Effect, Any, None]
+AWAIT, CANCEL = Await(), Cancel()
+
+
+@dataclass(slots=True)
+class Job:
+    """What a run of a graph was asked to do.
+
+    ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
+    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint.
+    """
+
+    kind: str
+    input: Any
+    ns: str
+    checkpoint_id: str | None
+    addressed: bool
+    nested: bool
+    recursion_limit: int
+    before: All | Sequence[str]
+    after: All | Sequence[str]
+    discard_pending: bool = False

@@ -1,0 +1,269 @@
+"""Every error and every control-flow signal of the package.
+
+    HitlError(Exception)
+    ├─ GraphError
+    │  ├─ GraphDefinitionError(ValueError)
+    │  ├─ InvalidUpdateError
+    │  ├─ InvalidInputError(ValueError)
+    │  ├─ EmptyInputError(ValueError)
+    │  ├─ GraphRecursionError(RecursionError)
+    │  ├─ GraphChangedError
+    │  ├─ NoSaverError(RuntimeError)
+    │  └─ UnknownGraphError(LookupError)
+    ├─ ResumeError
+    │  ├─ UnknownInterruptError(LookupError, RuntimeError)
+    │  ├─ NothingPendingError(RuntimeError)
+    │  ├─ OpenQuestionsError(RuntimeError)
+    │  ├─ AlreadyDecidedError
+    │  ├─ StaleQuestionError
+    │  ├─ InvalidAnswerError(ValueError)
+    │  └─ QuestionChangedError
+    ├─ PayloadError(ValueError)
+    │  ├─ UnserializableError(TypeError)
+    │  ├─ UnknownTagError
+    │  ├─ CorruptPayloadError
+    │  └─ PayloadLimitError
+    ├─ LeaseError
+    │  ├─ LeaseHeldError
+    │  └─ LeaseLostError
+    ├─ NotAllowedError
+    ├─ ThreadNotFound(LookupError)
+    ├─ RunNotFound(LookupError)
+    ├─ InterruptNotFound(LookupError)
+    ├─ IdempotencyKeyReusedError(ValueError)
+    └─ RunStateError
+
+    GraphSignal(BaseException)      control flow: a node's ``except Exception`` can't swallow it
+    ├─ GraphInterrupt
+    └─ ParentCommand
+
+The default message of an error is the first line of its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class HitlError(Exception):
+    """Something in the graph engine or the review queue was refused."""
+
+    def __init__(self, *args: object) -> None:
+        if not args:
+            args = ((type(self).__doc__ or "").partition("\n")[0],)
+        super().__init__(*args)
+
+    def __str__(self) -> str:
+        # KeyError and friends quote their message; ours is a sentence.
+        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+
+
+class GraphError(HitlError):
+    """The graph, or what a node of it did, is at fault."""
+
+
+class GraphDefinitionError(GraphError, ValueError):
+    """The graph can't be compiled."""
+
+
+class InvalidUpdateError(GraphError):
+    """A node or a caller wrote what a channel can't take."""
+
+
+class InvalidInputError(GraphError, ValueError):
+    """The input doesn't fit the graph's input schema.
+
+    ``faults`` lists ``(path, reason)`` pairs, the path as ``$.field[0]``.
+    """
+
+    def __init__(self, message: str, faults: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class EmptyInputError(GraphError, ValueError):
+    """The graph received no input."""
+
+
+class GraphRecursionError(GraphError, RecursionError):
+    """The run reached its limit of super-steps without coming to an end."""
+
+
+class GraphChangedError(GraphError):
+    """The stored thread was paused under another shape of the graph."""
+
+
+class NoSaverError(GraphError, RuntimeError):
+    """The call needs a checkpoint saver and the graph has none."""
+
+
+class UnknownGraphError(GraphError, LookupError):
+    """No graph of that name is registered."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"No graph named {name!r} is registered. Registered: {names}.")
+        self.name, self.known = name, tuple(known)
+
+
+class ResumeError(HitlError):
+    """An answer can't be taken."""
+
+
+class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
+    """The resume names a question that isn't open.
+
+    Raised before anything is written: the questions in ``pending_ids`` can still be answered.
+    ``reason`` is ``not_pending``, ``ambiguous`` or ``empty_map``.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, interrupt_ids: Sequence[str], pending_ids: Sequence[str]
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.interrupt_ids = tuple(sorted(interrupt_ids))
+        self.pending_ids = tuple(sorted(pending_ids))
+
+
+class NothingPendingError(ResumeError, RuntimeError):
+    """The thread waits for no answer, so there is nothing to resume."""
+
+
+class OpenQuestionsError(ResumeError, RuntimeError):
+    """The thread waits for answers and would lose them.
+
+    ``pending_ids`` names the open questions.
+    """
+
+    def __init__(self, message: str, pending_ids: Sequence[str]) -> None:
+        super().__init__(message)
+        self.pending_ids = tuple(sorted(pending_ids))
+
+
+class AlreadyDecidedError(ResumeError):
+    """The question is no longer open.
+
+    ``status`` says what became of it, ``decision`` (may be None) who decided, when and what.
+    """
+
+    def __init__(self, message: str, *, status: str, decision: Any = None) -> None:
+        super().__init__(message)
+        self.status, self.decision = status, decision
+
+
+class StaleQuestionError(ResumeError):
+    """The question changed after it was shown; nothing was recorded."""
+
+
+class InvalidAnswerError(ResumeError, ValueError):
+    """The answer doesn't fit the question's response schema; nothing was recorded.
+
+    ``faults`` lists ``(JSON pointer, reason)`` pairs.
+    """
+
+    def __init__(self, message: str, faults: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class QuestionChangedError(ResumeError):
+    """A task that ran again asked something else where an answer was already given."""
+
+
+class PayloadError(HitlError, ValueError):
+    """A value can't be stored or read back."""
+
+
+class UnserializableError(PayloadError, TypeError):
+    """The value has a part that can't be stored.
+
+    ``path`` leads to it, as ``$.state.user``.
+    """
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class UnknownTagError(PayloadError):
+    """Stored bytes carry a type tag that nothing is registered for."""
+
+
+class CorruptPayloadError(PayloadError):
+    """Stored bytes are damaged: they don't decode or don't match their digest."""
+
+
+class PayloadLimitError(PayloadError):
+    """The value is larger than the limit."""
+
+    def __init__(self, message: str, *, limit: int, found: int) -> None:
+        super().__init__(message)
+        self.limit, self.found = limit, found
+
+
+class LeaseError(HitlError):
+    """The thread can't be advanced by this worker."""
+
+
+class LeaseHeldError(LeaseError):
+    """Another worker advances the thread."""
+
+
+class LeaseLostError(LeaseError):
+    """Another worker has taken the thread over; nothing was written."""
+
+
+class NotAllowedError(HitlError):
+    """The user may not do that."""
+
+
+class ThreadNotFound(HitlError, LookupError):
+    """There is no such thread."""
+
+
+class RunNotFound(HitlError, LookupError):
+    """There is no such run."""
+
+
+class InterruptNotFound(HitlError, LookupError):
+    """There is no such question."""
+
+
+class IdempotencyKeyReusedError(HitlError, ValueError):
+    """The idempotency key was used before with something else."""
+
+
+class RunStateError(HitlError):
+    """The run's state doesn't allow that.
+
+    ``state`` is the run's state, ``allowed`` the states from which it would be possible.
+    """
+
+    def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.state, self.allowed = state, tuple(allowed)
+
+
+class GraphSignal(BaseException):
+    """Control flow between a node and the loop.
+
+    A BaseException, so that a node's ``except Exception`` can't swallow it.
+    """
+
+
+class GraphInterrupt(GraphSignal):
+    """A task stops to ask; ``interrupts`` are its questions, in the order asked."""
+
+    def __init__(self, interrupts: Sequence[Any] = ()) -> None:
+        super().__init__(tuple(interrupts))
+        self.interrupts: tuple[Any, ...] = tuple(interrupts)
+
+
+class ParentCommand(GraphSignal):
+    """A node of a subgraph addresses a Command to the graph that called it."""
+
+    def __init__(self, command: Any) -> None:
+        super().__init__(command)
+        self.command = command

@@ -1,0 +1,485 @@
+"""StateGraph: the builder of graphs over a shared state."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import typing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .channels import (
+    BaseChannel,
+    EphemeralValue,
+    LastValue,
+    LastValueAfterFinish,
+    NamedBarrierValue,
+    NamedBarrierValueAfterFinish,
+    Topic,
+)
+from .checkpoint import BaseCheckpointSaver
+from .constants import BRANCH_TO, END, NS_END, NS_SEP, ROOT, START, TAG_HIDDEN, TASKS
+from .errors import GraphDefinitionError, InvalidUpdateError, ParentCommand
+from .nodes import Action, Branch, Node, Write, action_of, goto_writes
+from .pregel import Pregel
+from .schema import ManagedValue, channels_of, coercion_for, hints_of, updates_of
+from .types import All, Command, RetryPolicy, Send
+
+logger = logging.getLogger("hitl_django")
+
+
+@dataclass(slots=True)
+class NodeSpec:
+    """A node as it was added."""
+
+    action: Action
+    input_schema: Any
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    retry: tuple[RetryPolicy, ...] = ()
+    defer: bool = False
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class BranchSpec:
+    """A conditional edge as it was added."""
+
+    path: Action
+    ends: Mapping[Hashable, str] | None
+    input_schema: Any = None
+
+
+class StateGraph:
+    """Builds a graph whose nodes read and update one state.
+
+    ``state_schema`` is a TypedDict, dataclass or pydantic model; each of its fields is a channel.
+    A field annotated ``Annotated[T, reducer]`` folds every update with ``reducer(old, new)``,
+    any other keeps the last one. ``input_schema`` and ``output_schema`` narrow what callers
+    give and get.
+    """
+
+    def __init__(
+        self,
+        state_schema: Any,
+        context_schema: Any = None,
+        *,
+        input_schema: Any = None,
+        output_schema: Any = None,
+    ) -> None:
+        self.state_schema, self.context_schema = state_schema, context_schema
+        self.input_schema = state_schema if input_schema is None else input_schema
+        self.output_schema = state_schema if output_schema is None else output_schema
+        self.nodes: dict[str, NodeSpec] = {}
+        self.edges: dict[tuple[str, str], None] = {}
+        self.waiting_edges: dict[tuple[tuple[str, ...], str], None] = {}
+        self.branches: dict[str, dict[str, BranchSpec]] = {}
+        self.channels: dict[str, BaseChannel] = {}
+        self.managed: dict[str, ManagedValue] = {}
+        self.schemas: dict[int, tuple[str, ...]] = {}
+        self._kept_schemas: list[Any] = []
+        self.compiled = False
+        self._add_schema(state_schema)
+        self._add_schema(self.input_schema, of_callers=True)
+        self._add_schema(self.output_schema, of_callers=True)
+
+    def _add_schema(self, schema: Any, *, of_callers: bool = False) -> None:
+        if id(schema) in self.schemas:
+            return
+        channels, managed = channels_of(schema)
+        if managed and of_callers:
+            raise ValueError(
+                f"Invalid managed channels detected in {getattr(schema, '__name__', schema)}: "
+                f"{', '.join(managed)}. Managed channels are not permitted in Input/Output schema."
+            )
+        for name, channel in channels.items():
+            known = self.channels.get(name)
+            if known is None or (type(known) is LastValue and type(channel) is not LastValue):
+                self.channels[name] = channel
+            elif known != channel and type(channel) is not LastValue:
+                raise ValueError(f"Channel '{name}' already exists with a different type")
+        self.managed.update(managed)
+        self.schemas[id(schema)] = (*channels, *managed)
+        self._kept_schemas.append(schema)  # an id is only good while its object lives
+
+    def _keys(self, schema: Any) -> tuple[str, ...]:
+        self._add_schema(schema)
+        return self.schemas[id(schema)]
+
+    # Nodes.
+
+    def add_node(
+        self,
+        node: Any,
+        action: Any = None,
+        *,
+        defer: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        destinations: Sequence[str] | Mapping[str, str] | None = None,
+    ) -> StateGraph:
+        """Adds a node: ``add_node("name", function)`` or ``add_node(function)``.
+
+        The function gets the state and returns an update of it, a Command, or None; it may be
+        async, and it may be a compiled graph. Parameters named ``config``, ``runtime``,
+        ``writer``, ``store`` and ``previous`` are filled in. ``defer`` makes it wait until no
+        other node would run.
+        """
+        if not isinstance(node, str):
+            action = node
+            node = getattr(action, "__name__", None) or getattr(action, "name", None)
+            if node is None:
+                raise ValueError("Node name must be provided if action is not a function")
+        elif action is None:
+            raise GraphDefinitionError(f"Node `{node}` has no function.")
+        self._check_name(node)
+        function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
+        hints = _hints(function)
+        ends = tuple(destinations or ()) or _command_targets(hints.get("return"))
+        schema = input_schema or _schema_of_first_parameter(function, hints) or self.state_schema
+        self._add_schema(schema)
+        policies = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else retry_policy
+        self.nodes[node] = NodeSpec(
+            action_of(action), schema, metadata or {}, tuple(policies or ()), defer, ends
+        )
+        return self
+
+    def _check_name(self, name: str) -> None:
+        if self.compiled:
+            logger.warning("A node was added after compiling; the compiled graph doesn't have it.")
+        if name in self.nodes:
+            raise ValueError(f"Node `{name}` already present.")
+        if name in (START, END):
+            raise ValueError(f"Node `{name}` is reserved.")
+        for character in (NS_SEP, NS_END):
+            if character in name:
+                raise ValueError(
+                    f"'{character}' is a reserved character and is not allowed in the node names."
+                )
+
+    # Edges.
+
+    def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
+        """Runs ``end_key`` after ``start_key``; after all of several, where it is a list."""
+        if end_key == START:
+            raise ValueError("START cannot be an end node")
+        if isinstance(start_key, str):
+            if start_key == END:
+                raise ValueError("END cannot be a start node")
+            self.edges[start_key, end_key] = None
+            return self
+        for start in start_key:
+            if start == END:
+                raise ValueError("END cannot be a start node")
+            if start not in self.nodes:
+                raise ValueError(f"Need to add_node `{start}` first")
+        if end_key != END and end_key not in self.nodes:
+            raise ValueError(f"Need to add_node `{end_key}` first")
+        self.waiting_edges[tuple(start_key), end_key] = None
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        path: Callable[..., Any],
+        path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
+    ) -> StateGraph:
+        """Lets ``path(state)`` choose what runs after ``source``.
+
+        It returns a node's name, END, a Send, or a list of them. It sees the state as ``source``
+        leaves it and runs within the same task. ``path_map`` maps what it returns to names.
+        """
+        function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
+        hints = _hints(function)
+        action = action_of(path)
+        name = action.name or "condition"
+        branches = self.branches.setdefault(source, {})
+        if name in branches:
+            raise ValueError(f"Branch with name `{name}` already exists for node `{source}`")
+        ends: Mapping[Hashable, str] | None = None
+        if isinstance(path_map, Mapping):
+            ends = dict(path_map)
+        elif path_map is not None:
+            ends = {target: target for target in path_map}
+        elif get_origin(hints.get("return")) is Literal:
+            ends = {target: target for target in get_args(hints["return"])}
+        schema = _schema_of_first_parameter(function, hints)
+        if schema is not None:
+            self._add_schema(schema)
+        branches[name] = BranchSpec(action, ends, schema)
+        return self
+
+    def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
+        """Adds nodes that run one after the other; a node is a function or (name, function)."""
+        if not nodes:
+            raise ValueError("Sequence requires at least one node.")
+        previous: str | None = None
+        for item in nodes:
+            name, action = item if isinstance(item, tuple) else (item.__name__, item)
+            if name in self.nodes:
+                raise ValueError(
+                    f"Node names must be unique: node with the name '{name}' already exists. If "
+                    "you need to use the same function twice, name it: (name, function)."
+                )
+            self.add_node(name, action)
+            if previous is not None:
+                self.add_edge(previous, name)
+            previous = name
+        return self
+
+    def set_entry_point(self, key: str) -> StateGraph:
+        """Runs ``key`` first."""
+        return self.add_edge(START, key)
+
+    def set_conditional_entry_point(
+        self, path: Callable[..., Any], path_map: Any = None
+    ) -> StateGraph:
+        """Lets ``path(state)`` choose what runs first."""
+        return self.add_conditional_edges(START, path, path_map)
+
+    def set_finish_point(self, key: str) -> StateGraph:
+        """Ends the graph after ``key``."""
+        return self.add_edge(key, END)
+
+    # Compiling.
+
+    def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
+        """Raises GraphDefinitionError, with all faults, unless the graph hangs together."""
+        faults = list(self._faults(interrupt))
+        if faults:
+            raise GraphDefinitionError("\n".join(dict.fromkeys(faults)))
+        return self
+
+    def _faults(self, interrupt: Sequence[str]) -> typing.Iterator[str]:
+        known = {*self.nodes, START}
+        starts = {start for start, _ in self.edges} | set(self.branches)
+        starts.update(start for several, _ in self.waiting_edges for start in several)
+        for start in sorted(starts):
+            if start not in known:
+                yield f"Found edge starting at unknown node '{start}'"
+        if START not in starts:
+            yield (
+                "Graph must have an entrypoint: add at least one edge from START to another node"
+            )
+        ends = {end for _, end in self.edges} | {end for _, end in self.waiting_edges}
+        for end in sorted(ends):
+            if end not in self.nodes and end != END:
+                yield f"Found edge ending at unknown node `{end}`"
+        for source, branches in self.branches.items():
+            for name, branch in branches.items():
+                for target in (branch.ends or {}).values():
+                    if target not in self.nodes and target != END:
+                        yield (
+                            f"At '{source}' node, '{name}' branch found unknown target '{target}'"
+                        )
+        for source, spec in self.nodes.items():
+            for target in spec.ends:
+                if target not in self.nodes and target != END:
+                    yield f"At '{source}' node, its Command names unknown target '{target}'"
+        for name in interrupt:
+            if name not in self.nodes:
+                yield f"Interrupt node `{name}` not found"
+
+    def compile(
+        self,
+        checkpointer: BaseCheckpointSaver | bool | None = None,
+        *,
+        store: Any = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> CompiledStateGraph:
+        """Returns the graph ready to run.
+
+        ``checkpointer`` stores its threads; without one it can't stop for a person.
+        ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
+        stops.
+        """
+        before, after = interrupt_before or (), interrupt_after or ()
+        self.validate([n for names in (before, after) if names != "*" for n in names])
+        self.compiled = True
+        channels: dict[str, BaseChannel] = dict(self.channels)
+        channels[START] = EphemeralValue(self.input_schema, key=START)
+        channels[TASKS] = Topic(Send, key=TASKS)
+        nodes = {START: self._start_node(channels)}
+        for node_name, spec in self.nodes.items():
+            nodes[node_name] = self._node(node_name, spec, channels)
+        self._attach_joins(nodes, channels)
+        return CompiledStateGraph(
+            builder=self,
+            nodes=nodes,
+            channels=channels,
+            managed=self.managed,
+            input_keys=START,
+            output_keys=self._output_keys(self.output_schema),
+            stream_keys=self._output_keys(self.state_schema, all_schemas=True),
+            checkpointer=checkpointer,
+            store=store,
+            interrupt_before=before,
+            interrupt_after=after,
+            name=name or "LangGraph",
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            state_schema=self.state_schema,
+            context_schema=self.context_schema,
+        )
+
+    def _output_keys(self, schema: Any, *, all_schemas: bool = False) -> tuple[str, ...] | str:
+        keys = tuple(self.channels) if all_schemas else self._keys(schema)
+        keys = tuple(key for key in keys if key in self.channels)
+        return ROOT if keys == (ROOT,) else keys
+
+    def _start_node(self, channels: dict[str, BaseChannel]) -> Node:
+        keys = frozenset(key for key in self._keys(self.input_schema) if key in self.channels)
+        return Node(
+            action=None,
+            triggers=(START,),
+            keys=START,
+            writers=(_StateWriter(keys, self._static_writes(START), {}),),
+            branches=self._branches(START, self.input_schema),
+            tags=(TAG_HIDDEN,),
+            hidden=True,
+        )
+
+    def _node(self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel]) -> Node:
+        trigger = BRANCH_TO + name
+        channels[trigger] = (
+            LastValueAfterFinish(Any, trigger)
+            if spec.defer
+            else EphemeralValue(Any, guard=False, key=trigger)
+        )
+        keys = self._keys(spec.input_schema)
+        return Node(
+            action=spec.action,
+            triggers=(trigger,),
+            keys=ROOT if keys == (ROOT,) else keys,
+            coercion=coercion_for(spec.input_schema),
+            writers=(
+                _StateWriter(frozenset(self.channels), self._static_writes(name), self.nodes),
+            ),
+            branches=self._branches(name, spec.input_schema),
+            retry=spec.retry,
+            metadata=spec.metadata,
+        )
+
+    def _static_writes(self, start: str) -> list[Write]:
+        return [(BRANCH_TO + end, None) for source, end in self.edges if source == start != END
+                and end != END]  # fmt: skip
+
+    def _branches(self, start: str, schema: Any) -> tuple[Branch, ...]:
+        made = []
+        for spec in self.branches.get(start, {}).values():
+            seen = spec.input_schema or (self.state_schema if start == START else schema)
+            keys = tuple(key for key in self._keys(seen) if key in self.channels)
+            made.append(
+                Branch(
+                    spec.path,
+                    spec.ends,
+                    ROOT if keys == (ROOT,) else keys,
+                    coercion_for(seen),
+                    passes_output=spec.input_schema is None,
+                )
+            )
+        return tuple(made)
+
+    def _attach_joins(self, nodes: dict[str, Node], channels: dict[str, BaseChannel]) -> None:
+        for starts, end in self.waiting_edges:
+            if end == END:
+                continue
+            name = f"join:{'+'.join(starts)}:{end}"
+            kind = NamedBarrierValueAfterFinish if self.nodes[end].defer else NamedBarrierValue
+            channels[name] = kind(str, set(starts), name)
+            nodes[end].triggers += (name,)
+            nodes[end].sorted_triggers = tuple(sorted(nodes[end].triggers))
+            for start in starts:
+                for writer in nodes[start].writers:
+                    assert isinstance(writer, _StateWriter)
+                    writer.static.append((name, start))
+
+
+class CompiledStateGraph(Pregel):
+    """A StateGraph ready to run; ``builder`` is the StateGraph."""
+
+    def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.builder = builder
+
+
+class _StateWriter:
+    """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
+
+    __slots__ = ("keys", "nodes", "static")
+
+    def __init__(
+        self, keys: frozenset[str], static: list[Write], nodes: Mapping[str, NodeSpec]
+    ) -> None:
+        self.keys, self.static, self.nodes = keys, static, nodes
+
+    def __call__(self, output: Any) -> list[Write]:
+        if type(output) is dict and ROOT not in self.keys:
+            keys = self.keys
+            writes = [item for item in output.items() if item[0] in keys]
+        elif output is None:
+            writes = []
+        else:
+            writes = self._of(output)
+        writes += self.static
+        return writes
+
+    def _of(self, output: Any) -> list[Write]:
+        if isinstance(output, Command):
+            if output.graph == Command.PARENT:
+                raise ParentCommand(output)
+            return [*self._updates(output.update), *goto_writes(_targets(output))]
+        if isinstance(output, (list, tuple)) and any(isinstance(o, Command) for o in output):
+            return [write for part in output for write in self._of(part)]
+        return self._updates(output)
+
+    def _updates(self, update: Any) -> list[Write]:
+        if update is None:
+            return []
+        if ROOT in self.keys:
+            return [(ROOT, update)]
+        if _is_pairs(update):
+            return [item for item in update if item[0] in self.keys]
+        if isinstance(update, Mapping) or hints_of(type(update)):
+            return updates_of(update, self.keys)
+        raise InvalidUpdateError(f"Expected dict, got {update}")
+
+
+def _is_pairs(update: Any) -> bool:
+    return isinstance(update, (list, tuple)) and all(
+        isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in update
+    )
+
+
+def _targets(command: Command[Any]) -> Sequence[Any]:
+    goto = command.goto
+    return goto if isinstance(goto, (list, tuple)) else [goto]
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (TypeError, NameError, AttributeError):
+        return {}
+
+
+def _schema_of_first_parameter(function: Any, hints: Mapping[str, Any]) -> Any:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if not parameters:
+        return None
+    hint = hints.get(parameters[0].name)
+    return hint if isinstance(hint, type) and hints_of(hint) else None
+
+
+def _command_targets(annotation: Any) -> tuple[str, ...]:
+    """Returns the node names in a return annotation ``Command[Literal[...]]``."""
+    if get_origin(annotation) is not Command:
+        return ()
+    names = get_args(annotation)[0]
+    return tuple(get_args(names)) if get_origin(names) is Literal else ()

@@ -1,0 +1,52 @@
+"""Ids: checkpoints that sort by time, tasks and questions that can be worked out again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from random import getrandbits
+from typing import Any
+
+from xxhash import xxh3_128_hexdigest
+
+from .constants import NS_SEP
+
+# 100-nanosecond intervals between 1582-10-15, where UUID time starts, and 1970-01-01.
+_GREGORIAN = 0x01B21DD213814000
+_lock = threading.Lock()
+_last = 0
+
+
+def new_uuid6() -> str:
+    """Makes a version-6 UUID as text: later ones of this process sort after earlier ones."""
+    global _last
+    now = time.time_ns() // 100 + _GREGORIAN
+    with _lock:
+        # Two ids of one tick, or a clock set back, must still sort in the order of their making.
+        _last = now = max(now, _last + 1)
+    tail = getrandbits(62) | 0x8000000000000000
+    high = now >> 12
+    return (
+        f"{high >> 16:08x}-{high & 0xFFFF:04x}-6{now & 0xFFF:03x}"
+        f"-{tail >> 48:04x}-{tail & 0xFFFFFFFFFFFF:012x}"
+    )
+
+
+def task_id(checkpoint_id: str, *parts: str) -> str:
+    """Works out a task's id from the checkpoint it starts from and its place in the step."""
+    digest = xxh3_128_hexdigest(
+        bytes.fromhex(checkpoint_id.replace("-", "")) + "".join(parts).encode()
+    )
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
+
+
+def interrupt_id(ns: str, index: int) -> str:
+    """Works out the id of the question that a task asks after ``index`` answers."""
+    return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
+
+
+def path_key(path: str | int | tuple[Any, ...]) -> str:
+    """Writes a task path as text that sorts as the path does."""
+    if isinstance(path, tuple):
+        return f"~{', '.join(path_key(part) for part in path)}"
+    return f"{path:010d}" if isinstance(path, int) else str(path)

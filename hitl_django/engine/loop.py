@@ -1,0 +1,396 @@
+"""The super-step machine: plans, has tasks run, applies what they wrote, and says what to store.
+
+Sans-IO: a generator that yields effects and is told what came of them. It never touches a saver,
+a thread or an event loop, so the sync and the async driver perform the same one, and a run can be
+stopped between any two effects without losing anything that was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from . import ids, opening, stream
+from .apply import NextVersion, apply, count_version
+from .checkpoint import (
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    Outcome,
+    Question,
+    TaskWrites,
+)
+from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME
+from .context import RunContext, TaskContext
+from .effects import AWAIT, CANCEL, Effects, Emit, Job, Run, Save
+from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand
+from .nodes import Write
+from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
+from .slots import TaskStatus, answers_for
+from .types import Interrupt, RunnableConfig
+
+if TYPE_CHECKING:
+    from .pregel import Pregel
+
+
+class Loop:
+    """One run of one graph.
+
+    ``outcome`` says how it ended. ``wanted`` are the stream modes of the caller itself.
+    """
+
+    def __init__(
+        self, graph: Pregel, job: Job, run: RunContext, wanted: frozenset[str] = frozenset()
+    ) -> None:
+        self.graph, self.job, self.run, self.wanted = graph, job, run, wanted
+        self.blueprint = graph.blueprint
+        self.saver = run.saver
+        self.next_version: NextVersion = (
+            run.saver.get_next_version if run.saver is not None else count_version
+        )
+        self.exits = run.durability == "exit" and run.saver is not None
+        self.ns = tuple(job.ns.split("|")) if job.ns else ()
+        self.outcome: Outcome | None = None
+        self.has_values = False
+        self.tasks: list[Task] = []
+        self.statuses: Mapping[str, TaskStatus] = {}
+        self.state: State
+        self.origin: Origin
+        self.checkpoint_id: str | None = None
+        #: The newest stored checkpoint, and the one before it.
+        self.saved_id: str | None = None
+        self.parent_id: str | None = None
+        self.metadata: CheckpointMetadata = {}
+        self.unsaved: list[TaskWrites] = []
+
+    # The machine.
+
+    def effects(self) -> Effects:
+        """Runs the graph; yields what has to be done outside."""
+        yield from opening.open_run(self)
+        if self.job.kind == "submit":
+            return
+        while self.outcome is None:
+            yield from self._super_step()
+
+    def _super_step(self) -> Effects:
+        yield from self._run_tasks([task for task in self.tasks if task.writes is None])
+        failed = [task for task in self.tasks if task.error is not None]
+        if failed:
+            yield from self._fail(failed)
+        elif any(task.questions for task in self.tasks):
+            yield from self._pause()
+        else:
+            yield from self._commit_step()
+
+    def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
+        if not tasks:
+            return
+        yield Run([self._context(task) for task in tasks])
+        waiting = len(tasks)
+        while waiting:
+            ended: list[Task] = yield AWAIT
+            waiting -= len(ended)
+            for task in ended:
+                yield from self._settle(task)
+            if waiting and any(_stops_siblings(task) for task in ended):
+                waiting -= yield CANCEL
+            if waiting and self.saver is not None and not self.exits:
+                # A sibling is still running: what has finished must not depend on it.
+                yield self._save(None, None)
+
+    def _context(self, task: Task) -> TaskContext:
+        status = self.statuses.get(task.id) if self.statuses else None
+        answers = status.answers if status else ()
+        if self.run.answers:
+            answers = answers_for(task.ns, answers, self.run.answers)
+        return TaskContext(task, self.run, answers)
+
+    def _settle(self, task: Task) -> Effects:
+        """Notes what became of a task and tells the caller."""
+        writes = _stored_writes(task)
+        if self.saver is not None and writes:
+            self.unsaved.append(TaskWrites(task.id, task.path_key, self._durable(writes)))
+        if task.writes is not None:
+            # A task that wrote nothing has to look finished all the same.
+            task.writes = writes
+        if self.run.modes and not task.node.hidden:
+            chunks = self._task_chunks(task)
+            if chunks:
+                yield Emit(chunks)
+
+    def _durable(self, writes: Sequence[Write]) -> Sequence[Write]:
+        undurable = self.blueprint.undurable
+        return [w for w in writes if w[0] not in undurable] if undurable else writes
+
+    def _fail(self, failed: Sequence[Task]) -> Effects:
+        errors = [task.error for task in failed if task.error is not None]
+        real = [error for error in errors if not isinstance(error, InvalidAnswerError)]
+        error = (real or errors)[0]
+        self.outcome = Outcome("failed", next=_names(self.tasks), error=error)
+        if isinstance(error, ParentCommand) and self.job.nested:
+            self.outcome = Outcome("finished", error=error)
+        yield from self._leave()
+
+    def _pause(self) -> Effects:
+        questions = tuple(q for task in self.tasks for q in task.questions)
+        self.outcome = Outcome("interrupted", questions, _names(self.tasks))
+        self.has_values = True
+        yield from self._leave()
+        done = [task for task in self.tasks if task.writes]
+        if done and not self.job.nested:
+            # What finished beside the pause is stored as pending; the caller sees it applied.
+            self.state = self.state.copy()
+            apply(self.blueprint, self.state, done, self.next_version)
+            yield from self.emit_values([w for task in done for w in task.writes or ()])
+
+    def _commit_step(self) -> Effects:
+        tasks = self.tasks
+        apply(self.blueprint, self.state, tasks, self.next_version)
+        if self.run.modes or not self.has_values:
+            yield from self.emit_values([w for task in tasks for w in task.writes or ()])
+        self.statuses = {}
+        self.run.resuming = False
+        self.run.answers = {}
+        yield from self.commit_checkpoint("loop", ran=tasks)
+
+    # Between two super-steps.
+
+    def commit_checkpoint(self, source: str, ran: Sequence[Task] = ()) -> Effects:
+        """Makes the state a checkpoint, plans what follows, and stores both facts at once."""
+        step = self.origin.step
+        self.checkpoint_id = ids.new_uuid6() if self.saver is not None else None
+        self.metadata = {"source": source, "step": step, "parents": self.run.checkpoint_ids}
+        self.begin_step(step + 1)
+        if self.job.kind != "submit":
+            self._decide(ran)
+        if self.saver is not None:
+            if not self.exits:
+                yield self._save(self._checkpoint(), self.outcome)
+            else:
+                self.unsaved = []
+                if self.outcome is not None:
+                    yield from self._leave()
+        yield from self.emit_step()
+
+    def begin_step(self, step: int) -> None:
+        """Plans the tasks of ``step``."""
+        stop = self.origin.stop
+        self.origin = Origin(
+            self.blueprint, self.state.values, self.checkpoint_id, self.job.ns, step, stop
+        )
+        self.tasks = plan(self.blueprint, self.state, self.origin)
+
+    def _decide(self, ran: Sequence[Task]) -> None:
+        """Settles whether the run goes on with the planned tasks."""
+        job, step = self.job, self.origin.step
+        if job.after and (hits := breakpoint_hits(self.state, job.after, ran)):
+            self.outcome = self._breakpoint(hits)
+        elif step > self.origin.stop:
+            limit = job.recursion_limit
+            self.outcome = Outcome(
+                "out_of_steps",
+                next=_names(self.tasks),
+                error=GraphRecursionError(
+                    f"Recursion limit of {limit} reached without hitting a stop condition. "
+                    "Raise it with the `recursion_limit` config key, or give the graph a way to "
+                    "END."
+                ),
+            )
+        elif not self.tasks:
+            self.outcome = Outcome("finished")
+        elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
+            self.outcome = self._breakpoint(hits)
+        elif self.run.control is not None and self.run.control.drain_requested:
+            self.outcome = Outcome("drained", next=_names(self.tasks))
+
+    def decide_opening(self) -> Effects:
+        """Settles whether a run that starts from a stored checkpoint goes on at all."""
+        self._decide(())
+        if self.outcome is not None and self.saver is not None:
+            yield from self._leave()
+        yield from self.emit_step()
+
+    def _breakpoint(self, hits: Sequence[Task]) -> Outcome:
+        names = _names(hits)
+        question = Question(
+            interrupt=Interrupt(
+                {"title": f"Go on past the breakpoint at {', '.join(names)}?"},
+                ids.interrupt_id(f"{self.job.ns}@{self.origin.checkpoint_id}", 0),
+            ),
+            node=names[0],
+            task_id=NULL_TASK_ID,
+            task_path="",
+            checkpoint_ns=self.job.ns,
+            checkpoint_id=self.origin.checkpoint_id,
+            kind="breakpoint",
+        )
+        return Outcome("interrupted", (question,), _names(self.tasks))
+
+    # What is stored.
+
+    def _save(self, checkpoint: Checkpoint | None, outcome: Outcome | None) -> Save:
+        commit = Commit(self.config_for(self.saved_id), self.unsaved, outcome=outcome)
+        self.unsaved = []
+        if checkpoint is not None:
+            state, undurable = self.state, self.blueprint.undurable
+            commit.checkpoint = checkpoint
+            commit.metadata = {**self.user_metadata(), **self.metadata}  # type: ignore[typeddict-item]
+            commit.new_versions = {
+                name: state.versions[name] for name in state.touched if name not in undurable
+            }
+            state.touched = set()
+            self.parent_id, self.saved_id = self.saved_id, checkpoint["id"]
+        return Save(commit)
+
+    def _leave(self) -> Effects:
+        """Stores what is left when the run stops where it is."""
+        if self.saver is None:
+            return
+        if self.exits and self.state.touched:
+            # The writes stand on this checkpoint, so it has to be there first.
+            writes, self.unsaved = self.unsaved, []
+            yield self._save(self._checkpoint(), None)
+            self.unsaved = writes
+        yield self._save(None, self.outcome)
+
+    def _checkpoint(self) -> Checkpoint:
+        state = self.state
+        return {
+            "v": 4,
+            "id": self.origin.checkpoint_id,
+            "ts": datetime.now(UTC).isoformat(),
+            "channel_values": self.blueprint.durable_values(state),
+            "channel_versions": dict(state.versions),
+            "versions_seen": dict(state.seen),
+            "updated_channels": None if state.updated is None else sorted(state.updated),
+        }
+
+    def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
+        """Returns the coordinates of a checkpoint of this run."""
+        place = {"thread_id": self.run.thread_id, "checkpoint_ns": self.job.ns}
+        if checkpoint_id is not None:
+            place["checkpoint_id"] = checkpoint_id
+        return {"configurable": place}
+
+    def user_metadata(self) -> dict[str, Any]:
+        """Returns the caller's metadata that is stored with each checkpoint."""
+        return dict(self.run.config.get("metadata") or {})
+
+    def restore(self, saved: CheckpointTuple | None) -> None:
+        """Takes up a stored checkpoint, or begins before the first."""
+        step = saved.metadata.get("step", -1) + 1 if saved else -1
+        self.state = self.blueprint.state_from(saved.checkpoint if saved else None)
+        if saved:
+            self.checkpoint_id = self.saved_id = saved.checkpoint["id"]
+            self.metadata = saved.metadata
+            if saved.parent_config is not None:
+                self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
+        self.origin = Origin(
+            self.blueprint,
+            self.state.values,
+            self.checkpoint_id,
+            self.job.ns,
+            step,
+            step + self.job.recursion_limit + 1,
+        )
+
+    # What the caller is told.
+
+    def values(self) -> Any:
+        """Returns the output channels' values."""
+        return self.read(self.graph.output_keys)
+
+    def read(self, keys: Sequence[str] | str) -> Any:
+        """Returns one channel's value, or a dict of several."""
+        if isinstance(keys, str):
+            return read_state(self.blueprint, self.state.values, (keys,)).get(keys)
+        return read_state(self.blueprint, self.state.values, keys)
+
+    def emit_values(self, writes: Sequence[Write] | None) -> Effects:
+        """Emits the state where ``writes`` reached it (None: in any case)."""
+        keys = self.graph.output_keys
+        updated = self.state.updated or ()
+        if writes is not None and (
+            not (keys in updated if isinstance(keys, str) else self.graph.output_set & set(updated))
+            or not stream.wrote_output(writes, keys)
+        ):
+            return
+        self.has_values = True
+        if "values" in self.run.modes:
+            yield Emit([(self.ns, "values", self.values())])
+
+    def emit_step(self) -> Effects:
+        """Emits the checkpoint a super-step starts from, its tasks, and what they had done."""
+        modes = self.run.modes
+        if not modes:
+            return
+        chunks: list[stream.Chunk] = []
+        if self.saver is not None:
+            self._add(chunks, "checkpoints", self.graph.checkpoint_chunk, self)
+        if self.outcome is None:
+            for task in self.tasks:
+                if not task.node.hidden:
+                    self._add(chunks, "tasks", stream.task_started, task, self.user_metadata())
+            for task in self.tasks:
+                if task.writes and not task.node.hidden and "updates" in modes:
+                    keys = self.graph.output_keys
+                    update = stream.updates_of_task(task, task.writes, keys, cached=True)
+                    chunks.append((self.ns, "updates", update))
+        elif self.outcome.status == "interrupted" and "updates" in modes:
+            chunks.append((self.ns, "updates", {INTERRUPT: ()}))
+        if chunks:
+            yield Emit(chunks)
+
+    def _add(self, chunks: list[stream.Chunk], mode: str, make: Any, *args: Any) -> None:
+        modes = self.run.modes
+        if mode not in modes and "debug" not in modes:
+            return
+        data = make(*args)
+        if mode in modes:
+            chunks.append((self.ns, mode, data))
+        if "debug" in modes:
+            chunks.append((self.ns, "debug", stream.in_debug(mode, self.origin.step, data)))
+
+    def _task_chunks(self, task: Task) -> list[stream.Chunk]:
+        chunks: list[stream.Chunk] = []
+        modes = self.run.modes
+        if task.questions:
+            asked = tuple(question.interrupt for question in task.questions)
+            if "updates" in modes:
+                chunks.append((self.ns, "updates", {INTERRUPT: asked}))
+            if "values" in modes:
+                values = self.values()
+                whole = {**values, INTERRUPT: asked} if isinstance(values, dict) else None
+                chunks.append((self.ns, "values", whole or {INTERRUPT: asked}))
+        elif task.error is None and "updates" in modes:
+            keys = self.graph.output_keys
+            update = stream.updates_of_task(task, task.writes or (), keys, cached=False)
+            chunks.append((self.ns, "updates", update))
+        if not isinstance(task.error, ParentCommand):
+            self._add(chunks, "tasks", stream.task_ended, task, self.graph.stream_keys)
+        return chunks
+
+
+def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(task.name for task in tasks if not task.writes)
+
+
+def _stops_siblings(task: Task) -> bool:
+    # A wrong answer is the reviewer's mistake: it can be given again, and the siblings go on.
+    return task.error is not None and not isinstance(task.error, InvalidAnswerError)
+
+
+def _stored_writes(task: Task) -> Sequence[Write]:
+    """Returns what is stored of a task that has run: its writes, or why it has none."""
+    if task.writes is not None:
+        return task.writes or [(NO_WRITES, None)]
+    if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
+        return ()
+    answered = [(RESUME, list(task.answers))] if task.answers else []
+    if task.questions:
+        asked = tuple(question.interrupt for question in task.questions)
+        return [(INTERRUPT, asked), *answered]
+    return [(ERROR, repr(task.error)), *answered]

@@ -1,0 +1,208 @@
+"""The saver that keeps threads in memory: for tests, and for runs that needn't outlive a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import RLock
+from typing import Any
+
+from .checkpoint import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    PendingWrite,
+    Version,
+)
+from .constants import CONTROL_SLOTS, NULL_TASK_ID
+from .serde import Codec
+from .types import RunnableConfig
+
+
+class _Stored:
+    """One checkpoint as kept: encoded, but for the versions, whose dicts are never changed."""
+
+    __slots__ = ("checkpoint", "metadata", "parent_id", "writes")
+
+    def __init__(self, checkpoint: dict[str, Any], metadata: bytes, parent_id: str | None) -> None:
+        self.checkpoint, self.metadata, self.parent_id = checkpoint, metadata, parent_id
+        self.writes: dict[tuple[str, int], tuple[str, bytes]] = {}
+
+
+class _Namespace:
+    """The checkpoints of one graph of one thread, in the order stored, and its channel values."""
+
+    __slots__ = ("blobs", "checkpoints")
+
+    def __init__(self) -> None:
+        self.checkpoints: dict[str, _Stored] = {}
+        self.blobs: dict[tuple[str, Version], bytes] = {}
+
+
+class InMemorySaver(BaseCheckpointSaver):
+    """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy."""
+
+    def __init__(self, *, serde: Codec | None = None) -> None:
+        self.serde = serde or Codec()
+        self._threads: dict[str, dict[str, _Namespace]] = {}
+        self._lock = RLock()
+
+    def __enter__(self) -> InMemorySaver:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place = config["configurable"]
+        with self._lock:
+            space = self._space(place)
+            if space is None or not space.checkpoints:
+                return None
+            wanted = place.get("checkpoint_id") or max(space.checkpoints)
+            stored = space.checkpoints.get(wanted)
+            return stored and self._tuple(place["thread_id"], place, space, stored)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        found = self._matching(config, before)
+        for count, saved in enumerate(
+            saved
+            for saved in found
+            if not filter or all(saved.metadata.get(k) == v for k, v in filter.items())
+        ):
+            if limit is not None and count >= limit:
+                return
+            yield saved
+
+    def _matching(
+        self, config: RunnableConfig | None, before: RunnableConfig | None
+    ) -> Iterator[CheckpointTuple]:
+        place = (config or {}).get("configurable", {})
+        bound = (before or {}).get("configurable", {}).get("checkpoint_id")
+        with self._lock:
+            threads = [place["thread_id"]] if "thread_id" in place else list(self._threads)
+            rows = [
+                (thread, ns, space, stored)
+                for thread in threads
+                for ns, space in self._threads.get(thread, {}).items()
+                if place.get("checkpoint_ns") in (None, ns)
+                for stored in space.checkpoints.values()
+                if place.get("checkpoint_id") in (None, stored.checkpoint["id"])
+                and (bound is None or stored.checkpoint["id"] < bound)
+            ]
+            rows.sort(key=lambda row: row[3].checkpoint["id"], reverse=True)
+            found = [
+                self._tuple(thread, {"checkpoint_ns": ns}, space, stored)
+                for thread, ns, space, stored in rows
+            ]
+        yield from found
+
+    def _space(self, place: dict[str, Any]) -> _Namespace | None:
+        return self._threads.get(place["thread_id"], {}).get(place.get("checkpoint_ns", ""))
+
+    def _tuple(
+        self, thread_id: str, place: dict[str, Any], space: _Namespace, stored: _Stored
+    ) -> CheckpointTuple:
+        kept = stored.checkpoint
+        ns = place.get("checkpoint_ns", "")
+        decode = self.serde.decode
+        values = {
+            name: decode(space.blobs[name, version])
+            for name, version in kept["channel_versions"].items()
+            if (name, version) in space.blobs
+        }
+        checkpoint: Checkpoint = {
+            **kept,  # type: ignore[typeddict-item]
+            "channel_values": values,
+            "channel_versions": dict(kept["channel_versions"]),
+            "versions_seen": dict(kept["versions_seen"]),
+        }
+        parent = stored.parent_id
+        return CheckpointTuple(
+            _coordinates(thread_id, ns, kept["id"]),
+            checkpoint,
+            decode(stored.metadata),
+            _coordinates(thread_id, ns, parent) if parent else None,
+            self._pending(stored),
+        )
+
+    def _pending(self, stored: _Stored) -> list[PendingWrite]:
+        rows = sorted(
+            (path, task_id, slot, data)
+            for (task_id, slot), (path, data) in stored.writes.items()
+        )
+        return [
+            (task_id, channel, value)
+            for _, task_id, _, data in rows
+            for channel, value in self.serde.decode(data)
+        ]
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        place = config["configurable"]
+        thread_id, ns = place["thread_id"], place.get("checkpoint_ns", "")
+        kept: dict[str, Any] = dict(checkpoint)
+        values = kept.pop("channel_values")
+        encode = self.serde.encode
+        blobs = {
+            (name, version): encode(values[name])
+            for name, version in new_versions.items()
+            if name in values
+        }
+        stored = _Stored(kept, encode(metadata), place.get("checkpoint_id"))
+        with self._lock:
+            space = self._threads.setdefault(thread_id, {}).setdefault(ns, _Namespace())
+            space.blobs.update(blobs)
+            space.checkpoints[checkpoint["id"]] = stored
+        return _coordinates(thread_id, ns, checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        regular = [write for write in writes if write[0] not in CONTROL_SLOTS]
+        slots = [(CONTROL_SLOTS[w[0]], [w]) for w in writes if w[0] in CONTROL_SLOTS]
+        if regular:
+            slots.append((0, regular))
+        encoded = [(slot, self.serde.encode(group)) for slot, group in slots]
+        with self._lock:
+            space = self._space(config["configurable"])
+            stored = space and space.checkpoints.get(config["configurable"]["checkpoint_id"])
+            if not stored:
+                raise LookupError(f"No checkpoint to put writes on: {config['configurable']}")
+            for slot, data in encoded:
+                if slot == 0 and task_id != NULL_TASK_ID and (task_id, 0) in stored.writes:
+                    continue
+                stored.writes[task_id, slot] = (task_path, data)
+
+    def delete_thread(self, thread_id: str) -> None:
+        with self._lock:
+            self._threads.pop(str(thread_id), None)
+
+
+def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": ns,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+MemorySaver = InMemorySaver

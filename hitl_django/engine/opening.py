@@ -1,0 +1,220 @@
+"""How a run begins: with new input, with an answer, from an older checkpoint, or where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .apply import InputWrites, apply
+from .checkpoint import CheckpointTuple, TaskWrites
+from .constants import BRANCH_TO, INPUT, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
+from .effects import Effects, Load
+from .errors import (
+    EmptyInputError,
+    InvalidUpdateError,
+    NoSaverError,
+    NothingPendingError,
+    OpenQuestionsError,
+    ThreadNotFound,
+)
+from .nodes import Write, goto_writes
+from .plan import plan
+from .slots import is_resume_map, plan_resume, read_task_statuses
+from .types import Command, Send
+
+if TYPE_CHECKING:
+    from .loop import Loop
+
+
+def open_run(loop: Loop) -> Effects:
+    """Brings the loop to the first tasks it has to run."""
+    saved = yield from _load(loop)
+    loop.restore(saved)
+    job = loop.job
+    pending = saved.pending_writes or [] if saved else []
+    command = job.input if isinstance(job.input, Command) else None
+    if command is not None:
+        _refuse_command(loop, command, saved)
+    traveling = job.addressed and not (command is not None and command.resume is not None)
+    if traveling:
+        # Seen from an older checkpoint, the answers given later were never given.
+        pending = [write for write in pending if write[1] != RESUME]
+    loop.statuses = read_task_statuses(pending)
+    null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
+    if not _goes_on(loop, command, saved):
+        loop.run.resuming = False
+        yield from _take_input(loop)
+        return
+
+    if command is not None:
+        null_writes = _take_command(loop, command, null_writes)
+    _apply_null(loop, null_writes)
+    loop.run.resuming = True
+    if loop.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
+        # Passing the breakpoint it stands at is what going on means; a worker that picks up a
+        # run which nobody answered must not.
+        loop.state.seen[INTERRUPT] = dict(loop.state.versions)
+    yield from loop.emit_values(None)
+    if traveling:
+        loop.statuses = {}
+        # Tasks run again under a checkpoint of their own, so that this branch and the one that
+        # was there don't mix their writes.
+        yield from loop.commit_checkpoint("fork")
+        return
+    loop.begin_step(loop.origin.step)
+    _reapply(loop)
+    yield from loop.decide_opening()
+
+
+def _load(loop: Loop) -> Generator[Any, Any, CheckpointTuple | None]:
+    if loop.saver is None:
+        return None
+    found: CheckpointTuple | None = yield Load(loop.config_for(loop.job.checkpoint_id))
+    if found is None and loop.job.checkpoint_id is not None:
+        raise ThreadNotFound(
+            f"Thread {loop.run.thread_id!r} has no checkpoint {loop.job.checkpoint_id!r}."
+        )
+    return found
+
+
+def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | None) -> bool:
+    """Tells whether the run continues what is stored rather than take new input."""
+    job = loop.job
+    if saved is None or not saved.checkpoint["channel_versions"]:
+        if job.kind == "advance":
+            raise ThreadNotFound(f"Thread {loop.run.thread_id!r} has no checkpoint to go on from.")
+        return False
+    if job.kind == "advance":
+        return True
+    if job.nested:
+        return loop.run.resuming
+    if job.kind == "submit":
+        return False
+    if job.input is None or command is not None:
+        return True
+    run_id = (loop.run.config.get("metadata") or {}).get("run_id")
+    return run_id is not None and run_id == saved.metadata.get("run_id")
+
+
+# New input.
+
+
+def _take_input(loop: Loop) -> Effects:
+    job, state = loop.job, loop.state
+    open_ids = _open_ids(loop)
+    if open_ids and not job.discard_pending and not job.nested:
+        raise OpenQuestionsError(
+            f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(open_ids)}); new input "
+            "would lose them. Answer them first, or set the config key `discard_pending`.",
+            open_ids,
+        )
+    writes = input_writes(loop.graph.input_keys, job.input)
+    if not writes:
+        raise EmptyInputError(f"Received no input for {loop.graph.input_keys}")
+    # What the thread would have run next is marked as seen, so that it doesn't run after all.
+    dropped = plan(loop.blueprint, state, loop.origin) if state.versions else []
+    loop.statuses = {}
+    apply(loop.blueprint, state, [*dropped, InputWrites(INPUT, writes)], loop.next_version)
+    yield from loop.commit_checkpoint("input")
+
+
+def input_writes(keys: Sequence[str] | str, value: Any) -> list[Write]:
+    """Returns the channel writes in a run's input."""
+    if value is None:
+        return []
+    if isinstance(keys, str):
+        return [(keys, value)]
+    if not isinstance(value, dict):
+        raise TypeError(f"Expected chunk to be a dict, got {type(value).__name__}")
+    return [(key, value[key]) for key in value if key in keys]
+
+
+# An answer, an update, a jump.
+
+
+def _refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | None) -> None:
+    """Raises unless the Command can be taken; nothing is stored before."""
+    if command.graph == Command.PARENT:
+        raise InvalidUpdateError("There is no parent graph")
+    if command.resume is None:
+        if not command.update and not command.goto:
+            raise EmptyInputError(
+                "Received empty Command input. To answer a question with None, name it: "
+                "Command(resume={id: None})."
+            )
+        return
+    if loop.saver is None:
+        raise NoSaverError("Cannot use Command(resume=...) without checkpointer")
+    if saved is None:
+        raise ThreadNotFound(f"Thread {loop.run.thread_id!r} has no checkpoint to resume.")
+
+
+def _take_command(
+    loop: Loop, command: Command[Any], stored: Sequence[Write]
+) -> list[Write]:
+    """Notes the answers and returns the null task's writes, the stored ones first."""
+    if command.resume is not None:
+        loop.run.answers = _answers(loop, command.resume)
+    added = command_writes(loop, command)
+    writes = [*stored, *added]
+    if added:
+        loop.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
+    return writes
+
+
+def _answers(loop: Loop, resume: Any) -> dict[str, Any]:
+    open_ids = _open_ids(loop)
+    if not open_ids and not is_resume_map(resume):
+        # A static breakpoint asks nothing but to go on, so any value will do.
+        if not plan(loop.blueprint, loop.state, loop.origin):
+            raise NothingPendingError(
+                f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and "
+                "no next node. Nothing was stored."
+            )
+        return {}
+    return plan_resume(resume, open_ids)
+
+
+def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
+    """Returns the writes in a Command's goto and update; refuses unknown nodes and keys."""
+    targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
+    for target in targets:
+        if not isinstance(target, (str, Send)):
+            raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
+    writes = goto_writes(targets, START)
+    writes += loop.graph.update_writes(command.update)
+    known = loop.blueprint.channels
+    for name, value in writes:
+        node = value.node if name == TASKS else name.removeprefix(BRANCH_TO)
+        if name.startswith(BRANCH_TO) or name == TASKS:
+            if node not in loop.blueprint.nodes:
+                nodes = ", ".join(n for n in loop.blueprint.nodes if n != START)
+                raise InvalidUpdateError(f"goto names unknown node '{node}'. Nodes: {nodes}.")
+        elif name not in known:
+            keys = ", ".join(loop.graph.state_keys)
+            raise InvalidUpdateError(f"update names unknown key '{name}'. Keys: {keys}.")
+    return writes
+
+
+def _open_ids(loop: Loop) -> list[str]:
+    return [
+        interrupt.id for status in loop.statuses.values() for interrupt in status.open
+    ]
+
+
+def _apply_null(loop: Loop, writes: Sequence[Write]) -> None:
+    if any(name != RESUME for name, _ in writes):
+        updated = loop.state.updated
+        apply(loop.blueprint, loop.state, [InputWrites(INPUT, writes)], loop.next_version)
+        if updated is not None and loop.state.updated is not None:
+            loop.state.updated |= updated
+
+
+def _reapply(loop: Loop) -> None:
+    """Gives finished tasks their stored writes back, so that they don't run again."""
+    for task in loop.tasks:
+        status = loop.statuses.get(task.id)
+        if status is not None and status.finished:
+            task.writes = status.output
+
+

@@ -1,0 +1,54 @@
+"""What a question may carry: plain JSON, so that any reviewer's screen can show it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from .errors import PayloadLimitError, UnserializableError
+
+MAX_DEPTH = 64
+
+# NUL is refused by PostgreSQL text, a lone surrogate by UTF-8; refused here, they mean the same
+# on every database.
+_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
+    """Raises UnserializableError, naming the path, unless ``value`` is plain JSON."""
+    kind = type(value)
+    if kind is str:
+        if _BAD_TEXT.search(value):
+            raise UnserializableError(
+                f"{what} has a character at {path} that can't be stored (NUL or a lone surrogate).",
+                path,
+            )
+    elif kind is bool or kind is int or value is None:
+        pass
+    elif kind is float:
+        if not math.isfinite(value):
+            raise UnserializableError(f"{what} has {value} at {path}, which isn't JSON.", path)
+    elif depth >= MAX_DEPTH:
+        raise PayloadLimitError(
+            f"{what} is nested deeper than {MAX_DEPTH} levels at {path}.",
+            limit=MAX_DEPTH,
+            found=depth + 1,
+        )
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise UnserializableError(
+                    f"{what} has a key {key!r} at {path} that isn't a str.", path
+                )
+            check_json(key, what, f"{path}.{key}", depth + 1)
+            check_json(item, what, f"{path}.{key}", depth + 1)
+    elif kind is list or kind is tuple:
+        for index, item in enumerate(value):
+            check_json(item, what, f"{path}[{index}]", depth + 1)
+    else:
+        raise UnserializableError(
+            f"{what} has a {kind.__qualname__} at {path}, which isn't plain JSON. "
+            "Convert it to a str, number, list or dict.",
+            path,
+        )

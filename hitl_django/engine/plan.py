@@ -1,0 +1,333 @@
+"""Which tasks the next super-step runs: a function of the state and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import ids
+from .channels import MISSING, BaseChannel
+from .checkpoint import Checkpoint, Question, Version
+from .constants import INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
+from .nodes import Node, Write
+from .schema import ManagedValue
+from .types import All, Interrupt, Send
+
+
+class State:
+    """The state of one graph between two super-steps, as plain values.
+
+    ``values`` holds what each channel holds (see channels.channel), ``versions`` when each was
+    last changed, ``seen`` which versions each node has run on. ``clock`` is the newest version.
+    The dicts inside ``seen`` are replaced, never changed, so a copy of the outer one is a
+    snapshot.
+    """
+
+    __slots__ = ("clock", "live", "seen", "touched", "updated", "values", "versions")
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        versions: dict[str, Version],
+        seen: dict[str, dict[str, Version]],
+        updated: Iterable[str] | None = None,
+    ) -> None:
+        self.values, self.versions, self.seen = values, versions, seen
+        self.clock: Version | None = max(versions.values()) if versions else None
+        self.updated: set[str] | None = None if updated is None else set(updated)
+        #: Held channels that a step without a write changes.
+        self.live: set[str] = set()
+        #: Channels changed since the last checkpoint.
+        self.touched: set[str] = set()
+
+    def copy(self) -> State:
+        """Returns a state that can be changed without changing this one."""
+        twin = State.__new__(State)
+        twin.values, twin.versions = dict(self.values), dict(self.versions)
+        twin.seen = dict(self.seen)
+        twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
+        twin.updated = None if self.updated is None else set(self.updated)
+        return twin
+
+
+class Blueprint:
+    """The parts of a compiled graph that planning and applying need, with what follows of them."""
+
+    __slots__ = (
+        "channels",
+        "consumable",
+        "defaults",
+        "expiring",
+        "finishing",
+        "managed",
+        "nodes",
+        "trigger_to_nodes",
+        "undurable",
+    )
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        channels: Mapping[str, BaseChannel],
+        managed: Mapping[str, ManagedValue],
+    ) -> None:
+        self.nodes, self.channels, self.managed = nodes, channels, managed
+        self.expiring = frozenset(name for name, c in channels.items() if c.expires)
+        self.finishing = tuple(name for name, c in channels.items() if c.finishes)
+        self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
+        self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
+        self.defaults = tuple(
+            name for name, channel in channels.items() if channel.initial() is not MISSING
+        )
+        self.trigger_to_nodes: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            for trigger in node.triggers:
+                self.trigger_to_nodes.setdefault(trigger, []).append(name)
+
+    def state_from(self, checkpoint: Checkpoint | None) -> State:
+        """Returns the state that a checkpoint recorded, or the one before any input."""
+        if checkpoint is None:
+            state = State({}, {}, {})
+        else:
+            state = State(
+                dict(checkpoint["channel_values"]),
+                dict(checkpoint["channel_versions"]),
+                dict(checkpoint["versions_seen"]),
+                checkpoint.get("updated_channels"),
+            )
+            state.live = {name for name in state.values if name in self.expiring}
+        for name in self.defaults:
+            if name not in state.values:
+                state.values[name] = self.channels[name].initial()
+        return state
+
+    def durable_values(self, state: State) -> dict[str, Any]:
+        """Returns what a checkpoint keeps of the held values."""
+        if not self.defaults and not self.undurable:
+            return dict(state.values)
+        return {
+            name: value
+            for name, value in state.values.items()
+            if name in state.versions and name not in self.undurable
+        }
+
+
+class Origin:
+    """Where the tasks of one super-step start: checkpoint, namespace, step, and held values.
+
+    ``values`` doesn't change while the tasks run.
+    """
+
+    __slots__ = ("_checkpoint_id", "blueprint", "ns", "step", "stop", "values")
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        values: Mapping[str, Any],
+        checkpoint_id: str | None,
+        ns: str,
+        step: int,
+        stop: int,
+    ) -> None:
+        self.blueprint, self.values = blueprint, values
+        self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
+
+    @property
+    def checkpoint_id(self) -> str:
+        """The checkpoint's id; made at the first use, as an unsaved run rarely needs one."""
+        if self._checkpoint_id is None:
+            self._checkpoint_id = ids.new_uuid6()
+        return self._checkpoint_id
+
+
+class Task:
+    """One node call of one super-step."""
+
+    __slots__ = (
+        "_id", "answers", "error", "input", "name", "node", "origin", "path", "questions",
+        "triggers", "writes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        path: tuple[Any, ...],
+        triggers: tuple[str, ...],
+        value: Any,
+        origin: Origin,
+    ) -> None:
+        self.name, self.node, self.path, self.triggers = name, node, path, triggers
+        self.input, self.origin = value, origin
+        #: What it wrote (None until it has run), which questions stopped it, what failed it, and
+        #: the answers it has, of which it has used those in ``answers``.
+        self.writes: Sequence[Write] | None = None
+        self.questions: tuple[Question, ...] = ()
+        self.error: BaseException | None = None
+        self.answers: Sequence[Any] = ()
+        self._id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The id that the same task has whenever it is planned from the same checkpoint."""
+        if self._id is None:
+            place = (PULL, *self.triggers) if self.path[0] == PULL else (PUSH, str(self.path[1]))
+            self._id = ids.task_id(
+                self.origin.checkpoint_id,
+                self._node_ns(),
+                str(self.origin.step),
+                self.name,
+                *place,
+            )
+        return self._id
+
+    def _node_ns(self) -> str:
+        ns = self.origin.ns
+        return f"{ns}{NS_SEP}{self.name}" if ns else self.name
+
+    @property
+    def ns(self) -> str:
+        """The namespace of what runs inside this task."""
+        return f"{self._node_ns()}{NS_END}{self.id}"
+
+    @property
+    def path_key(self) -> str:
+        """The task's path as text that sorts."""
+        return ids.path_key(self.path)
+
+    def question(self, interrupt: Interrupt, index: int) -> Question:
+        """Returns a question with this task's coordinates."""
+        return Question(
+            interrupt=interrupt,
+            node=self.name,
+            task_id=self.id,
+            task_path=self.path_key,
+            checkpoint_ns=self.origin.ns,
+            checkpoint_id=self.origin.checkpoint_id,
+            index=index,
+        )
+
+
+def plan(blueprint: Blueprint, state: State, origin: Origin) -> list[Task]:
+    """Returns the tasks of the next super-step: what was sent, then what was triggered."""
+    tasks: list[Task] = []
+    sends = state.values.get(TASKS)
+    if sends:
+        for index, send in enumerate(sends):
+            task = _sent_task(blueprint, send, index, origin)
+            if task is not None:
+                tasks.append(task)
+    for name in _candidates(blueprint, state):
+        node = blueprint.nodes[name]
+        if _is_triggered(blueprint, state, name, node):
+            value = read_input(blueprint, state, node, origin)
+            if value is not MISSING:
+                tasks.append(
+                    Task(name, node, (PULL, name), node.sorted_triggers, value, origin)
+                )
+    return tasks
+
+
+def _sent_task(blueprint: Blueprint, send: Any, index: int, origin: Origin) -> Task | None:
+    if not isinstance(send, Send) or send.node not in blueprint.nodes:
+        return None
+    node = blueprint.nodes[send.node]
+    return Task(send.node, node, (PUSH, index, False), (PUSH,), send.arg, origin)
+
+
+def _candidates(blueprint: Blueprint, state: State) -> Iterable[str]:
+    if state.updated:
+        mapping = blueprint.trigger_to_nodes
+        names = {name for channel in state.updated for name in mapping.get(channel, ())}
+        return sorted(names) if len(names) > 1 else names
+    return blueprint.nodes if state.versions else ()
+
+
+def _is_triggered(blueprint: Blueprint, state: State, name: str, node: Node) -> bool:
+    values, versions = state.values, state.versions
+    seen = state.seen.get(name)
+    for trigger in node.triggers:
+        held = values.get(trigger, MISSING)
+        if held is MISSING:
+            continue
+        channel = blueprint.channels[trigger]
+        if not channel.plain and not channel.is_held(held):
+            continue
+        if seen is None:
+            return True
+        version = versions.get(trigger)
+        if version is not None:
+            last = seen.get(trigger)
+            if last is None or version > last:
+                return True
+    return False
+
+
+def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -> Any:
+    """Returns what a node is called with, or MISSING where its one channel is empty."""
+    if isinstance(node.keys, str):
+        held = state.values.get(node.keys, MISSING)
+        value = held if held is MISSING else blueprint.channels[node.keys].read(held)
+        if value is MISSING:
+            return MISSING
+    else:
+        value = read_state(blueprint, state.values, node.keys)
+        for key in node.keys:
+            if key in blueprint.managed:
+                value[key] = blueprint.managed[key].compute(origin.step, origin.stop)
+    if node.coercion is not None:
+        try:
+            return node.coercion(value)
+        except Exception as error:
+            error.add_note(f"Before task with name '{node_name(blueprint, node)}'")
+            raise
+    return value
+
+
+def node_name(blueprint: Blueprint, node: Node) -> str:
+    """Returns the name a node has in its graph."""
+    return next(name for name, other in blueprint.nodes.items() if other is node)
+
+
+def read_state(
+    blueprint: Blueprint, values: Mapping[str, Any], keys: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the state that nodes see of the channels ``keys``, leaving out empty ones."""
+    channels = blueprint.channels
+    state = {}
+    for key in keys:
+        held = values.get(key, MISSING)
+        if held is MISSING:
+            continue
+        channel = channels[key]
+        if channel.plain:
+            state[key] = held
+        else:
+            value = channel.read(held)
+            if value is not MISSING:
+                state[key] = value
+    return state
+
+
+def breakpoint_hits(
+    state: State, names: All | Sequence[str], tasks: Iterable[Task]
+) -> list[Task]:
+    """Returns the tasks that a static breakpoint stops at.
+
+    None where nothing changed since the run last passed a breakpoint.
+    """
+    if not names:
+        return []
+    hits = [
+        task
+        for task in tasks
+        if (not task.node.hidden if names == "*" else task.name in names)
+    ]
+    if not hits:
+        return []
+    seen = state.seen.get(INTERRUPT, {})
+    moved = any(
+        channel not in seen or version > seen[channel]
+        for channel, version in state.versions.items()
+    )
+    return hits if moved else []

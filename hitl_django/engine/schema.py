@@ -1,0 +1,226 @@
+"""State classes: from annotations to channels, and between state dicts and state objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
+
+from .channels import BaseChannel, BinaryOperatorAggregate, LastValue
+from .constants import ROOT
+from .errors import InvalidInputError, InvalidUpdateError
+
+
+class ManagedValue:
+    """A value that nodes read like state but that the loop works out: (step, stop) → value."""
+
+    def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
+        self.compute, self.name = compute, name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+IsLastStep = Annotated[bool, ManagedValue(lambda step, stop: step == stop - 1, "IsLastStep")]
+RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "RemainingSteps")]
+
+
+def hints_of(schema: Any) -> dict[str, Any] | None:
+    """Returns the annotated fields of a state class, or None when it has none."""
+    if not isinstance(schema, type) or not getattr(schema, "__annotations__", None):
+        if not is_model(schema) and not dataclasses.is_dataclass(schema):
+            return None
+    return get_type_hints(schema, include_extras=True)
+
+
+def is_model(schema: Any) -> bool:
+    """Tells whether a class is a pydantic model."""
+    return isinstance(schema, type) and hasattr(schema, "model_validate")
+
+
+def channels_of(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
+    """Returns the channels and the managed values that a state class declares."""
+    hints = hints_of(schema)
+    if hints is None:
+        return {ROOT: channel_of(ROOT, schema)}, {}
+    channels: dict[str, BaseChannel] = {}
+    managed: dict[str, ManagedValue] = {}
+    for name, annotation in hints.items():
+        value = managed_of(annotation)
+        if value is not None:
+            managed[name] = value
+        else:
+            channels[name] = channel_of(name, annotation)
+    return channels, managed
+
+
+def _unwrapped(annotation: Any) -> Any:
+    while get_origin(annotation) in (Required, NotRequired):
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def managed_of(annotation: Any) -> ManagedValue | None:
+    """Returns the managed value an annotation names, if it does."""
+    metadata = getattr(_unwrapped(annotation), "__metadata__", ())
+    return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
+
+
+def channel_of(name: str, annotation: Any) -> BaseChannel:
+    """Returns the channel for one field: by its last annotation, or one that keeps a value."""
+    annotation = _unwrapped(annotation)
+    metadata = getattr(annotation, "__metadata__", ())
+    if not metadata:
+        return LastValue(annotation, name)
+    typ, rule = _unwrapped(annotation.__origin__), metadata[-1]
+    if isinstance(rule, BaseChannel):
+        return rule.bound(name)
+    if isinstance(rule, type) and issubclass(rule, BaseChannel):
+        return rule(typ).bound(name)
+    if callable(rule) and not isinstance(rule, type):
+        _check_reducer(rule)
+        return BinaryOperatorAggregate(typ, rule, name)
+    return LastValue(typ, name)
+
+
+def _check_reducer(reducer: Callable[..., Any]) -> None:
+    try:
+        parameters = inspect.signature(reducer).parameters.values()
+    except ValueError:
+        return  # a builtin without a signature, such as operator.add on old interpreters
+    positional = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(positional) != 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise ValueError(
+            f"Invalid reducer signature. Expected (a, b) -> c. Got {inspect.signature(reducer)}"
+        )
+
+
+def coercion_for(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
+    """Returns what turns a state dict into a state object; None for schemas that are dicts."""
+    if is_model(schema) or dataclasses.is_dataclass(schema):
+        return lambda values: schema(**values)
+    return None
+
+
+def updates_of(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
+    """Returns the channel writes in what a node returned: a dict's, or a state object's."""
+    if isinstance(output, Mapping):
+        return [(key, value) for key, value in output.items() if key in keys]
+    fields = _changed_fields(output)
+    if fields is None:
+        raise InvalidUpdateError(f"Expected dict, got {output}")
+    return [(name, getattr(output, name)) for name in fields if name in keys]
+
+
+def _changed_fields(value: Any) -> Sequence[str] | None:
+    """Returns the fields a state object speaks for: those that were set or changed."""
+    if is_model(type(value)):
+        given, defaults = value.model_fields_set, type(value).model_fields
+        return [
+            name
+            for name, field in defaults.items()
+            if name in given
+            or (getattr(value, name) is not None and getattr(value, name) != field.default)
+        ]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [
+            field.name
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) is not None and not _is_default(field, value)
+        ]
+    if hints_of(type(value)):
+        return [name for name in hints_of(type(value)) or () if hasattr(value, name)]
+    return None
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    current = getattr(value, field.name)
+    if field.default is not dataclasses.MISSING:
+        return bool(current == field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(current == field.default_factory())
+    return False
+
+
+@lru_cache(maxsize=256)
+def _adapter(annotation: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(annotation)
+
+
+def _adapter_for(annotation: Any) -> Any:
+    try:
+        return _adapter(annotation)
+    except TypeError:  # an annotation that can't be hashed
+        return _adapter.__wrapped__(annotation)
+
+
+def json_schema(schema: Any) -> dict[str, Any]:
+    """Returns the JSON schema of a state class or of an answer's type."""
+    if isinstance(schema, dict):
+        return schema
+    adapter = _adapter_for(schema)
+    return dict(adapter.json_schema())
+
+
+def coerce(schema: Any, value: Any) -> Any:
+    """Returns ``value`` as an instance of ``schema``; raises pydantic's ValidationError."""
+    return _adapter_for(schema).validate_python(value)
+
+
+def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
+    """Raises InvalidInputError unless ``value`` fits the input schema.
+
+    A missing field is no fault, since nodes may fill it; an unknown one is.
+    """
+    if value is None:
+        raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])
+    faults = (
+        _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
+    )
+    if faults:
+        said = "; ".join(f"{path}: {reason}" for path, reason in faults)
+        raise InvalidInputError(f"The input doesn't fit the graph's input schema: {said}.", faults)
+
+
+def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tuple[str, str]]:
+    if not isinstance(value, Mapping):
+        if isinstance(schema, type) and isinstance(value, schema):
+            return []
+        return [("$", f"expected an object, got {type(value).__name__}")]
+    faults = [(f"$.{name}", "unknown field") for name in value if name not in fields]
+    if is_model(schema):
+        return faults or _faults(schema, dict(value), "$")
+    for name, annotation in fields.items():
+        if name in value:
+            faults += _faults(_plain_type(annotation), value[name], f"$.{name}")
+    return faults
+
+
+def _plain_type(annotation: Any) -> Any:
+    annotation = _unwrapped(annotation)
+    return _unwrapped(annotation.__origin__) if hasattr(annotation, "__metadata__") else annotation
+
+
+def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError
+
+    try:
+        coerce(annotation, value)
+    except ValidationError as error:
+        return [
+            (path + "".join(_step(part) for part in fault["loc"]), fault["msg"])
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
+        return []  # a type that pydantic knows nothing about says nothing about the input
+    return []
+
+
+def _step(part: str | int) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"

@@ -1,0 +1,132 @@
+"""Which questions are open, and which answer belongs to which.
+
+Answers are kept under (task, position) only. There is no anonymous answer for whoever asks next,
+so a late, repeated or crossed answer finds no question to reach.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import ids
+from .checkpoint import PendingWrite
+from .constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NULL_TASK_ID, RESUME, SCHEDULED
+from .errors import UnknownInterruptError
+from .types import Interrupt
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class TaskStatus:
+    """What the stored writes of one task say about it."""
+
+    __slots__ = ("answers", "error", "finished", "interrupts", "output")
+
+    def __init__(self) -> None:
+        self.output: list[tuple[str, Any]] = []
+        self.interrupts: tuple[Interrupt, ...] = ()
+        self.answers: list[Any] = []
+        self.error: Any = None
+        self.finished = False
+
+    @property
+    def open(self) -> tuple[Interrupt, ...]:
+        """The questions that wait for an answer."""
+        return () if self.finished else self.interrupts
+
+
+def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
+    """Returns the status of each task that has stored writes.
+
+    A task has finished when it stored anything but control writes.
+    """
+    statuses: dict[str, TaskStatus] = {}
+    for task_id, channel, value in writes:
+        if task_id == NULL_TASK_ID:
+            continue
+        status = statuses.get(task_id)
+        if status is None:
+            status = statuses[task_id] = TaskStatus()
+        if channel == INTERRUPT:
+            status.interrupts = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        elif channel == RESUME:
+            status.answers = list(value) if isinstance(value, list) else [value]
+        elif channel == ERROR:
+            status.error = value
+        elif channel not in (ERROR_SOURCE_NODE, SCHEDULED):
+            status.finished = True
+            status.output.append((channel, value))
+    return statuses
+
+
+def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
+    """Returns a task's stored answers with ``value`` as the answer at ``index``.
+
+    An answer that is there already is replaced, with all that were given after it: they were
+    answers to what the old one led to.
+    """
+    if index > len(answers):
+        raise ValueError(f"Answer {index} can't be given before answer {len(answers)}.")
+    return [*answers[:index], value]
+
+
+def is_resume_map(resume: Any) -> bool:
+    """Tells whether a resume value names the questions it answers.
+
+    It does where it is a dict and every key is a question's id; the empty dict counts.
+    """
+    return isinstance(resume, dict) and all(
+        isinstance(key, str) and _ID.fullmatch(key) for key in resume
+    )
+
+
+def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
+    """Returns the answers by question id.
+
+    ``resume`` is the answer to the one open question, or a map from ids to answers. Raises
+    UnknownInterruptError, before anything is stored, where it doesn't say which question it
+    answers or names one that isn't open.
+    """
+    if not is_resume_map(resume):
+        if len(open_ids) > 1:
+            raise UnknownInterruptError(
+                "When there are multiple pending interrupts, you must specify the interrupt id "
+                f"when resuming: Command(resume={{id: answer}}). Open: {', '.join(open_ids)}.",
+                reason="ambiguous",
+                interrupt_ids=(),
+                pending_ids=open_ids,
+            )
+        return {open_ids[0]: resume} if open_ids else {}
+    if not resume:
+        raise UnknownInterruptError(
+            "The resume map names no interrupt.",
+            reason="empty_map",
+            interrupt_ids=(),
+            pending_ids=open_ids,
+        )
+    unknown = sorted(resume.keys() - set(open_ids))
+    if unknown:
+        raise UnknownInterruptError(
+            f"Unknown or already-consumed interrupt: {unknown[0]}. "
+            f"Open: {', '.join(sorted(open_ids)) or 'none'}.",
+            reason="not_pending",
+            interrupt_ids=unknown,
+            pending_ids=open_ids,
+        )
+    return dict(resume)
+
+
+def answers_for(ns: str, stored: Sequence[Any], answers: dict[str, Any]) -> Sequence[Any]:
+    """Returns a task's answers: those stored, with the one that was given now.
+
+    The one given now may answer the next question, or correct an earlier answer of a task that
+    didn't finish.
+    """
+    if answers:
+        for index in range(len(stored) + 1):
+            key = ids.interrupt_id(ns, index)
+            if key in answers:
+                return record_answer(stored, index, answers[key])
+    return stored

@@ -1,0 +1,126 @@
+"""Values that graphs, callers and savers pass to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+N = TypeVar("N")
+
+RunnableConfig = dict[str, Any]
+"""``{"configurable": {"thread_id": …}, "recursion_limit": …, "metadata": …, "tags": …}``."""
+
+All = Literal["*"]
+Durability = Literal["sync", "async", "exit"]
+StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A question that a task asked; its ``id`` addresses the answer.
+
+    ``value`` is what ``interrupt()`` was called with, ``response_schema`` the JSON schema of the
+    answer, or None where any JSON value will do.
+    """
+
+    value: Any
+    id: str = "placeholder-id"
+    response_schema: dict[str, Any] | None = field(default=None, kw_only=True)
+
+
+class Send:
+    """Runs ``node`` in the next super-step with ``arg`` as its input, verbatim."""
+
+    __slots__ = ("arg", "node", "timeout")
+
+    def __init__(self, node: str, arg: Any, *, timeout: Any = None) -> None:
+        self.node, self.arg, self.timeout = node, arg, timeout
+
+    def __repr__(self) -> str:
+        return f"Send(node={self.node!r}, arg={self.arg!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Send) and (self.node, self.arg) == (other.node, other.arg)
+
+    def __hash__(self) -> int:
+        return hash((self.node, repr(self.arg)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command(Generic[N]):
+    """Updates the state, says where to go next, or answers what was asked.
+
+    From a node: ``update`` is applied like its return value and ``goto`` adds to its edges;
+    ``graph=Command.PARENT`` addresses both to the calling graph. As the input of a run:
+    ``resume`` is the answer to the one open question, or ``{interrupt id: answer}``.
+    """
+
+    graph: str | None = None
+    update: Any = None
+    resume: Any = None
+    goto: Send | Sequence[Send | N] | N = ()
+
+    PARENT = "__parent__"
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Replaces a channel's value past its reducer."""
+
+    value: Any
+
+
+class RetryPolicy(NamedTuple):
+    """Runs a failed task again.
+
+    The wait before attempt n+1 is ``initial_interval * backoff_factor ** (n - 1)`` seconds, at
+    most ``max_interval``, plus up to one second where ``jitter``. ``max_attempts`` counts the
+    first attempt. ``retry_on`` is an exception class, several, or a predicate.
+    """
+
+    initial_interval: float = 0.5
+    backoff_factor: float = 2.0
+    max_interval: float = 128.0
+    max_attempts: int = 3
+    jitter: bool = True
+    retry_on: (
+        type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] | None
+    ) = None
+
+
+class PregelTask(NamedTuple):
+    """One node call of one super-step, as a snapshot shows it."""
+
+    id: str
+    name: str
+    path: tuple[Any, ...]
+    error: Any = None
+    interrupts: tuple[Interrupt, ...] = ()
+    state: Any = None
+    result: Any = None
+
+
+class StateSnapshot(NamedTuple):
+    """The state of a thread at one checkpoint.
+
+    ``next`` names the nodes that run next, ``config`` addresses the checkpoint,
+    ``interrupts`` are the questions that wait for an answer.
+    """
+
+    values: Any
+    next: tuple[str, ...]
+    config: RunnableConfig
+    metadata: dict[str, Any] | None
+    created_at: str | None
+    parent_config: RunnableConfig | None
+    tasks: tuple[PregelTask, ...]
+    interrupts: tuple[Interrupt, ...]
+
+
+class StateUpdate(NamedTuple):
+    """One update of ``bulk_update_state``."""
+
+    values: Any
+    as_node: str | None = None
+    task_id: str | None = None
