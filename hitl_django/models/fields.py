@@ -1,7 +1,8 @@
-"""Columns that keep a value exactly as it was given."""
+"""Columns that keep a value exactly as it was given, and the digest that names it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -30,3 +31,16 @@ class JSONTextField(models.TextField):
 
     def value_to_string(self, obj: models.Model) -> str:
         return self.get_prep_value(self.value_from_object(obj)) or ""
+
+
+def canonical_json(value: Any) -> bytes:
+    """Writes JSON so that equal values are equal bytes, whatever the order of their keys."""
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+    return text.encode()
+
+
+def digest_json(value: Any) -> str:
+    """Names a JSON value by 128 bits of SHA-256: nobody makes two values of one name."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()[:32]

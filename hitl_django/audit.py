@@ -1,0 +1,78 @@
+"""The record of who did what with a thread: append-only, each entry hashed over the one before.
+
+The head of the chain stands on the thread's row, so whoever appends holds that row's lock and two
+entries can't follow the same one. Someone who can write to the tables can still rewrite the whole
+chain; what they can't do is change one entry unnoticed by those who kept a later hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from .models import AuditEntry, Thread
+from .models.fields import canonical_json
+
+SYSTEM = "system"
+LABEL_LENGTH = 255
+
+
+def append(
+    thread: Thread, verb: str, *, by: Any, via: str, subject: str = "", detail: dict[str, Any]
+) -> None:
+    """Adds an entry to the history of a thread whose row ``lock_thread`` has locked."""
+    entry = AuditEntry(
+        thread=thread,
+        seq=thread.audit_seq + 1,
+        verb=verb,
+        subject=subject,
+        actor=by,
+        actor_label=label(by),
+        via=via,
+        # The actor's row may be deleted and its column emptied; the hash must still hold then.
+        detail={**detail, "actor_id": None if by is None else str(by.pk)},
+        at=thread.now,  # type: ignore[attr-defined]  (lock_thread annotates it)
+        prev_hash=thread.audit_hash,
+    )
+    entry.hash = entry_hash(entry, thread.thread_id)
+    AuditEntry.objects.bulk_create([entry])
+
+    thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
+    Thread.objects.filter(pk=thread.pk).update(audit_seq=entry.seq, audit_hash=entry.hash)
+
+
+def entry_hash(entry: AuditEntry, thread_id: str) -> str:
+    """Works out the hash of an entry from what it says and the hash before it."""
+    told = {
+        "thread": thread_id,
+        "seq": entry.seq,
+        "at": entry.at.isoformat(),
+        "verb": entry.verb,
+        "subject": entry.subject,
+        "actor": entry.actor_label,
+        "via": entry.via,
+        "detail": entry.detail,
+    }
+    return hashlib.sha256(entry.prev_hash.encode() + canonical_json(told)).hexdigest()
+
+
+def first_fault(thread: Thread) -> int | None:
+    """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
+    expected, previous = 1, ""
+    for entry in AuditEntry.objects.filter(thread=thread).order_by("seq").iterator():
+        sound = (
+            entry.seq == expected
+            and entry.prev_hash == previous
+            and entry.hash == entry_hash(entry, thread.thread_id)
+        )
+        if not sound:
+            return expected
+        expected, previous = expected + 1, entry.hash
+    if (expected - 1, previous) != (thread.audit_seq, thread.audit_hash):
+        return expected
+    return None
+
+
+def label(user: Any) -> str:
+    """Names a user in words that stay when the account is gone."""
+    return SYSTEM if user is None else str(user.get_username())[:LABEL_LENGTH]

@@ -1,0 +1,131 @@
+"""Claiming a thread, keeping it, and writing only while it is ours."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import router, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from hitl_django.conf import hitl
+from hitl_django.engine.checkpoint import Outcome
+from hitl_django.engine.errors import LeaseLostError
+from hitl_django.models import Run, Thread
+from hitl_django.saver import ThreadKey
+
+from . import outcomes
+from .lease import Lease
+
+logger = logging.getLogger("hitl_django")
+
+DUE = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+def lock_thread(**which: Any) -> Thread:
+    """Returns the thread's row, locked until the transaction ends, with the database's ``now``.
+
+    Every transaction that touches more than one table of a thread takes this lock first, so that
+    no two of them can wait for each other. On SQLite the lock is the transaction itself.
+    """
+    return (
+        Thread.objects.using(router.db_for_write(Thread))
+        .select_for_update(of=("self",))
+        .annotate(now=Now())
+        .get(**which)
+    )
+
+
+def claim(run_id: UUID | str) -> Lease | None:
+    """Takes the run's thread for this worker; None where there is nothing to do.
+
+    That is where the run isn't due, where another worker has a live lease, which makes a repeated
+    hint harmless, and where the run was parked instead, having got nowhere too often.
+    """
+    using = router.db_for_write(Run)
+    with transaction.atomic(using=using, durable=True):
+        runs = Run.objects.using(using).filter(pk=run_id, state__in=DUE)
+        found = runs.values_list("thread_id", "graph", "error").first()
+        if found is None:
+            return None
+        thread_pk, graph, last_error = found
+        # The predicate makes one of any number of workers win: the lease is free or run out as
+        # the database sees it at this statement. Attempts are counted here, where a worker that
+        # dies can't fail to, and are set back by whatever makes progress. Zero rows: the lease is
+        # somebody's.
+        threads = Thread.objects.using(using).filter(pk=thread_pk)
+        claimed = threads.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=Now())).update(
+            epoch=F("epoch") + 1,
+            attempts=F("attempts") + 1,
+            lease_owner=_owner(),
+            lease_until=Now() + _duration(),
+        )
+        if not claimed:
+            return None
+        thread_id, epoch, attempts = threads.values_list("thread_id", "epoch", "attempts").get()
+        lease = Lease(UUID(str(run_id)), graph, ThreadKey(thread_pk, thread_id, epoch), attempts)
+        if attempts > hitl.MAX_ATTEMPTS:
+            outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS, using=using)
+            return None
+        # Zero rows: the run was cancelled between our look and the claim. The thread's row is
+        # ours by now, so nothing can change any more; the claim is given back with it.
+        if not runs.update(state=Run.State.RUNNING):
+            transaction.set_rollback(True, using=using)
+            return None
+    logger.info("run %s claimed: epoch %s, attempt %s", run_id, epoch, attempts)
+    return lease
+
+
+_NOWHERE = "The run was taken up %s times and got nowhere; its worker never lived to say why."
+
+
+def renew(lease: Lease) -> bool:
+    """Extends the lease; False where the thread is no longer ours."""
+    return bool(_ours(lease).update(lease_until=Now() + _duration()))
+
+
+class RunFence:
+    """A worker's commits: bound to its epoch, and the last of them settles the run.
+
+    ``requeue`` is called with the id of a run that is left QUEUED, inside the transaction.
+    """
+
+    def __init__(self, lease: Lease, requeue: Callable[[UUID], None]) -> None:
+        self.lease, self.requeue = lease, requeue
+
+    def hold(self, *, leaving: bool) -> None:
+        """Renews the lease, or with ``leaving`` gives it back, if the thread is still ours."""
+        # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
+        # after another has taken over. Zero rows: one has, and all we know is stale. A commit is
+        # progress, so the count of attempts starts anew.
+        held = _ours(self.lease).update(
+            lease_until=None if leaving else Now() + _duration(),
+            lease_owner="" if leaving else F("lease_owner"),
+            attempts=0,
+        )
+        if not held:
+            raise LeaseLostError
+
+    def settle(self, outcome: Outcome) -> None:
+        """Stores how the run was left, in the transaction that ``hold`` has opened."""
+        outcomes.settle(self.lease, outcome, self.requeue)
+
+
+def _ours(lease: Lease) -> Any:
+    threads = Thread.objects.using(router.db_for_write(Thread))
+    return threads.filter(pk=lease.thread.pk, epoch=lease.thread.epoch)
+
+
+def _duration() -> timedelta:
+    return timedelta(seconds=hitl.LEASE_SECONDS)
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"[:255]

@@ -1,0 +1,91 @@
+"""What a run asks when it pauses, as rows of the review queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import signals
+from hitl_django.engine.checkpoint import Question
+from hitl_django.models import Interrupt
+from hitl_django.models.fields import digest_json
+from hitl_django.text import question_title
+
+from .lease import Lease
+
+NODE_LENGTH = 255
+PENDING, DECIDED = Interrupt.Status.PENDING, Interrupt.Status.DECIDED
+
+
+def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
+    """Makes the queue show exactly these questions of the run.
+
+    Returns whether one of them has been decided already: then the run has an answer to go on
+    with. A question that waits stays the row it is; one that asks something else than before
+    under the same id gets another version, so that an answer to the old words is refused.
+    """
+    rows = Interrupt.objects.using(using)
+    ids = [question.interrupt.id for question in questions]
+    known = {
+        row.interrupt_id: row for row in rows.filter(thread=lease.thread.pk, interrupt_id__in=ids)
+    }
+    new = [_row(lease, question) for question in questions if question.interrupt.id not in known]
+    if new:
+        rows.bulk_create(new)
+    for question in questions:
+        row = known.get(question.interrupt.id)
+        if row is not None and row.status != DECIDED:
+            _ask_again(row, _row(lease, question), using)
+    # What the run no longer asks was asked by a task that has gone another way since.
+    rows.filter(run=lease.run_id, status=PENDING).exclude(interrupt_id__in=ids).update(
+        status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
+    )
+    for row in new:
+        signals.send_on_commit(
+            signals.interrupt_created,
+            using=using,
+            interrupt_id=str(row.pk),
+            run_id=str(lease.run_id),
+            thread_id=lease.thread.thread_id,
+            graph=lease.graph,
+        )
+    return any(row.status == DECIDED for row in known.values())
+
+
+def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
+    same_words = row.payload_digest == asked.payload_digest
+    if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
+        return
+    Interrupt.objects.using(using).filter(pk=row.pk).update(
+        run=asked.run_id,
+        status=PENDING,
+        closed_at=None,
+        title=asked.title,
+        payload=asked.payload,
+        payload_digest=asked.payload_digest,
+        response_schema=asked.response_schema,
+        version=F("version") + 1,
+    )
+
+
+def _row(lease: Lease, question: Question) -> Interrupt:
+    asked = question.interrupt
+    return Interrupt(
+        thread_id=lease.thread.pk,
+        run_id=lease.run_id,
+        interrupt_id=asked.id,
+        kind=question.kind,
+        graph=lease.graph,
+        node=question.node[:NODE_LENGTH],
+        checkpoint_ns=question.checkpoint_ns,
+        checkpoint_id=question.checkpoint_id,
+        task_id=question.task_id,
+        task_path=question.task_path,
+        index=question.index,
+        title=question_title(asked.value, question.node),
+        payload=asked.value,
+        payload_digest=digest_json(asked.value),
+        response_schema=asked.response_schema,
+    )

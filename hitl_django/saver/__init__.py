@@ -1,0 +1,15 @@
+"""DjangoSaver: the engine's saver over the ORM.
+
+One transaction for each super-step. A checkpoint row holds ids and versions; the values of its
+channels stand in rows of their own, one for each version of each channel, so that a step stores
+only what it changed. Every payload is encoded by the state codec and carries a digest that is
+checked when it is read.
+"""
+
+from __future__ import annotations
+
+from .payloads import digest_value
+from .places import ThreadKey
+from .saver import DjangoSaver, Fence
+
+__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value"]

@@ -1,0 +1,43 @@
+"""Where in a thread something belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitl_django.engine.types import RunnableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadKey:
+    """The thread that a saver is bound to: its row, its name, and the epoch to write under."""
+
+    pk: int
+    thread_id: str
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The coordinates in a config."""
+
+    thread_id: str
+    ns: str = ""
+    checkpoint_id: str | None = None
+
+    @classmethod
+    def of(cls, config: RunnableConfig) -> Place:
+        given = config.get("configurable") or {}
+        if "thread_id" not in given:
+            raise ValueError("The config has no thread_id in its 'configurable'.")
+        return cls(
+            str(given["thread_id"]), given.get("checkpoint_ns") or "", given.get("checkpoint_id")
+        )
+
+    def config(self, checkpoint_id: str | None) -> RunnableConfig:
+        return {
+            "configurable": {
+                "thread_id": self.thread_id,
+                "checkpoint_ns": self.ns,
+                "checkpoint_id": checkpoint_id,
+            }
+        }

@@ -1,0 +1,244 @@
+"""The saver itself: what the engine calls, in transactions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Protocol
+
+from asgiref.sync import sync_to_async
+from django.db import router, transaction
+from django.db.models import QuerySet
+
+from hitl_django import models
+from hitl_django.engine.checkpoint import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    Outcome,
+    TaskWrites,
+    Version,
+)
+from hitl_django.engine.constants import NULL_TASK_ID, RESUME
+from hitl_django.engine.slots import record_answer
+from hitl_django.engine.types import RunnableConfig
+
+from .loading import checkpoint_rows, open_rows
+from .payloads import unpack
+from .places import Place, ThreadKey
+from .storing import ANSWERS, Batch
+
+PAGE = 100  # checkpoints that ``list`` reads at a time
+
+
+class Fence(Protocol):
+    """What keeps a worker that lost its thread from writing to it."""
+
+    def hold(self, *, leaving: bool) -> None:
+        """Opens a transaction: raises LeaseLostError if the thread is no longer ours.
+
+        With ``leaving`` the thread is given back at the same time.
+        """
+
+    def settle(self, outcome: Outcome) -> None:
+        """Ends the last transaction of a run: its state and its questions."""
+
+
+class DjangoSaver(BaseCheckpointSaver):
+    """Stores threads in Django's database.
+
+    On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
+    and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
+    to that thread is a worker's, and has to hold it.
+    """
+
+    def __init__(self, thread: ThreadKey | None = None, fence: Fence | None = None) -> None:
+        self.thread, self.fence = thread, fence
+        self.using = router.db_for_write(models.Checkpoint)
+
+    # Storing.
+
+    def commit(self, commit: Commit) -> None:
+        """Stores all of what a super-step produced in one transaction, or nothing of it."""
+        place = Place.of(commit.config)
+        fence = self.fence if self._is_bound_to(place) else None
+        # Only the root graph speaks for the run.
+        outcome = None if place.ns else commit.outcome
+        batch = Batch(place, self._epoch(place))
+        for task in commit.writes:
+            batch.add_writes(task, answers_stand=fence is not None)
+        if commit.checkpoint is not None:
+            batch.add_checkpoint(
+                commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
+        with transaction.atomic(using=self.using, durable=fence is not None):
+            # The fence comes first: it locks the thread's row, and whoever no longer owns the
+            # thread learns so before having written anything.
+            if fence is not None:
+                fence.hold(leaving=outcome is not None)
+            batch.insert(self._thread_pk(place), self.using)
+            if fence is not None and outcome is not None:
+                fence.settle(outcome)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        self.commit(
+            Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
+        )
+        return Place.of(config).config(checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Stores what a task wrote on top of the addressed checkpoint."""
+        self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
+
+    def put_answer(self, question: models.Interrupt, value: Any) -> None:
+        """Adds an answer to those that the question's task will find when it runs again.
+
+        The caller holds the thread's lock, so that two answers to one task don't overwrite each
+        other.
+        """
+        assert self.thread is not None
+        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        task = TaskWrites(question.task_id, question.task_path, [])
+        if question.kind == models.Interrupt.Kind.BREAKPOINT:
+            task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
+        else:
+            answers = self._answers(place, question.task_id)
+            task.writes = [(RESUME, record_answer(answers, question.index, value))]
+        batch = Batch(place, self.thread.epoch)
+        batch.add_writes(task)
+        with transaction.atomic(using=self.using):
+            batch.insert(self.thread.pk, self.using)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Removes a thread's history; its row stays while it has runs, the record of people."""
+        with transaction.atomic(using=self.using):
+            for model in (models.PendingWrite, models.ChannelBlob, models.Checkpoint):
+                rows = model._default_manager.using(self.using)
+                rows.filter(thread__thread_id=thread_id).delete()
+            threads = models.Thread.objects.using(self.using)
+            threads.filter(thread_id=thread_id, runs__isnull=True).delete()
+
+    # Reading.
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace: three queries."""
+        place = Place.of(config)
+        rows = checkpoint_rows(self.using)
+        rows = rows.filter(thread__thread_id=place.thread_id, ns=place.ns)
+        if place.checkpoint_id is not None:
+            rows = rows.filter(checkpoint_id=place.checkpoint_id)
+        return next(open_rows(rows[:1], self.using), None)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Reads checkpoints, newest first; the number of queries grows with the pages only."""
+        rows = _addressed(checkpoint_rows(self.using), config, before)
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if filter or left is None else min(PAGE, left)
+            page = [*rows[:size]]
+            for found in open_rows(page, self.using, filter):
+                yield found
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+            if len(page) < size:
+                return
+            rows = rows.filter(checkpoint_id__lt=page[-1].checkpoint_id)
+
+    def _answers(self, place: Place, task_id: str) -> Sequence[Any]:
+        row = (
+            models.PendingWrite.objects.using(self.using)
+            .filter(
+                thread=self._thread_pk(place),
+                ns=place.ns,
+                checkpoint_id=place.checkpoint_id,
+                task_id=task_id,
+                slot=ANSWERS,
+            )
+            .values_list("data", "digest")
+            .first()
+        )
+        if row is None:
+            return []
+        [[_, answers]] = unpack(*row, f"answers of task {task_id}")
+        return answers if isinstance(answers, Sequence) else [answers]
+
+    # The thread's row.
+
+    def _is_bound_to(self, place: Place) -> bool:
+        return self.thread is not None and self.thread.thread_id == place.thread_id
+
+    def _epoch(self, place: Place) -> int:
+        return self.thread.epoch if self.thread and self._is_bound_to(place) else 0
+
+    def _thread_pk(self, place: Place) -> int:
+        if self.thread is not None and self._is_bound_to(place):
+            return self.thread.pk
+        threads = models.Thread.objects.using(self.using)
+        pk = threads.filter(thread_id=place.thread_id).values_list("pk", flat=True).first()
+        return threads.get_or_create(thread_id=place.thread_id)[0].pk if pk is None else pk
+
+    # Django's connections belong to threads, so the async forms run on the one thread that
+    # asgiref keeps for them: transactions stay whole, and tests see their own data.
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Like get_tuple."""
+        return await sync_to_async(self.get_tuple, thread_sensitive=True)(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Like list."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        step = sync_to_async(next, thread_sensitive=True)
+        while (one := await step(found, None)) is not None:
+            yield one
+
+    async def acommit(self, commit: Commit) -> None:
+        """Like commit."""
+        await sync_to_async(self.commit, thread_sensitive=True)(commit)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Like delete_thread."""
+        await sync_to_async(self.delete_thread, thread_sensitive=True)(thread_id)
+
+
+def _addressed(
+    rows: QuerySet[models.Checkpoint], config: RunnableConfig | None, before: RunnableConfig | None
+) -> QuerySet[models.Checkpoint]:
+    given = (config or {}).get("configurable") or {}
+    if "thread_id" in given:
+        rows = rows.filter(thread__thread_id=str(given["thread_id"]))
+    if given.get("checkpoint_ns") is not None:
+        rows = rows.filter(ns=given["checkpoint_ns"])
+    if given.get("checkpoint_id") is not None:
+        rows = rows.filter(checkpoint_id=given["checkpoint_id"])
+    bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+    return rows if bound is None else rows.filter(checkpoint_id__lt=bound)

@@ -1,0 +1,134 @@
+"""One commit as rows: built before the transaction, written in three statements at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hitl_django import models
+from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
+from hitl_django.engine.constants import CONTROL_SLOTS, NULL_TASK_ID, RESUME
+from hitl_django.engine.serde import digest
+
+from .payloads import codec, pack
+from .places import Place
+
+UNIT = 0  # the slot of a task's channel writes
+ANSWERS = CONTROL_SLOTS[RESUME]
+
+_WRITE_KEY = ["thread", "ns", "checkpoint_id", "task_id", "slot"]
+_CHECKPOINT_KEY = ["thread", "ns", "checkpoint_id"]
+
+
+class Batch:
+    """The rows of one commit at one place.
+
+    Everything is encoded as it is added, so that what can't be stored is refused, and what takes
+    long is done, before a transaction holds the thread.
+    """
+
+    def __init__(self, place: Place, epoch: int = 0) -> None:
+        self.place, self.epoch = place, epoch
+        self._kept: list[models.PendingWrite] = []
+        self._replaced: list[models.PendingWrite] = []
+        self._blobs: list[models.ChannelBlob] = []
+        self._checkpoints: list[models.Checkpoint] = []
+
+    def add_writes(self, task: TaskWrites, *, answers_stand: bool = False) -> None:
+        """Adds what a task wrote.
+
+        With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
+        that its task started with, and a reviewer may have added one meanwhile.
+        """
+        for slot, writes in _by_slot(task.writes).items():
+            unit = slot == UNIT and task.task_id != NULL_TASK_ID
+            stands = unit or (answers_stand and slot == ANSWERS)
+            (self._kept if stands else self._replaced).append(self._write(task, slot, writes))
+
+    def _write(
+        self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]
+    ) -> models.PendingWrite:
+        data, its_digest = pack([[channel, value] for channel, value in writes])
+        return models.PendingWrite(
+            ns=self.place.ns,
+            checkpoint_id=self.place.checkpoint_id or "",
+            task_id=task.task_id,
+            task_path=task.task_path,
+            slot=slot,
+            data=data,
+            digest=its_digest,
+            epoch=self.epoch,
+        )
+
+    def add_checkpoint(
+        self,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> None:
+        """Adds a checkpoint as the child of the place, and the channel values that are new."""
+        head: dict[str, Any] = dict(checkpoint)
+        values = head.pop("channel_values")
+        for channel, version in new_versions.items():
+            if channel in values:  # a channel that was emptied has a version and no value
+                self._blobs.append(self._blob(channel, version, values[channel]))
+        data, about = codec.encode(head), codec.encode(dict(metadata))
+        self._checkpoints.append(
+            models.Checkpoint(
+                ns=self.place.ns,
+                checkpoint_id=checkpoint["id"],
+                parent_id=self.place.checkpoint_id,
+                step=metadata.get("step", -1),
+                source=metadata.get("source", ""),
+                data=data,
+                digest=digest(data + about),
+                metadata=about,
+                epoch=self.epoch,
+            )
+        )
+
+    def _blob(self, channel: str, version: Version, value: Any) -> models.ChannelBlob:
+        data, its_digest = pack(value)
+        return models.ChannelBlob(
+            ns=self.place.ns, channel=channel, version=version, data=data, digest=its_digest
+        )
+
+    def insert(self, thread: int, using: str) -> None:
+        """Writes the rows; the caller has opened the transaction."""
+        for rows in (self._kept, self._replaced, self._blobs, self._checkpoints):
+            for row in rows:
+                row.thread_id = thread  # type: ignore[attr-defined]
+        writes = models.PendingWrite.objects.using(using)
+        if self._kept:
+            writes.bulk_create(self._kept, ignore_conflicts=True)
+        if self._replaced:
+            writes.bulk_create(
+                self._replaced,
+                update_conflicts=True,
+                unique_fields=_WRITE_KEY,
+                update_fields=["data", "digest", "epoch", "task_path"],
+            )
+        if self._blobs:
+            blobs = models.ChannelBlob.objects.using(using)
+            blobs.bulk_create(self._blobs, ignore_conflicts=True)
+        if self._checkpoints:
+            models.Checkpoint.objects.using(using).bulk_create(
+                self._checkpoints,
+                update_conflicts=True,
+                unique_fields=_CHECKPOINT_KEY,
+                update_fields=[
+                    "parent_id", "step", "source", "data", "digest", "metadata", "epoch",
+                ],
+            )  # fmt: skip
+
+
+def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
+    """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""
+    slots: dict[int, list[tuple[str, Any]]] = {}
+    for write in writes:
+        slot = CONTROL_SLOTS.get(write[0], UNIT)
+        if slot == UNIT:
+            slots.setdefault(UNIT, []).append(write)
+        else:
+            slots[slot] = [write]
+    return slots

@@ -1,0 +1,30 @@
+"""The public verbs: start, decide, cancel, retry.
+
+Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
+commands and the embedding product's own code. Each verb is one transaction that holds the
+permission check, the change, its audit entry and the hint to a worker; inside a caller's
+transaction that rolls back, nothing has happened.
+
+``by`` is the user on whose behalf it happens; None is code, recorded as "system" and allowed
+everything. ``via`` says through what: "admin", "api", "code" or "command".
+"""
+
+from __future__ import annotations
+
+from hitl_django.answers import UNSET
+
+from .decisions import check_answer, decide
+from .info import DecisionInfo, RunInfo
+from .operations import cancel, retry
+from .starts import start
+
+__all__ = [
+    "UNSET",
+    "DecisionInfo",
+    "RunInfo",
+    "cancel",
+    "check_answer",
+    "decide",
+    "retry",
+    "start",
+]

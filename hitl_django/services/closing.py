@@ -1,0 +1,41 @@
+"""Ends a run for good, and what it still asked."""
+
+from __future__ import annotations
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django.engine.errors import RunStateError
+from hitl_django.models import Interrupt, Run, Thread
+
+CANCELLABLE = tuple(
+    state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
+)
+
+
+def cancel_run(run: Run, thread: Thread, *, questions: str) -> None:
+    """Cancels the run and closes its open questions with the status ``questions``.
+
+    The thread's row is locked by the caller.
+    """
+    # Zero rows: the run came to an end of its own while we waited for the lock.
+    cancelled = Run.objects.filter(pk=run.pk, state__in=CANCELLABLE).update(
+        state=Run.State.CANCELLED, finished_at=Now()
+    )
+    if not cancelled:
+        run.refresh_from_db(fields=["state"])
+        raise RunStateError(
+            f"The run is {run.state}, so there is nothing to cancel.",
+            state=run.state,
+            allowed=CANCELLABLE,
+        )
+    if run.state == Run.State.RUNNING:
+        # The worker isn't asked to stop but shut out: with another epoch on the thread its next
+        # commit matches no row, and it gives up.
+        Thread.objects.filter(pk=thread.pk).update(
+            epoch=F("epoch") + 1, lease_owner="", lease_until=None, attempts=0
+        )
+    Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING).update(
+        status=questions, closed_at=Now(), version=F("version") + 1
+    )
+    run.refresh_from_db(fields=["state", "finished_at"])

@@ -1,0 +1,276 @@
+"""decide: one question, one decision, whoever and however many try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import answers, audit, dispatch, leases, signals
+from hitl_django.answers import UNSET
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    IdempotencyKeyReusedError,
+    InterruptNotFound,
+    InvalidAnswerError,
+    NotAllowedError,
+    RunStateError,
+    StaleQuestionError,
+)
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.policy import get_policy
+from hitl_django.saver import DjangoSaver, ThreadKey
+from hitl_django.text import storable
+
+from .info import DecisionInfo
+
+KEY_LENGTH = 255
+#: A run in one of these states will come to see the answer.
+HEEDFUL = (Run.State.INTERRUPTED, Run.State.QUEUED, Run.State.RUNNING)
+
+
+def decide(
+    interrupt_id: UUID | str,
+    type: str,  # noqa: A002  (the word of the API)
+    value: Any = UNSET,
+    *,
+    by: Any = None,
+    via: str = "code",
+    reason: str = "",
+    key: str = "",
+    digest: str | None = None,
+    version: int | None = None,
+) -> DecisionInfo:
+    """Records what a person did with an open question, and makes its run ready to go on.
+
+    Exactly one caller wins; every other gets AlreadyDecidedError, which says who did. A repeat of
+    the winning request with the same ``key`` by the same user gets the first outcome back, with
+    ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
+    and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
+    since. Nothing is written unless everything is: decision, audit entry, resume value and the
+    run's state share one transaction.
+    """
+    request = _Request.of(type, value, by=by, via=via, reason=reason, key=key)
+    with transaction.atomic(using=dispatch.alias()):
+        thread, interrupt = _locked(interrupt_id, by)
+        if interrupt.status != Interrupt.Status.PENDING:
+            return _earlier_outcome(interrupt, request)
+        _refuse_if_stale(interrupt, digest, version)
+        _refuse_if_unheard(interrupt)
+        answer = answers.compose(
+            interrupt.payload, interrupt.response_schema, interrupt.kind, type, value
+        )
+        _close(interrupt)
+        decision = _record(interrupt, answer, request, thread)
+        _resume(interrupt, answer, thread)
+        info = DecisionInfo.of(decision, interrupt.run_id)
+        signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
+        return info
+
+
+def check_answer(
+    interrupt_id: UUID | str,
+    type: str,  # noqa: A002
+    value: Any = UNSET,
+    *,
+    by: Any = None,
+) -> Any:
+    """Returns the resume value that ``decide`` would record; records nothing."""
+    interrupt = _visible(_uuid(interrupt_id), by)
+    _refuse_if_not_allowed(interrupt, by)
+    if interrupt.status != Interrupt.Status.PENDING:
+        raise _already(interrupt, _decision(interrupt))
+    return answers.compose(
+        interrupt.payload, interrupt.response_schema, interrupt.kind, type, value
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    type: str
+    by: Any
+    via: str
+    reason: str
+    key: str
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        type: str,  # noqa: A002
+        value: Any,
+        *,
+        by: Any,
+        via: str,
+        reason: str,
+        key: str,
+    ) -> _Request:
+        if key and (len(key) > KEY_LENGTH or not key.isprintable()):
+            raise InvalidAnswerError(
+                f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
+            )
+        reason = storable(reason)
+        content: dict[str, Any] = {"type": str(type), "reason": reason}
+        if value is not UNSET:
+            answers.check_limits(value)
+            content["value"] = value
+        return cls(type, by, via, reason, key, digest_json(content))
+
+
+def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
+    """Returns the locked thread and the question, if the user may decide it.
+
+    Everything that follows sees the question as nobody else can change it any more, so a loser's
+    message tells the truth. The lock is not what makes one decision win: ``_close`` is.
+    """
+    pk = _uuid(interrupt_id)
+    thread_pk = _interrupts().filter(pk=pk).values_list("thread_id", flat=True).first()
+    if thread_pk is None:
+        raise InterruptNotFound
+    thread = leases.lock_thread(pk=thread_pk)
+    interrupt = _visible(pk, by)
+    _refuse_if_not_allowed(interrupt, by)
+    return thread, interrupt
+
+
+def _interrupts() -> Any:
+    return Interrupt.objects.using(dispatch.alias()).select_related("run")
+
+
+def _visible(pk: UUID, by: Any) -> Interrupt:
+    found = _interrupts().filter(pk=pk)
+    if by is not None:
+        found = get_policy().visible_interrupts(by, found)
+    interrupt: Interrupt | None = found.first()
+    if interrupt is None:
+        raise InterruptNotFound
+    return interrupt
+
+
+def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
+    if by is not None and not get_policy().may_decide(by, interrupt):
+        raise NotAllowedError("You may not decide this question.")
+
+
+def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo:
+    """Answers a request for a closed question: with its own first outcome, or not at all."""
+    decision = _decision(interrupt)
+    ours = (
+        decision is not None
+        and request.key
+        and (decision.key, decision.by_id) == (request.key, getattr(request.by, "pk", None))
+    )
+    if decision is None or not ours:
+        raise _already(interrupt, decision)
+    if decision.request_digest != request.digest:
+        raise IdempotencyKeyReusedError(
+            f"The key {request.key!r} was used on this question with another decision."
+        )
+    return DecisionInfo.of(decision, interrupt.run_id, repeated=True)
+
+
+def _decision(interrupt: Interrupt) -> Decision | None:
+    return Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt).first()
+
+
+def _already(interrupt: Interrupt, decision: Decision | None) -> AlreadyDecidedError:
+    info = None
+    message = f"The question is no longer open: it is {interrupt.get_status_display()}."
+    if decision is not None:
+        info = DecisionInfo.of(decision, interrupt.run_id)
+        message = (
+            f"The question was already decided: {decision.type} by {decision.by_label} at "
+            f"{decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing of yours was recorded."
+        )
+    return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
+
+
+def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | None) -> None:
+    if digest is not None and digest != interrupt.payload_digest:
+        raise StaleQuestionError
+    if version is not None and version != interrupt.version:
+        raise StaleQuestionError
+
+
+def _refuse_if_unheard(interrupt: Interrupt) -> None:
+    if interrupt.run.state not in HEEDFUL:
+        raise RunStateError(
+            f"The run is {interrupt.run.state}; the question can be decided once it goes on.",
+            state=str(interrupt.run.state),
+            allowed=HEEDFUL,
+        )
+
+
+def _close(interrupt: Interrupt) -> None:
+    # The status predicate is the whole guarantee: of any number of concurrent callers one UPDATE
+    # matches. Reading first and saving later would let two reviewers win under READ COMMITTED,
+    # and the thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
+    won = (
+        Interrupt.objects.using(dispatch.alias())
+        .filter(pk=interrupt.pk, status=Interrupt.Status.PENDING, version=interrupt.version)
+        .update(status=Interrupt.Status.DECIDED, closed_at=Now(), version=F("version") + 1)
+    )
+    if not won:
+        interrupt.refresh_from_db()
+        if interrupt.status == Interrupt.Status.PENDING:
+            raise StaleQuestionError
+        raise _already(interrupt, _decision(interrupt))
+
+
+def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
+    decision = Decision.objects.using(dispatch.alias()).create(
+        interrupt=interrupt,
+        type=request.type,
+        value=answer,
+        reason=request.reason,
+        by=request.by,
+        by_label=audit.label(request.by),
+        via=request.via,
+        key=request.key,
+        request_digest=request.digest,
+        payload_digest=interrupt.payload_digest,
+        created_at=thread.now,  # type: ignore[attr-defined]  (lock_thread annotates it)
+    )
+    audit.append(
+        thread,
+        "decide",
+        by=request.by,
+        via=request.via,
+        subject=str(interrupt.pk),
+        detail={
+            "type": request.type,
+            "question": interrupt.payload_digest,
+            "answer": digest_json(answer),
+            "reason": request.reason,
+        },
+    )
+    return decision
+
+
+def _resume(interrupt: Interrupt, answer: Any, thread: Thread) -> None:
+    """Leaves the answer where its task will look for it, and queues the run."""
+    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+    saver.put_answer(interrupt, answer)
+
+    # Zero rows: the run is QUEUED or RUNNING already, because another of its questions was
+    # answered. Whoever advances it finds this answer among the pending writes, or at its pause
+    # finds the question decided and queues the run again.
+    queued = (
+        Run.objects.using(dispatch.alias())
+        .filter(pk=interrupt.run_id, state=Run.State.INTERRUPTED)
+        .update(state=Run.State.QUEUED, queued_at=Now(), hinted_at=Now())
+    )
+    if queued:
+        dispatch.hint(interrupt.run_id)
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise InterruptNotFound from None

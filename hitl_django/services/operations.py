@@ -1,0 +1,105 @@
+"""cancel and retry: what an operator does with a run."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from hitl_django import audit, dispatch, leases
+from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.policy import get_policy
+from hitl_django.text import storable
+
+from . import closing
+from .info import RunInfo
+
+RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
+
+
+def cancel(run_id: UUID | str, *, by: Any = None, via: str = "code", reason: str = "") -> RunInfo:
+    """Ends a run that hasn't succeeded, and withdraws what it asked."""
+    with transaction.atomic(using=dispatch.alias()):
+        run, thread = _operated(run_id, by)
+        before = str(run.state)
+        closing.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
+        audit.append(
+            thread,
+            "cancel",
+            by=by,
+            via=via,
+            subject=str(run.pk),
+            detail={"from": before, "reason": storable(reason)},
+        )
+        return RunInfo.of(run)
+
+
+def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
+    """Queues a failed or parked run again; it goes on from the last thing it stored."""
+    with transaction.atomic(using=dispatch.alias()):
+        run, thread = _operated(run_id, by)
+        before = str(run.state)
+        _refuse_if_overtaken(run)
+        # Zero rows: somebody else retried or cancelled it, or it never failed.
+        queued = Run.objects.filter(pk=run.pk, state__in=RETRYABLE).update(
+            state=Run.State.QUEUED,
+            error="",
+            traceback="",
+            finished_at=None,
+            queued_at=Now(),
+            hinted_at=Now(),
+        )
+        if not queued:
+            raise RunStateError(
+                f"The run is {before}; only a failed or parked one can be retried.",
+                state=before,
+                allowed=RETRYABLE,
+            )
+        Thread.objects.filter(pk=thread.pk).update(attempts=0)
+        audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
+        dispatch.hint(run.pk)
+        run.refresh_from_db()
+        return RunInfo.of(run)
+
+
+def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
+    """Returns the run and its locked thread, if the user may operate the run."""
+    pk = _uuid(run_id)
+    runs = Run.objects.using(dispatch.alias()).filter(pk=pk)
+    if by is not None:
+        runs = get_policy().visible_runs(by, runs)
+    thread_pk = runs.values_list("thread_id", flat=True).first()
+    if thread_pk is None:
+        raise RunNotFound
+    thread = leases.lock_thread(pk=thread_pk)
+    run = Run.objects.using(dispatch.alias()).select_related("thread").get(pk=pk)
+    if by is not None and not get_policy().may_operate(by, run):
+        raise NotAllowedError("You may not cancel or retry this run.")
+    return run, thread
+
+
+def _refuse_if_overtaken(run: Run) -> None:
+    """Refuses to revive a run whose thread has gone on without it."""
+    if run.state not in RETRYABLE:
+        return
+    newer = Run.objects.filter(thread=run.thread_id).filter(
+        Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
+    )
+    overtaken = newer.order_by("-created_at").first()
+    if overtaken is not None:
+        raise RunStateError(
+            f"The thread has a newer run, {overtaken.pk}, so this one can't go on.",
+            state=str(run.state),
+            allowed=RETRYABLE,
+        )
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise RunNotFound from None

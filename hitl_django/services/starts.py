@@ -1,0 +1,214 @@
+"""start: a thread, its first checkpoint and a queued run, or nothing."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.contenttypes.models import ContentType
+from django.db import IntegrityError, transaction
+from django.db.models import Model
+
+from hitl_django import audit, dispatch, leases, registry
+from hitl_django.engine.errors import (
+    EmptyInputError,
+    IdempotencyKeyReusedError,
+    InvalidInputError,
+    NotAllowedError,
+    OpenQuestionsError,
+    RunStateError,
+    ThreadNotFound,
+)
+from hitl_django.engine.payload import check_json
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.policy import get_policy
+from hitl_django.registry import Registered
+from hitl_django.saver import DjangoSaver, ThreadKey, digest_value
+
+from . import closing
+from .info import RunInfo
+
+NAME_LENGTH = 255
+ON_PENDING = ("refuse", "discard")
+
+
+def start(
+    graph: str,
+    input: Any,  # noqa: A002  (the engine's word)
+    *,
+    by: Any = None,
+    via: str = "code",
+    key: str | None = None,
+    subject: Model | None = None,
+    thread_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    on_pending: str = "refuse",
+) -> RunInfo:
+    """Stores a run of the graph on this input, for a worker to advance.
+
+    The same ``key`` and input give the run that is there already (``created`` is False); the same
+    key with another input is an IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
+    names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
+    ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about.
+    """
+    if by is not None and not get_policy().may_start(by, graph):
+        raise NotAllowedError(f"You may not start a run of {graph!r}.")
+    registered = registry.get(graph)
+    if input is None:
+        raise EmptyInputError
+    _check_names(key=key, thread_id=thread_id)
+    if on_pending not in ON_PENDING:
+        raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
+    check_json(metadata or {}, "The metadata")
+    registered.graph.validate_input(input)
+    request = _Start(
+        registered, input, digest_value(input), by, via, key, subject, thread_id, metadata,
+        on_pending,
+    )  # fmt: skip
+
+    try:
+        with transaction.atomic(using=dispatch.alias()):
+            return request.found() or request.create()
+    except IntegrityError:
+        # Somebody with the same key came first, between our look and our INSERT: the unique
+        # constraint let exactly one through, and by now that one is there to be found.
+        found = request.found()
+        if found is None:
+            raise
+        return found
+
+
+class _Start:
+    """One call of ``start``, its arguments checked."""
+
+    def __init__(
+        self,
+        registered: Registered,
+        input: Any,  # noqa: A002
+        digest: str,
+        by: Any,
+        via: str,
+        key: str | None,
+        subject: Model | None,
+        thread_id: str | None,
+        metadata: dict[str, Any] | None,
+        on_pending: str,
+    ) -> None:
+        self.registered, self.input, self.digest = registered, input, digest
+        self.by, self.via, self.key = by, via, key
+        self.subject, self.thread_id, self.metadata = subject, thread_id, metadata
+        self.discard = on_pending == "discard"
+
+    def found(self) -> RunInfo | None:
+        """Returns the run that the same key started before."""
+        if self.key is None:
+            return None
+        run = (
+            Run.objects.using(dispatch.alias())
+            .select_related("thread")
+            .filter(graph=self.registered.name, key=self.key)
+            .first()
+        )
+        if run is None:
+            return None
+        if run.input_digest != self.digest:
+            raise IdempotencyKeyReusedError(
+                f"The key {self.key!r} started a run of {run.graph!r} with another input."
+            )
+        return RunInfo.of(run)
+
+    def create(self) -> RunInfo:
+        thread = self._thread()
+        run = Run.objects.create(
+            thread=thread,
+            graph=self.registered.name,
+            graph_version=self.registered.version,
+            key=self.key,
+            input_digest=self.digest,
+            started_by=self.by,
+            started_by_label=audit.label(self.by),
+        )
+        self._submit(thread, run)
+        audit.append(
+            thread,
+            "start",
+            by=self.by,
+            via=self.via,
+            subject=str(run.pk),
+            detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
+        )
+        dispatch.hint(run.pk)
+        return RunInfo.of(run, created=True)
+
+    def _submit(self, thread: Thread, run: Run) -> None:
+        saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+        config = {
+            "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
+            "metadata": {"run_id": str(run.pk)},
+        }
+        if self.discard:
+            config["configurable"]["discard_pending"] = True
+        self.registered.graph.with_saver(saver).submit(self.input, config)
+
+    def _thread(self) -> Thread:
+        if self.thread_id is None:
+            thread = Thread.objects.create(thread_id=str(uuid.uuid4()), **self._about())
+            return leases.lock_thread(pk=thread.pk)
+        thread, created = Thread.objects.get_or_create(
+            thread_id=self.thread_id, defaults=self._about()
+        )
+        thread = leases.lock_thread(pk=thread.pk)
+        if not created:
+            self._take_over(thread)
+        return thread
+
+    def _about(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}
+        if self.subject is not None:
+            about["subject_type"] = ContentType.objects.get_for_model(self.subject)
+            about["subject_id"] = str(self.subject.pk)
+        return about
+
+    def _take_over(self, thread: Thread) -> None:
+        """Makes sure that the thread is free for a new run."""
+        if self.by is not None:
+            visible = get_policy().visible_threads(self.by, Thread.objects.filter(pk=thread.pk))
+            if not visible.exists():
+                raise ThreadNotFound
+        if thread.graph not in ("", self.registered.name):
+            raise InvalidInputError(
+                f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
+                [("thread_id", f"belongs to the graph {thread.graph!r}")],
+            )
+        live = Run.objects.filter(thread=thread, state__in=Run.LIVE).first()
+        if live is not None:
+            self._replace(live, thread)
+
+    def _replace(self, live: Run, thread: Thread) -> None:
+        if live.state != Run.State.INTERRUPTED:
+            raise RunStateError(
+                f"The thread {thread.thread_id!r} has a run that is {live.state}.",
+                state=live.state,
+                allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
+            )
+        if not self.discard:
+            waiting = Interrupt.objects.filter(run=live, status=Interrupt.Status.PENDING)
+            raise OpenQuestionsError(
+                f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
+                [str(pk) for pk in waiting.values_list("pk", flat=True)],
+            )
+        closing.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
+        audit.append(thread, "discard", by=self.by, via=self.via, subject=str(live.pk), detail={})
+
+
+def _check_names(**names: str | None) -> None:
+    for what, name in names.items():
+        if name is None:
+            continue
+        if not isinstance(name, str) or not 1 <= len(name) <= NAME_LENGTH:
+            reason = f"is not 1 to {NAME_LENGTH} characters long"
+        elif not name.isprintable():
+            reason = "has a character that can't be printed"
+        else:
+            continue
+        raise InvalidInputError(f"The {what} {reason}.", [(what, reason)])

@@ -1,0 +1,53 @@
+"""What no message brought along: found in the rows, and hinted again.
+
+A hint can be lost with its queue, and a worker can die with its run. Both leave a row that says so:
+QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from . import dispatch
+from .conf import hitl
+from .models import Run
+
+logger = logging.getLogger("hitl_django")
+
+
+def sweep() -> None:
+    """Hints again every run that waits for a worker, as many as one batch holds.
+
+    Several sweeps at once do no harm: a hint too many ends in a claim that finds nothing to do.
+    """
+    using = dispatch.alias()
+    with transaction.atomic(using=using):
+        overdue = _overdue()[: hitl.SWEEP_BATCH]
+        run_ids = list(overdue.values_list("pk", flat=True))
+        if not run_ids:
+            return
+        # Marked before they are hinted, so that the next sweep looks at others first: with more
+        # runs waiting than workers can take, the queue doesn't fill with repetitions.
+        Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
+        for run_id in run_ids:
+            dispatch.hint(run_id)
+    logger.info("sweep: %s runs hinted again", len(run_ids))
+
+
+def _overdue() -> QuerySet[Run]:
+    """Returns the runs that should be moving and aren't, those hinted longest ago first."""
+    waited = Q(hinted_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS))
+    queued = Q(state=Run.State.QUEUED) & waited
+    # A dead worker's run is due as soon as its lease is over, unless it has just been hinted.
+    orphaned = Q(state=Run.State.RUNNING, thread__lease_until__lt=Now()) & waited
+    ownerless = Q(state=Run.State.RUNNING, thread__lease_until__isnull=True) & waited
+    return (
+        Run.objects.using(dispatch.alias())
+        .filter(queued | orphaned | ownerless)
+        .order_by("hinted_at")
+    )

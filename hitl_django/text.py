@@ -1,0 +1,57 @@
+"""Text from models and strangers, made fit to be stored and looked at."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+TITLE_LENGTH = 300
+TITLE_KEYS = ("title", "question", "message")
+
+# Controls, invisible marks (which can turn "reject" into "approve" for the eye), lone surrogates,
+# and the two separators that break a line where nobody expects it.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Returns the text on one line, its invisible characters written as code points."""
+    line = " ".join(text.split())
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(
+        _code_point(char) if unicodedata.category(char) in _UNSEEN else char for char in line
+    )
+
+
+def storable(text: str) -> str:
+    """Returns the text with what a database or UTF-8 refuses written as code points."""
+    return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
+
+
+def question_title(payload: Any, node: str) -> str:
+    """Says in one line what is asked: the payload's own words, or that ``node`` asks."""
+    words = payload
+    if isinstance(payload, dict):
+        words = next((payload[key] for key in TITLE_KEYS if _says(payload.get(key))), None)
+    if not _says(words):
+        return shorten(visible(f"{node} asks for a decision"))
+    return shorten(visible(words))
+
+
+def shorten(line: str, length: int = TITLE_LENGTH) -> str:
+    """Cuts a line at the last word that fits."""
+    if len(line) <= length:
+        return line
+    cut = line[: length - 1]
+    word_edge = cut.rfind(" ")
+    return (cut[:word_edge] if word_edge > length // 2 else cut).rstrip() + "…"
+
+
+def _says(words: Any) -> bool:
+    return isinstance(words, str) and not words.isspace() and words != ""
+
+
+def _code_point(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"

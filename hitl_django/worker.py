@@ -1,0 +1,130 @@
+"""advance: the one way in which any run moves.
+
+First start, resume after an answer, recovery after a crash and retry are the same call: claim the
+thread, load what is stored, go on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.exceptions import ValidationError
+from django.db import connections
+
+from . import dispatch, leases, registry
+from .conf import hitl
+from .engine.checkpoint import Commit, Outcome
+from .engine.context import RunControl
+from .engine.errors import LeaseLostError, PayloadError, PayloadLimitError, UnserializableError
+from .leases import Lease, RunFence
+from .saver import DjangoSaver
+
+logger = logging.getLogger("hitl_django")
+
+
+def advance(run_id: str) -> None:
+    """Takes the run as far as it goes: to its end, its next question, or the end of the slice.
+
+    Returns at once where there is nothing to do, so a hint may come late or twice. Whatever goes
+    wrong is stored on the run and never raised, since no queue could do more about it. SystemExit
+    and KeyboardInterrupt are the end of this process, not a failure of the run: they pass, and
+    the run is taken up by another worker when the lease has run out.
+    """
+    try:
+        lease = leases.claim(run_id)
+    except (ValueError, ValidationError):
+        logger.error("%r is not a run's id", run_id)
+        return
+    if lease is None:
+        return
+    try:
+        outcome = _drive(lease)
+    except LeaseLostError:
+        logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
+    except Exception as error:
+        _give_up(lease, error)
+    else:
+        logger.info("run %s left: %s", run_id, outcome.status)
+
+
+def _drive(lease: Lease) -> Outcome:
+    graph = registry.get(lease.graph).graph
+    fence = RunFence(lease, dispatch.hint)
+    config = {
+        "configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""},
+        "recursion_limit": hitl.RECURSION_LIMIT,
+        "metadata": {"run_id": str(lease.run_id)},
+    }
+    control = RunControl()
+    with _watched(lease, control):
+        return graph.with_saver(DjangoSaver(lease.thread, fence)).advance(config, control=control)
+
+
+def _give_up(lease: Lease, error: Exception) -> None:
+    logger.exception("run %s stopped: %s", lease.run_id, type(error).__name__)
+    try:
+        if isinstance(error, UnserializableError | PayloadLimitError):
+            # A node returned what can't be stored. That is the graph's failure, like an exception
+            # in the node: trying again would make the same value.
+            _fail(lease, error)
+        else:
+            # What is stored can't be read by this version of the code: trying again won't help.
+            # Anything else (the database, a graph that isn't deployed here) may pass.
+            leases.abandon(lease, error, to_park=isinstance(error, PayloadError))
+    except LeaseLostError:
+        logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
+    except Exception:
+        # The database is out of reach. The lease runs out, and the sweep finds the run.
+        logger.exception("run %s could not be given back", lease.run_id)
+
+
+def _fail(lease: Lease, error: Exception) -> None:
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+    place = {"configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}}
+    saver.commit(Commit(place, outcome=Outcome("failed", error=error)))
+
+
+@contextmanager
+def _watched(lease: Lease, control: RunControl) -> Iterator[None]:
+    """Keeps the lease alive while a node runs, and asks for a drain when the slice is used up."""
+    ended = threading.Event()
+    watch = threading.Thread(
+        target=_watch, args=(lease, control, ended), name=f"hitl-lease-{lease.run_id}", daemon=True
+    )
+    watch.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watch.join()
+
+
+def _watch(lease: Lease, control: RunControl, ended: threading.Event) -> None:
+    slice_ = dispatch.time_slice()
+    slice_ends = float("inf") if slice_ is None else time.monotonic() + slice_
+    beat = time.monotonic() + hitl.HEARTBEAT_SECONDS
+    try:
+        while not ended.wait(max(0.0, min(beat, slice_ends) - time.monotonic())):
+            if time.monotonic() >= slice_ends:
+                control.request_drain("time slice used up")
+                slice_ends = float("inf")
+            if time.monotonic() >= beat:
+                beat = time.monotonic() + hitl.HEARTBEAT_SECONDS
+                _beat(lease, control)
+    finally:
+        connections.close_all()  # this thread's own
+
+
+def _beat(lease: Lease, control: RunControl) -> None:
+    try:
+        if not leases.renew(lease):
+            # Its next commit will be refused anyway; no need to begin another super-step.
+            control.request_drain("lease lost")
+    except Exception:
+        # A heartbeat that fails proves nothing. The next one may come through before the lease
+        # has run out; if none does, another worker takes over, as it should.
+        logger.exception("run %s: lease not renewed", lease.run_id)
