@@ -214,7 +214,7 @@ class Loop:
         yield from self.emit_step()
 
     def _breakpoint(self, hits: Sequence[Task]) -> Outcome:
-        names = _names(hits)
+        names = tuple(task.name for task in hits)
         question = Question(
             interrupt=Interrupt(
                 {"title": f"Go on past the breakpoint at {', '.join(names)}?"},

@@ -92,11 +92,8 @@ def folded_writes(writes: Iterable[Write]) -> dict[str, Any]:
 
 
 def as_dict(interrupt: Interrupt) -> dict[str, Any]:
-    """Returns a question as a plain dict, without a schema where it has none."""
-    data = asdict(interrupt)
-    if data["response_schema"] is None:
-        del data["response_schema"]
-    return data
+    """Returns a question as a plain dict."""
+    return asdict(interrupt)
 
 
 def in_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:

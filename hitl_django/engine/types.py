@@ -66,9 +66,13 @@ class Command(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """Replaces a channel's value past its reducer."""
+    """Replaces a channel's value past its reducer.
+
+    A caller that can only write JSON gives ``{"type": "__overwrite__", "value": ...}``.
+    """
 
     value: Any
+    type: Literal["__overwrite__"] = "__overwrite__"
 
 
 class RetryPolicy(NamedTuple):
