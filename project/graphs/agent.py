@@ -114,9 +114,9 @@ def report(state: Agent) -> Agent:
 
 
 @register("agent", version="1", title=_("Assistant with tools"))
-def agent() -> StateGraph[Any]:
+def agent() -> StateGraph:
     """Build the graph."""
-    graph: StateGraph[Any] = StateGraph(Agent, input_schema=AgentRequest)
+    graph: StateGraph = StateGraph(Agent, input_schema=AgentRequest)
     graph.add_node(plan)
     graph.add_node(call)
     graph.add_node(report)

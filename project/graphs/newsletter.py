@@ -7,7 +7,7 @@ compose ──▶ edit ─┬─ approved ──▶ send
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
@@ -106,9 +106,9 @@ def shelve(state: Newsletter) -> Newsletter:
 
 
 @register("newsletter", version="1", title=_("Newsletter"))
-def newsletter() -> StateGraph[Any]:
+def newsletter() -> StateGraph:
     """Build the graph."""
-    graph: StateGraph[Any] = StateGraph(Newsletter, input_schema=NewsletterRequest)
+    graph: StateGraph = StateGraph(Newsletter, input_schema=NewsletterRequest)
     graph.add_node(compose)
     graph.add_node(edit)
     graph.add_node(send)

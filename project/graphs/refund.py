@@ -7,7 +7,7 @@ check ─┬─ clear ──▶ pay
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
@@ -131,9 +131,9 @@ def decline(state: Refund) -> Refund:
 
 
 @register("refund", version="1", title=_("Refund"))
-def refund() -> StateGraph[Any]:
+def refund() -> StateGraph:
     """Build the graph."""
-    graph: StateGraph[Any] = StateGraph(Refund, input_schema=RefundRequest)
+    graph: StateGraph = StateGraph(Refund, input_schema=RefundRequest)
     graph.add_node(check)
     graph.add_node(review)
     graph.add_node(pay)

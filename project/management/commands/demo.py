@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from project import people
+from project import people, settings
 from project.processes import Child, Listener, Program, Stopped, running
 
 HOST = "127.0.0.1"

@@ -1,0 +1,25 @@
+"""``hitl sweep``: look once after what no queue message reached."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hitl_django.sweep import sweep
+
+HELP = (
+    "Sweep once: tell a worker about every run that has waited too long, and take back the runs "
+    "of workers that fell silent. The queue's own schedule does the same twice a minute."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take none."""
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Sweep and say what was found."""
+    command.stdout.write(f"{sweep()}")

@@ -1,0 +1,114 @@
+"""The built wheel, in an empty environment and a fresh project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Appended to what ``django-admin startproject`` writes: what the README says to add, no more.
+SETTINGS = """
+INSTALLED_APPS += ["rest_framework", "django_filters", "django_q", "hitl_django"]
+DATABASES["default"]["OPTIONS"] = {
+    "timeout": 20,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+}
+Q_CLUSTER = {
+    "name": "shop", "orm": "default", "workers": 2, "timeout": 60, "retry": 90,
+    "max_attempts": 5, "ack_failures": True,
+}
+"""
+
+URLS = """
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("hitl/", include("hitl_django.urls")),
+]
+"""
+
+#: Runs in the new project: nothing of this repository can be imported there.
+VISIT = """
+import django
+django.setup()
+from django.contrib.auth import get_user_model
+from django.test import Client
+import hitl_django
+
+assert "site-packages" in hitl_django.__file__, hitl_django.__file__
+get_user_model().objects.create_superuser("ann", password="secret")
+client = Client(SERVER_NAME="localhost")
+assert client.login(username="ann", password="secret")
+for path in ("/admin/", "/admin/hitl_django/reviewitem/", "/admin/hitl_django/run/"):
+    response = client.get(path)
+    assert response.status_code == 200, (path, response.status_code)
+assert client.get("/hitl/api/v1/interrupts/").status_code == 200
+print("visited")
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command outside of the repository, in an environment that doesn't know it."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "DJANGO", "DATABASE_URL", "PYTEST"))
+    }
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built by way of the source distribution, as a release is."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    tracked = run("git", "ls-files", "--cached", "hitl_django", cwd=ROOT).splitlines()
+    present = {name for name in tracked if (ROOT / name).is_file()}
+    assert present - names == set()
+    assert not any(name.startswith(("tests/", "project/", "templates/")) for name in names)
+    for part in ("templates", "static", "migrations"):
+        assert any(name.startswith(f"hitl_django/{part}/") for name in names), part
+
+
+def test_a_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+
+    run(python, "-m", "django", "startproject", "shop", cwd=tmp_path)
+    shop = tmp_path / "shop"
+    with (shop / "shop" / "settings.py").open("a") as settings:
+        settings.write(SETTINGS)
+    (shop / "shop" / "urls.py").write_text(URLS)
+    (shop / "visit.py").write_text(
+        'import os\nos.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"\n' + VISIT
+    )
+
+    run(python, "manage.py", "check", "--fail-level", "WARNING", cwd=shop)
+    run(python, "manage.py", "migrate", "--verbosity", "0", cwd=shop)
+    assert run(python, "visit.py", cwd=shop) == "visited\n"

@@ -1,0 +1,158 @@
+"""The demo's graphs, run in memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, InMemorySaver
+from hitl_django.engine.errors import InvalidInputError
+from project.graphs import agent, newsletter, refund
+
+THREADS = itertools.count()
+ORDER = {
+    "customer": "Dana K.",
+    "order": "A-1",
+    "amount": 12000,
+    "currency": "EUR",
+    "reason": "Too small.",
+    "days_since_purchase": 6,
+}
+LETTER = {"subject": "Frost", "audience": "the gardeners", "draft": "Water off on the 9th."}
+CALLS = [
+    {"tool": "send_email", "args": {"to": "dana@example.com"}},
+    {"tool": "delete_files", "args": {"path": "/tmp/old"}},
+]
+
+
+class Thread:
+    """One run of a graph, its questions and answers."""
+
+    def __init__(self, build: Any, given: dict[str, Any]) -> None:
+        self.graph = build().compile(checkpointer=InMemorySaver())
+        self.config = {"configurable": {"thread_id": str(next(THREADS))}}
+        self.state = self.graph.invoke(given, self.config)
+
+    @property
+    def questions(self) -> list[Any]:
+        return list(self.graph.get_state(self.config).interrupts)
+
+    def answer(self, value: Any) -> None:
+        self.state = self.graph.invoke(Command(resume=value), self.config)
+
+
+def test_a_small_refund_is_paid_without_asking() -> None:
+    thread = Thread(refund.refund, {**ORDER, "amount": 1500})
+    assert thread.questions == []
+    assert thread.state["outcome"] == "Paid 15.00 EUR for A-1."
+
+
+def test_a_large_refund_asks_and_pays_what_the_reviewer_says() -> None:
+    thread = Thread(refund.refund, ORDER)
+    (question,) = thread.questions
+    assert question.value["title"] == "Refund 120.00 EUR to Dana K.?"
+    assert question.value["amount"] == 12000
+    assert set(question.response_schema["properties"]) == {"approved", "amount", "note"}
+
+    thread.answer({"approved": True, "amount": 6000, "note": "Half, as agreed."})
+    assert thread.state["outcome"] == "Paid 60.00 EUR for A-1."
+    assert thread.questions == []
+
+
+def test_a_rejected_refund_is_declined() -> None:
+    thread = Thread(refund.refund, ORDER)
+    thread.answer({"approved": False, "amount": 12000})
+    assert thread.state["outcome"] == "Declined the refund of A-1."
+
+
+@pytest.mark.parametrize(
+    ("change", "doubt"),
+    [
+        ({"amount": 1600}, "more than the shop pays"),
+        ({"days_since_purchase": 15}, "15 days old"),
+        ({"days_since_purchase": 31}, "returns end after 30"),
+        ({"earlier_refunds": 1}, "not this customer's first"),
+        ({"reason": "  "}, "no reason is given"),
+    ],
+)
+def test_each_doubt_asks_and_is_named(change: dict[str, Any], doubt: str) -> None:
+    thread = Thread(refund.refund, {**ORDER, "amount": 1500, **change})
+    assert doubt in thread.questions[0].value["why"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "text"),
+    [
+        (1, "EUR", "0.01 EUR"),
+        (123456, "USD", "1,234.56 USD"),
+        (4980, "JPY", "4,980 JPY"),
+        (24500, "KWD", "24.500 KWD"),
+    ],
+)
+def test_money_has_the_digits_of_its_currency(amount: int, currency: str, text: str) -> None:
+    assert refund.money(amount, currency) == text
+
+
+@pytest.mark.parametrize(
+    "change", [{"amount": 0}, {"amount": "much"}, {"currency": "euro"}, {"colour": "red"}]
+)
+def test_input_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        refund.refund().compile().validate_input({**ORDER, **change})
+
+
+def test_a_newsletter_goes_out_as_edited() -> None:
+    thread = Thread(newsletter.newsletter, LETTER)
+    assert thread.questions[0].value["text"] == "Water off on the 9th."
+    thread.answer({"approved": True, "text": "Water off on the 10th."})
+    assert thread.state["text"] == "Water off on the 10th."
+    assert thread.state["outcome"].startswith("Sent 22 characters")
+
+
+def test_a_text_that_can_not_be_sent_is_asked_again_as_edited() -> None:
+    thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
+    thread.answer({"approved": True, "text": "x" * 51})
+    (second,) = thread.questions
+    assert second.value["why"] == "It can't be sent yet: the text has 51 characters, 1 too many."
+    assert second.value["text"] == "x" * 51
+
+    thread.answer({"approved": True, "text": "See [LINK]"})
+    assert "placeholder [LINK]" in thread.questions[0].value["why"]
+
+    thread.answer({"approved": True, "text": "See you."})
+    assert thread.questions == []
+    assert thread.state["rounds"] == 3
+
+
+def test_a_rejected_newsletter_is_kept_whatever_its_length() -> None:
+    thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
+    thread.answer({"approved": False, "text": "x" * 51})
+    assert thread.state["outcome"] == "Kept as a draft."
+
+
+def test_each_tool_call_asks_by_itself_and_the_report_keeps_their_order() -> None:
+    thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS})
+    first, second = thread.questions
+    assert first.value["title"] == "Send an e-mail to dana@example.com?"
+    assert second.value["title"] == "Delete /tmp/old?"
+
+    thread.answer({second.id: False})
+    assert [question.id for question in thread.questions] == [first.id]
+    thread.answer({first.id: {**first.value, "args": {"to": "ann@example.com"}}})
+    assert thread.state["report"].splitlines() == [
+        'send_email was called with {"to": "ann@example.com"}.',
+        "delete_files was refused.",
+    ]
+
+
+def test_a_word_to_the_assistant_is_passed_on() -> None:
+    thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS[:1]})
+    thread.answer("Ask Dana first.")
+    assert thread.state["report"].endswith("the reviewer says: Ask Dana first.")
+
+
+def test_a_title_survives_arguments_that_are_missing() -> None:
+    assert agent.title_of("send_email", {"subject": "Hello"}) == "Call send_email?"
+    assert agent.title_of("delete_files", {"path": "{0.__class__}"}) == "Delete {0.__class__}?"

@@ -1,0 +1,124 @@
+"""Programs that start together and end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from django.core.management.base import CommandError
+
+from project import processes
+from project.management.commands.demo import check_port
+from project.processes import Listener, Program, Stopped, running
+
+SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('up', flush=True); time.sleep(60)"
+)
+
+
+def program(folder: Path, code: str, name: str = "one") -> Program:
+    return Program(name, [sys.executable, "-c", code], folder / f"{name}.log")
+
+
+def wait_until_up(*programs: Program) -> None:
+    deadline = time.monotonic() + 20
+    while not all(each.log.exists() and "up" in each.log.read_text() for each in programs):
+        assert time.monotonic() < deadline, "the programs did not come up"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_all_are_stopped_when_the_block_ends(tmp_path: Path) -> None:
+    programs = [program(tmp_path, SLEEPS, "one"), program(tmp_path, SLEEPS, "two")]
+    with running(programs, Listener()) as children:
+        wait_until_up(*programs)
+        assert [child.ended() for child in children] == [None, None]
+    assert [child.ended() for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
+
+
+def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
+    log = tmp_path / "pid.log"
+    writes = f"import os; open({str(log)!r}, 'w').write(str(os.getpid())); {SLEEPS}"
+    first = program(tmp_path, writes)
+    missing = Program("two", [str(tmp_path / "no such program")], tmp_path / "two.log")
+    with pytest.raises(FileNotFoundError), running([first, missing], Listener()):
+        pass
+    if log.exists() and log.read_text():
+        assert not alive(int(log.read_text()))
+
+
+def test_one_that_will_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", 0.2)
+    stubborn = program(tmp_path, STUBBORN)
+    with running([stubborn], Listener()) as (child,):
+        wait_until_up(stubborn)
+    assert child.ended() == -signal.SIGKILL
+
+
+def test_a_child_has_a_session_of_its_own(tmp_path: Path) -> None:
+    with running([program(tmp_path, SLEEPS)], Listener()) as (child,):
+        assert os.getsid(child.process.pid) == child.process.pid
+
+
+def test_its_last_words_are_kept(tmp_path: Path) -> None:
+    code = "[print(number) for number in range(100)]; raise SystemExit(3)"
+    with running([program(tmp_path, code)], Listener()) as (child,):
+        child.process.wait(20)
+        assert child.ended() == 3
+        assert child.last_words(2) == "98\n99"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_becomes_an_end(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped, match=number.name), Listener().installed():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_waits_until_a_start_is_noted() -> None:
+    listener, noted = Listener(), []
+
+    def start() -> None:
+        with listener.holding():
+            signal.raise_signal(signal.SIGTERM)
+            noted.append("child")
+
+    with listener.installed(), pytest.raises(Stopped):
+        start()
+    assert noted == ["child"]
+
+
+def test_a_child_started_while_signals_wait_can_still_be_stopped(tmp_path: Path) -> None:
+    listener = Listener()
+    with listener.installed():
+        sleeper = program(tmp_path, SLEEPS)
+        with running([sleeper], listener) as (child,):
+            wait_until_up(sleeper)
+    assert child.ended() == -signal.SIGTERM
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        with pytest.raises(CommandError, match=rf"Port {port} of 127\.0\.0\.1 can't be used"):
+            check_port(port)
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    with pytest.raises(CommandError, match="1 to 65535"):
+        check_port(70_000)

@@ -1,0 +1,47 @@
+"""The demo's input: every line fits its graph, and no two are the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl_django.management.lines import numbered, parse
+from project.graphs import agent, newsletter, refund
+
+REQUESTS = Path(refund.__file__).parents[1] / "data" / "requests.jsonl"
+MODELS: dict[str, Any] = {
+    "agent": agent.AgentRequest,
+    "newsletter": newsletter.NewsletterRequest,
+    "refund": refund.RefundRequest,
+}
+
+
+@pytest.fixture(scope="module")
+def requests() -> list[Any]:
+    with REQUESTS.open("rb") as source:
+        return [parse(line, None) for line in numbered(source)]
+
+
+def test_every_request_fits_the_input_schema_of_its_graph(requests: list[Any]) -> None:
+    for request in requests:
+        MODELS[request.graph].model_validate(request.input)
+
+
+def test_there_are_two_hundred_and_no_two_alike(requests: list[Any]) -> None:
+    assert len(requests) >= 200
+    assert len({json.dumps(request.input, sort_keys=True) for request in requests}) == len(requests)
+    assert len({(request.graph, request.key) for request in requests}) == len(requests)
+
+
+def test_they_differ_in_what_matters(requests: list[Any]) -> None:
+    kinds = Counter(request.graph for request in requests)
+    assert min(kinds[name] for name in MODELS) >= 40
+    refunds = [request.input for request in requests if request.graph == "refund"]
+    assert len({each["currency"] for each in refunds}) >= 40
+    lengths = [len(request.input["draft"]) for request in requests if request.graph == "newsletter"]
+    assert min(lengths) < 10
+    assert max(lengths) > 10_000
