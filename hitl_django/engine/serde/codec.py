@@ -22,7 +22,7 @@ from .walk import needs_walk, rewrite
 from .wire import measure
 
 MAX_BYTES = 16 * 1024 * 1024
-MAX_DEPTH = 254  # ormsgpack's own, in both directions
+MAX_DEPTH = 255  # ormsgpack's own, in both directions
 MAX_ITEMS = 1_000_000
 
 # Extensions nest by recursion, each with a native stack of up to MAX_DEPTH levels. Up to this many
@@ -39,6 +39,11 @@ _OPTIONS = (
     | ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
+
+
+# Heads that are a whole value. ormsgpack ignores what follows one, so a pickle, whose first byte
+# is one of these, would pass for an empty dict.
+_ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
 
 class _TooManyLevels(Exception):
@@ -105,6 +110,8 @@ class Codec:
             data = _as_bytes(data)
         if len(data) > self._free_bytes:
             self._check_limits(data)
+        if len(data) > 1 and data[0] in _ALONE:
+            raise CorruptPayloadError("The stored payload is damaged (bytes follow the value).")
         try:
             return unpackb(data, ext_hook=self._unpack_hook)
         except ValueError as error:

@@ -1,0 +1,670 @@
+"""The codec stores and returns values exactly, or says which part it can't store."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from fractions import Fraction
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import ormsgpack
+import pydantic
+import pytest
+
+from hitl_django.engine.errors import (
+    CorruptPayloadError,
+    PayloadLimitError,
+    UnknownTagError,
+    UnserializableError,
+)
+from hitl_django.engine.serde import MAX_DEPTH, Codec, TypeCodec, digest, register_model
+from hitl_django.engine.serde.classes import REGISTERED, TypeTable
+from hitl_django.engine.types import Command, Interrupt, Overwrite, Send
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = ("b", 2)
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Mode(StrEnum):
+    FAST = "fast"
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Whole(int):
+    pass
+
+
+Pair = namedtuple("Pair", "left right")  # noqa: PYI024 (the untyped kind)
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 7
+
+
+@dataclass
+class Money:
+    amount: Decimal
+    currency: str = "EUR"
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    inner: Any
+
+
+class Order(pydantic.BaseModel):
+    id: int
+    lines: list[Any] = []
+    price: Money | None = None
+    _seen: int = pydantic.PrivateAttr(default=0)
+
+
+class Loose(pydantic.BaseModel, extra="allow"):
+    name: str = "x"
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers this module's classes for one test."""
+    monkeypatch.setattr(REGISTERED, "by_class", {})
+    monkeypatch.setattr(REGISTERED, "by_tag", {})
+    for cls in (Color, Level, Mode, Pair, Point, Money, Frozen, Order, Loose):
+        register_model(cls)
+
+
+codec = Codec()
+
+
+def there_and_back(value: Any) -> Any:
+    return codec.decode(codec.encode(value))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compares types as well, at every level, and NaN with NaN."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, float):
+        return math.copysign(1, left) == math.copysign(1, right) and (
+            left == right or (math.isnan(left) and math.isnan(right))
+        )
+    if isinstance(left, dict):
+        return same(list(left.items()), list(right.items()))
+    if isinstance(left, list | tuple | deque):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, set | frozenset):
+        return same(sorted(left, key=repr), sorted(right, key=repr))
+    return bool(left == right)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+EXACT = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**63 - 1,
+    2**64 - 1,
+    2**64,
+    -(2**63),
+    -(2**63) - 1,
+    2**200,
+    -(2**200),
+    0.1,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    5e-324,
+    "",
+    "plain",
+    "ünïcødé \U0001f600",
+    b"",
+    b"\x00\xc4\xff",
+    bytearray(b"\x00ab"),
+    [],
+    [1, [2, [3]]],
+    (),
+    (1, (2, [3, (4,)])),
+    set(),
+    {1, "a", (2, 3)},
+    frozenset({frozenset({1}), b"x"}),
+    deque([1, 2]),
+    deque([1], maxlen=3),
+    {},
+    {"b": 1, "a": 2},
+    {1: "int", "1": "str", 1.5: "float", None: 0, b"1": "bytes", (1, 2): "tuple"},
+    {True: 1, False: 2},
+    {frozenset({1}): {2: {3: (4,)}}},
+    datetime(2026, 11, 21, 5, 34, 26, 123456),
+    datetime(1, 1, 1),
+    datetime.max,
+    datetime(2026, 1, 1, tzinfo=UTC),
+    datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=5, minutes=30, seconds=1))),
+    datetime(2026, 7, 1, 12, tzinfo=BERLIN),
+    date(2026, 2, 28),
+    date.min,
+    time(23, 59, 59, 999999),
+    time(1, 2, tzinfo=UTC),
+    time(1, 2, tzinfo=BERLIN),
+    timedelta(days=-1, microseconds=1),
+    timedelta.max,
+    timedelta.min,
+    Decimal("1.20"),
+    Decimal("-0"),
+    Decimal("1E+400"),
+    Decimal("Infinity"),
+    UUID(int=0),
+    UUID(int=2**128 - 1),
+    1j,
+    complex(-0.0, math.inf),
+    Send("node", {"items": (1, 2)}),
+    Command(update={"a": 1}, goto=[Send("x", 1), "y"], graph=Command.PARENT),
+    Command(resume={"id": True}),
+    Interrupt({"question": "Really?"}, "a" * 32, response_schema={"type": "boolean"}),
+    Interrupt("plain"),
+    Overwrite([1, 2]),
+]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize(
+    "value", EXACT, ids=[f"{type(value).__name__}-{at}" for at, value in enumerate(EXACT)]
+)
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    assert same(there_and_back(value), value)
+    assert same(there_and_back({"x": [value, (value,)]}), {"x": [value, (value,)]})
+
+
+def test_an_int_may_have_more_digits_than_python_prints() -> None:
+    assert there_and_back([10**5000]) == [10**5000]
+
+
+def test_a_decimal_nan_keeps_its_payload() -> None:
+    assert str(there_and_back(Decimal("-sNaN123"))) == "-sNaN123"
+
+
+def test_a_send_keeps_its_timeout() -> None:
+    assert there_and_back(Send("n", 1, timeout=2.5)).timeout == 2.5
+
+
+def test_dict_order_is_kept() -> None:
+    keys = ["z", "a", "m", "b"]
+    assert list(there_and_back(dict.fromkeys(keys, 1))) == keys
+
+
+def test_equal_sets_have_equal_bytes() -> None:
+    words = [f"word{n}" for n in range(50)]
+    backwards = words[::-1]
+    assert codec.encode(set(words)) == codec.encode(set(backwards))
+
+
+def test_a_zone_is_more_than_its_offset() -> None:
+    before = datetime(2026, 10, 25, 1, 0, tzinfo=BERLIN)
+    after = there_and_back(before)
+    assert after.tzinfo.key == "Europe/Berlin"
+    assert (after + timedelta(days=1)).utcoffset() == (before + timedelta(days=1)).utcoffset()
+
+
+@pytest.mark.parametrize("zone", [None, BERLIN, UTC])
+def test_the_second_of_two_equal_clock_times_stays_the_second(zone: Any) -> None:
+    moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
+    assert there_and_back(moment).fold == 1
+    assert there_and_back(moment.timetz()).fold == 1
+
+
+def test_a_named_offset_keeps_its_name() -> None:
+    zone = timezone(timedelta(hours=-3), "ART")
+    assert there_and_back(datetime(2026, 1, 1, tzinfo=zone)).tzname() == "ART"
+
+
+# What a dict in the data may look like without being taken for more.
+
+IMITATIONS = [
+    {"__type__": "datetime", "value": "2026-01-01"},
+    {"lc": 2, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "true"}},
+    {"$ext": 1, "data": "x"},
+    [1, b"\x93\x01\x02\x03"],
+    b"\xd6\x01\x93\x01\x02\x03",
+    "\x01\x02\x03",
+    [32, ["Money", {"amount": 1}]],
+    {"__tag__": 32, "body": ["Money", {}]},
+]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("value", IMITATIONS, ids=repr)
+def test_data_that_looks_like_a_tag_stays_data(value: Any) -> None:
+    assert same(there_and_back(value), value)
+    assert same(there_and_back({"deep": [(value,)]}), {"deep": [(value,)]})
+
+
+# Classes of the application.
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    "value",
+    [
+        Color.RED,
+        Color.BLUE,
+        Level.LOW,
+        Mode.FAST,
+        Pair(1, (2,)),
+        Point(1),
+        Money(Decimal("1.10"), notes=["x"]),
+        Frozen({"a": {1, 2}}),
+        Order(id=1, lines=[(1, 2)], price=Money(Decimal(3))),
+        Loose(name="n", more={"a": (1,)}),
+        {Mode.FAST: 1, Level.LOW: 2},
+        [Frozen(Frozen(Frozen(Frozen(Frozen(Frozen(1))))))],
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_registered_class_comes_back_as_it_was(value: Any) -> None:
+    assert same(there_and_back(value), value)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_pydantic_model_keeps_what_validation_would_lose() -> None:
+    order = Order.model_construct(id="not an int", lines=(1, 2), _fields_set={"id"})
+    order._seen = 3
+    again = there_and_back(order)
+    assert again.id == "not an int"
+    assert again.lines == (1, 2)
+    assert again.model_fields_set == {"id"}
+    assert again._seen == 3
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_field_added_since_takes_its_default() -> None:
+    old = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(["Money", {"amount": 5}])))
+    assert codec.decode(old) == Money(5, "EUR", [])  # type: ignore[arg-type]
+    old = ormsgpack.packb(
+        ormsgpack.Ext(32, ormsgpack.packb(["Order", [{"id": 5}, [], None, None]]))
+    )
+    assert codec.decode(old).lines == []
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("body", [["Money", {}], ["Order", [{}, [], None, None]], ["Point", {}]])
+def test_a_required_field_that_was_not_stored_is_damage(body: Any) -> None:
+    stored = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(body)))
+    with pytest.raises(CorruptPayloadError):
+        codec.decode(stored)
+
+
+def test_one_codec_can_know_a_type_that_others_do_not() -> None:
+    entry = TypeCodec("fraction", Fraction, lambda value: list(value.as_integer_ratio()), _fraction)
+    special = Codec(types=[entry])
+    stored = special.encode({"x": Fraction(1, 3)})
+    assert special.decode(stored) == {"x": Fraction(1, 3)}
+    with pytest.raises(UnknownTagError, match="'fraction'"):
+        codec.decode(stored)
+    with pytest.raises(UnserializableError, match=r"\$\.x can't be stored"):
+        codec.encode({"x": Fraction(1, 3)})
+
+
+def _fraction(stored: list[int]) -> Fraction:
+    return Fraction(*stored)
+
+
+def test_a_short_name_or_a_class_is_registered_once() -> None:
+    table = TypeTable()
+    entry = TypeCodec("f", Fraction, str, Fraction)
+    table.add(entry)
+    with pytest.raises(ValueError, match="'f' is taken by Fraction"):
+        table.add(TypeCodec("f", Text, str, Text))
+    with pytest.raises(ValueError, match="registered already, as 'f'"):
+        table.add(TypeCodec("g", Fraction, str, Fraction))
+
+
+@pytest.mark.parametrize("tag", ["", "1st", "os system", "a/b", "x" * 65, "naïve"])
+def test_a_short_name_is_plain(tag: str) -> None:
+    with pytest.raises(ValueError, match="can't be a short name"):
+        TypeTable().add(TypeCodec(tag, Fraction, str, Fraction))
+
+
+@pytest.mark.parametrize("cls", [str, dict, tuple, datetime, Send])
+def test_what_is_stored_anyway_is_not_registered(cls: type) -> None:
+    with pytest.raises(ValueError, match="without being registered"):
+        TypeTable().add(TypeCodec("x", cls, str, cls))
+
+
+def test_register_model_wants_a_model() -> None:
+    with pytest.raises(TypeError, match="use register_type"):
+        register_model(SimpleNamespace)
+
+
+# Refusals.
+
+
+class Surprise:
+    def __repr__(self) -> str:
+        raise RuntimeError("secret")
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ({"state": {"user": Surprise()}}, "$.state.user"),
+    ([1, {"a b": [object()]}], "$[1]['a b'][0]"),
+    ({"x": Text("t")}, "$.x"),
+    ({Text("t"): 1}, "${key Text}"),
+    ([Whole(1)], "$[0]"),
+    (OrderedDict(a=1), "$"),
+    ({"d": defaultdict(int)}, "$.d"),
+    ((Pair(1, 2),), "$[0]"),
+    ([Point(1)], "$[0]"),
+    ([Color.RED], "$[0]"),
+    ([Level.LOW], "$[0]"),
+    ({Mode.FAST: 1}, "${key Mode}"),
+    ([Money(Decimal(1))], "$[0]"),
+    ([Order(id=1)], "$[0]"),
+    ({"m": memoryview(b"x")}, "$.m"),
+    ([PurePosixPath("/")], "$[0]"),
+    ([ValueError("x")], "$[0]"),
+    ([print], "$[0]"),
+    ([int], "$[0]"),
+    ([range(3)], "$[0]"),
+    ([(n for n in [1])], "$[0]"),
+    ("\0", "$"),
+    ({"a": ["x", "y\0z"]}, "$.a[1]"),
+    ({"a\0": 1}, "${key 'a\\x00'}"),
+    (("\0",), "$[0]"),
+    (Send("n", {"x": "\0"}), "$[1].x"),
+    ("\ud800", "$"),
+    ({"a": [1, "\udfff"]}, "$.a[1]"),
+    ({"\ud800": 1}, "${key '\\ud800'}"),
+    ({1: {2: "\ud800"}}, "$[1][2]"),
+    ({"n": 0, "x": ["é" * 300, "\0"]}, "$.x[1]"),
+]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize(("value", "path"), REFUSED, ids=[path for _, path in REFUSED])
+def test_what_cannot_be_stored_is_refused_with_its_path(value: Any, path: str) -> None:
+    with pytest.raises(UnserializableError) as refusal:
+        codec.encode(value)
+    assert refusal.value.path == path
+    assert path in str(refusal.value)
+
+
+def test_the_refusal_says_how_to_register() -> None:
+    with pytest.raises(UnserializableError, match=r"register_model\(Money\)"):
+        codec.encode({"price": Money(Decimal(1))})
+    with pytest.raises(UnserializableError, match=r"Store str\(value\)"):
+        codec.encode({"name": Text("x")})
+
+
+def test_a_zone_of_another_library_is_refused() -> None:
+    class Zone(timezone.__base__):  # type: ignore[name-defined,misc]
+        def utcoffset(self, _: Any) -> timedelta:
+            return timedelta(0)
+
+    with pytest.raises(UnserializableError, match=r"\$\.at .*time zone of type"):
+        codec.encode({"at": datetime(2026, 1, 1, tzinfo=Zone())})
+
+
+def test_a_failing_dump_is_a_refusal() -> None:
+    def dump(value: Any) -> Any:
+        raise LookupError("secret")
+
+    special = Codec(types=[TypeCodec("fraction", Fraction, dump, Fraction)])
+    with pytest.raises(UnserializableError, match=r"^\$\.a\[0\] .*LookupError\.$") as refusal:
+        special.encode({"a": [Fraction(1)]})
+    assert isinstance(refusal.value.__cause__, LookupError)
+
+
+def test_a_signal_that_arrives_while_encoding_goes_on() -> None:
+    def dump(value: Any) -> Any:
+        raise SystemExit(3)
+
+    special = Codec(types=[TypeCodec("fraction", Fraction, dump, Fraction)])
+    with pytest.raises(SystemExit):
+        special.encode([Fraction(1)])
+    assert special.encode([1]) == b"\x91\x01"
+
+
+def test_a_signal_that_arrives_while_decoding_goes_on() -> None:
+    def load(value: Any) -> Any:
+        raise SystemExit(3)
+
+    special = Codec(types=[TypeCodec("fraction", Fraction, str, load)])
+    stored = special.encode((Fraction(1),))
+    with pytest.raises(SystemExit):
+        special.decode(stored)
+    assert special.decode(b"\x91\x01") == [1]
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append({"again": (loop,)})
+    with pytest.raises(UnserializableError, match="contains itself"):
+        codec.encode({"x": loop})
+    knot: dict[str, Any] = {}
+    knot["knot"] = knot
+    with pytest.raises(UnserializableError, match=r"\$\.knot can't be stored: it contains itself"):
+        codec.encode(knot)
+
+
+# Limits.
+
+
+def nested(make: Any, depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = make(value)
+    return value
+
+
+MAKERS = {
+    "list": lambda value: [value],
+    "dict": lambda value: {"k": value},
+    "int keys": lambda value: {1: value},
+    "tuple": lambda value: (value,),
+    "frozenset": lambda value: frozenset({value}),
+    "send": lambda value: Send("n", value),
+}
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize(
+    ("kind", "depth"),
+    [
+        *((kind, depth) for kind in MAKERS for depth in (256, 300)),
+        # hash() itself recurses in a frozenset
+        *((kind, 100_000) for kind in MAKERS if kind != "frozenset"),
+    ],
+)
+def test_a_value_too_deep_is_refused(kind: str, depth: int) -> None:
+    value = nested(MAKERS[kind], depth)
+    with pytest.raises(PayloadLimitError, match="deeper than 255"):
+        codec.encode(value)
+    while isinstance(value, list | tuple | dict | Send):  # freed a level at a time
+        value = value.arg if isinstance(value, Send) else next(iter(_inside(value)))
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_value_just_deep_enough_is_stored(kind: str) -> None:
+    levels = MAX_DEPTH if kind in ("list", "dict") else MAX_DEPTH // 2
+    value = nested(MAKERS[kind], levels)
+    assert there_and_back(value) == value
+
+
+@pytest.mark.parametrize("depth", [31, 32, 33])
+def test_a_lower_depth_limit_holds_exactly(depth: int) -> None:
+    small = Codec(max_depth=32)
+    value = nested(MAKERS["list"], depth - 1)
+    stored = codec.encode({"pad": "x" * 40, "value": value})
+    if depth <= 32:
+        assert small.encode({"pad": "x" * 40, "value": value}) == stored
+        assert small.decode(stored)["value"] == value
+        return
+    with pytest.raises(PayloadLimitError) as refusal:
+        small.encode({"pad": "x" * 40, "value": value})
+    assert (refusal.value.limit, refusal.value.found) == (32, 33)
+    with pytest.raises(PayloadLimitError):
+        small.decode(stored)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_byte_limit_holds_exactly(extra: int) -> None:
+    small = Codec(max_bytes=1000)
+    text = "x" * (997 + extra)
+    stored = codec.encode(text)
+    assert len(stored) == 1000 + extra
+    if extra <= 0:
+        assert small.decode(small.encode(text)) == text
+        return
+    with pytest.raises(PayloadLimitError):
+        small.encode(text)
+    with pytest.raises(PayloadLimitError):
+        small.decode(stored)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_item_limit_holds_exactly(extra: int) -> None:
+    small = Codec(max_items=100)
+    value = list(range(100, 199 + extra))  # the list is one item, too
+    stored = codec.encode(value)
+    if extra <= 0:
+        assert small.decode(small.encode(value)) == value
+        return
+    with pytest.raises(PayloadLimitError) as refusal:
+        small.encode(value)
+    assert (refusal.value.limit, refusal.value.found) == (100, 101)
+    with pytest.raises(PayloadLimitError):
+        small.decode(stored)
+
+
+def test_nested_extensions_do_not_exhaust_the_stack() -> None:
+    stored = b"\x01"
+    for _ in range(200):
+        for _ in range(250):
+            stored = b"\x91" + stored
+        stored = ormsgpack.packb(ormsgpack.Ext(1, stored))
+    found: list[BaseException] = []
+
+    def decode() -> None:
+        try:
+            codec.decode(stored)
+        except PayloadLimitError as refusal:
+            found.append(refusal)
+
+    before = threading.stack_size(1024 * 1024)
+    try:
+        thread = threading.Thread(target=decode)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(found) == 1
+
+
+# Stored bytes.
+
+
+@pytest.mark.parametrize("code", [0, 8, 31, 33, 63, 73, 127])
+def test_an_unknown_extension_code_is_refused(code: int) -> None:
+    with pytest.raises(UnknownTagError, match=f"code {code}"):
+        codec.decode(ormsgpack.packb([ormsgpack.Ext(code, b"\x01")]))
+
+
+def test_an_unknown_short_name_is_refused_and_imports_nothing() -> None:
+    body = ormsgpack.packb(["this.module", {}])
+    assert "this" not in sys.modules
+    with pytest.raises(UnknownTagError, match=r"'this\.module'"):
+        codec.decode(ormsgpack.packb(ormsgpack.Ext(32, body)))
+    assert "this" not in sys.modules
+
+
+DAMAGED = [
+    b"",
+    b"\xc1",
+    b"\x91",
+    b"\xa1\xff",
+    b"\xdd\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xffabc",
+    b"\x81\x01\x02",
+    b"\x80\x04\x95.",  # a pickle's head, cut short
+    ormsgpack.packb(ormsgpack.Ext(2, ormsgpack.packb([[]]))),  # a set of a list
+    ormsgpack.packb(ormsgpack.Ext(4, ormsgpack.packb([1]))),  # a key without a value
+    ormsgpack.packb(ormsgpack.Ext(4, ormsgpack.packb([{}, 1]))),
+    ormsgpack.packb(ormsgpack.Ext(1, ormsgpack.packb(5))),
+    ormsgpack.packb(ormsgpack.Ext(5, ormsgpack.packb(["x", 5]))),
+    ormsgpack.packb(ormsgpack.Ext(6, ormsgpack.packb(["2026-01-01T00:00:00", 0, "../../etc"]))),
+    ormsgpack.packb(ormsgpack.Ext(6, ormsgpack.packb(["2026-01-01T00:00:00", 7, None]))),
+    ormsgpack.packb(ormsgpack.Ext(7, ormsgpack.packb(["25:00", 0, None]))),
+    ormsgpack.packb(ormsgpack.Ext(16, ormsgpack.packb([1]))),
+    ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(None))),
+    ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb([[], 1]))),
+    ormsgpack.packb(ormsgpack.Ext(66, b"123")),
+    ormsgpack.packb(ormsgpack.Ext(67, b"2026-13-01")),
+    ormsgpack.packb(ormsgpack.Ext(70, b"")),
+    ormsgpack.packb(ormsgpack.Ext(71, b"12x")),
+    ormsgpack.packb(ormsgpack.Ext(72, b"12")),
+]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("stored", DAMAGED, ids=repr)
+def test_damaged_bytes_are_said_to_be_damaged(stored: bytes) -> None:
+    with pytest.raises(CorruptPayloadError):
+        codec.decode(stored)
+
+
+def test_bytes_of_every_kind_are_read() -> None:
+    stored = codec.encode({"a": (1,)})
+    assert codec.decode(bytearray(stored)) == codec.decode(memoryview(stored)) == {"a": (1,)}
+
+
+@pytest.mark.parametrize("stored", ["text", None, 5])
+def test_what_is_no_bytes_is_damage(stored: Any) -> None:
+    with pytest.raises(CorruptPayloadError):
+        codec.decode(stored)
+
+
+def test_the_stored_form_never_changes() -> None:
+    """A thread saved today has to be readable for good: these bytes are promised."""
+    value = {
+        "t": (1, "a"),
+        "s": {1},
+        "d": {1: 2},
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "z": datetime(2026, 1, 1, tzinfo=BERLIN),
+        "n": 2**64,
+        "m": Decimal("1.0"),
+        "i": Interrupt("q", "id"),
+        "g": Send("n", 1),
+    }
+    assert digest(codec.encode(value)) == "03069e92968241b404b7916d05fe3a50"
+
+
+def test_the_digest_is_32_hex_digits_and_notices_a_flip() -> None:
+    assert len(digest(b"abc")) == 32
+    assert digest(b"abc") != digest(b"abd")
