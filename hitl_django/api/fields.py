@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+from django.utils.timezone import is_naive
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
@@ -60,11 +62,16 @@ class JSONObject(serializers.Field):  # type: ignore[type-arg]
         return value
 
 
-class Moment(serializers.DateTimeField):
-    """A moment in ISO 8601, whatever ``DATETIME_FORMAT`` the host chose for its own API."""
+class Moment(serializers.Field):  # type: ignore[type-arg]
+    """A moment in ISO 8601 and UTC, whatever format and time zone the host's own API has."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(format="iso-8601", read_only=True, **kwargs)
+        super().__init__(read_only=True, **kwargs)
+
+    def to_representation(self, value: datetime) -> str:
+        if is_naive(value):  # USE_TZ = False
+            return value.isoformat()
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 class Body(serializers.Serializer):  # type: ignore[type-arg]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import router
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
+from .. import dispatch
 from ..models import Interrupt, Run
 from ..policy import get_policy
 
@@ -18,7 +18,7 @@ from ..policy import get_policy
 
 def runs(user: Any) -> QuerySet[Run]:
     """Return the runs that ``user`` may see."""
-    rows = Run.objects.using(router.db_for_write(Run)).select_related("thread")
+    rows = Run.objects.using(dispatch.alias()).select_related("thread")
     return get_policy().visible_runs(user, rows)
 
 
@@ -29,7 +29,7 @@ def run(user: Any, run_id: UUID) -> Run:
 
 def interrupts(user: Any) -> QuerySet[Interrupt]:
     """Return the questions that ``user`` may see."""
-    rows = Interrupt.objects.using(router.db_for_write(Interrupt)).select_related("thread")
+    rows = Interrupt.objects.using(dispatch.alias()).select_related("thread")
     return get_policy().visible_interrupts(user, rows)
 
 

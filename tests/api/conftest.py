@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -13,6 +13,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
+from hitl_django import END, START, StateGraph, interrupt, registry, services, worker
 from hitl_django.models import Interrupt, Run, Thread
 
 VIEW = ["view_interrupt", "view_run", "view_thread"]
@@ -26,6 +27,56 @@ ROLES: dict[str, list[str]] = {
 }
 
 _numbers = itertools.count(1)
+
+ANSWER = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "amount": {"type": "integer", "minimum": 1},
+    },
+    "required": ["approved", "amount"],
+    "additionalProperties": False,
+}
+
+
+class Invoice(TypedDict, total=False):
+    amount: int
+    free: bool
+    answer: Any
+
+
+def ask(state: Invoice) -> Invoice:
+    question = {"title": f"Pay {state['amount']} EUR?", "amount": state["amount"]}
+    schema = None if state.get("free") else ANSWER
+    return {"answer": interrupt(question, response_schema=schema)}
+
+
+@pytest.fixture
+def invoice() -> Iterator[str]:
+    """A registered graph that asks once; ``free`` in its input takes any answer."""
+
+    @registry.register("invoice", version="3", title="Pay an invoice")
+    def build() -> Any:
+        graph = StateGraph(Invoice)
+        graph.add_node("ask", ask)
+        graph.add_edge(START, "ask")
+        graph.add_edge("ask", END)
+        return graph
+
+    yield "invoice"
+    registry.unregister("invoice")
+
+
+@pytest.fixture
+def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
+    """Start a real run and let a worker bring it to its question."""
+
+    def ask_now(**state: Any) -> Interrupt:
+        run = services.start(invoice, {"amount": 12, **state})
+        worker.advance(str(run.id))
+        return Interrupt.objects.get(run_id=run.id)
+
+    return ask_now
 
 
 class API:

@@ -1,0 +1,253 @@
+"""Over HTTP a question is decided once, as it was seen, with an answer that fits."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import services, worker
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+
+Asked = Callable[..., Interrupt]
+
+
+def decided(question: Interrupt) -> bool:
+    question.refresh_from_db()
+    return question.status == Interrupt.Status.DECIDED
+
+
+def test_a_question_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked) -> None:
+    question = asked()
+    response = api.get("interrupt", question.pk)
+    shown = response.json()
+    assert shown["title"] == "Pay 12 EUR?"
+    assert shown["payload"] == {"title": "Pay 12 EUR?", "amount": 12}
+    assert shown["response_schema"]["properties"]["amount"] == {"type": "integer", "minimum": 1}
+    assert shown["allowed_decisions"] == ["approve", "edit", "reject"]
+    assert (shown["status"], shown["version"], shown["decision"]) == ("pending", 1, None)
+    assert shown["digest"] == question.payload_digest
+    assert response["ETag"] == f'"1-{question.payload_digest}-pending"'
+    assert response["Cache-Control"] == "private, no-cache"
+    assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_unchanged_question_is_not_sent_again(api: Any, asked: Asked) -> None:
+    question = asked()
+    etag = api.get("interrupt", question.pk)["ETag"]
+    again = api.get("interrupt", question.pk, headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+    services.decide(question.pk, "approve")
+    changed = api.get("interrupt", question.pk, headers={"If-None-Match": etag})
+    assert changed.status_code == 200
+    assert changed["ETag"] != etag
+
+
+def test_a_decision_is_stored_and_queued(
+    api: Any, as_role: Any, asked: Asked, make_user: Any
+) -> None:
+    question = asked()
+    etag = api.get("interrupt", question.pk)["ETag"]
+    response = as_role("reviewer").post(
+        "decisions",
+        question.pk,
+        body={"type": "edit", "value": {"amount": 7}, "reason": "Part of it."},
+        headers={"If-Match": etag},
+    )
+    assert response.status_code == 202, response.content
+    body = dict(response.json())
+    decision = Decision.objects.get(interrupt=question)
+    assert body.pop("created_at").startswith("20")
+    assert body == {
+        "id": str(decision.pk),
+        "interrupt": str(question.pk),
+        "type": "edit",
+        "value": {"amount": 7, "approved": True},
+        "reason": "Part of it.",
+        "by": decision.by_label,
+        "via": "api",
+    }
+    assert response["Location"].endswith(f"/hitl/api/v1/runs/{question.run_id}/")
+    assert decided(question)
+    assert Run.objects.get(pk=question.run_id).state == Run.State.QUEUED
+    assert api.get("decisions", question.pk).json()["results"] == [response.json()]
+    assert api.get("interrupt", question.pk).json()["decision"] == response.json()
+
+
+def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: Asked) -> None:
+    question = asked()
+    waiting = api.get("run", question.run_id).json()
+    assert waiting["state"] == "interrupted"
+    assert [row["id"] for row in waiting["interrupts"]] == [str(question.pk)]
+    assert "result" not in waiting
+
+    api.post("decisions", question.pk, body={"type": "approve"})
+    worker.advance(str(question.run_id))
+    done = api.get("run", question.run_id).json()
+    assert done["state"] == "succeeded"
+    assert done["interrupts"] == []
+    assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
+
+
+def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: Asked) -> None:
+    question = asked()
+    api.post("decisions", question.pk, body={"type": "approve"})
+    worker.advance(str(question.run_id))
+    assert "result" in as_role("auditor").get("run", question.run_id).json()
+    for role in ("viewer", "reviewer", "operator"):
+        assert "result" not in as_role(role).get("run", question.run_id).json()
+
+
+@pytest.mark.promise("P1")
+def test_the_second_is_told_who_was_first(api: Any, as_role: Any, asked: Asked) -> None:
+    question = asked()
+    first = api.post("decisions", question.pk, body={"type": "reject", "reason": "Twice."})
+    second = as_role("reviewer").post("decisions", question.pk, body={"type": "approve"})
+    assert second.status_code == 409
+    problem = second.json()
+    assert (problem["code"], problem["interrupt_status"]) == ("already_decided", "decided")
+    assert problem["decision"] == first.json()
+    assert AuditEntry.objects.filter(verb="decide").count() == 1
+
+
+@pytest.mark.promise("P1")
+def test_a_closed_question_without_a_decision_says_what_became_of_it(
+    api: Any, asked: Asked
+) -> None:
+    question = asked()
+    assert api.post("run-cancel", question.run_id).status_code == 200
+    response = api.post("decisions", question.pk, body={"type": "approve"})
+    assert response.status_code == 409
+    assert response.json()["interrupt_status"] == "cancelled"
+    assert response.json()["decision"] is None
+
+
+@pytest.mark.promise("P2")
+def test_the_same_request_again_gets_the_same_answer(api: Any, as_role: Any, asked: Asked) -> None:
+    question = asked()
+    body, key = {"type": "approve", "value": {"amount": 5}}, {"Idempotency-Key": "a-1"}
+    first = api.post("decisions", question.pk, body=body, headers=key)
+    quoted = {"Idempotency-Key": '"a-1"'}
+    for headers in (key, quoted):
+        again = api.post("decisions", question.pk, body=body, headers=headers)
+        assert (again.status_code, again.content) == (202, first.content)
+        assert again["Idempotent-Replayed"] == "true"
+        assert again["Location"] == first["Location"]
+    assert "Idempotent-Replayed" not in first
+    assert Decision.objects.count() == 1
+
+    other = api.post("decisions", question.pk, body={"type": "reject"}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    somebody = as_role("reviewer").post("decisions", question.pk, body=body, headers=key)
+    assert (somebody.status_code, somebody.json()["code"]) == (409, "already_decided")
+
+
+@pytest.mark.promise("P2")
+def test_a_retry_with_the_etag_it_was_sent_with_is_not_stale(api: Any, asked: Asked) -> None:
+    question = asked()
+    headers = {
+        "If-Match": api.get("interrupt", question.pk)["ETag"],
+        "Idempotency-Key": str(uuid.uuid4()),
+    }
+    first = api.post("decisions", question.pk, body={"type": "approve"}, headers=headers)
+    again = api.post("decisions", question.pk, body={"type": "approve"}, headers=headers)
+    assert (again.status_code, again.content) == (202, first.content)
+
+
+def test_what_was_not_seen_is_not_decided(api: Any, asked: Asked) -> None:
+    question = asked()
+    etag = api.get("interrupt", question.pk)["ETag"]
+    Interrupt.objects.filter(pk=question.pk).update(version=2)
+    response = api.post(
+        "decisions", question.pk, body={"type": "approve"}, headers={"If-Match": etag}
+    )
+    assert (response.status_code, response.json()["code"]) == (412, "stale_question")
+    assert not decided(question)
+    any_version = {"If-Match": "*"}
+    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=any_version)
+    assert response.status_code == 202
+
+
+@pytest.mark.promise("P5")
+@pytest.mark.parametrize("name", ["decisions", "decision-validate"])
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"type": "edit", "value": {"amount": "7"}}, "/value/amount"),
+        ({"type": "edit", "value": {"amount": 7.5}}, "/value/amount"),
+        ({"type": "edit", "value": {"amount": 0}}, "/value/amount"),
+        ({"type": "edit", "value": {"amount": None}}, "/value/amount"),
+        ({"type": "edit", "value": {"amount": 7, "iban": "x"}}, None),
+        ({"type": "edit"}, "/value"),
+        ({"type": "edit", "value": [1]}, "/value"),
+        ({"type": "approve", "value": 7}, "/value"),
+        ({"type": "respond", "value": {"approved": True, "amount": 7}}, None),
+    ],
+)
+def test_an_answer_that_does_not_fit_changes_nothing(
+    api: Any, asked: Asked, name: str, body: dict[str, Any], pointer: str | None
+) -> None:
+    question = asked()
+    response = api.post(name, question.pk, body=body)
+    assert response.status_code == 422, response.content
+    problem = response.json()
+    assert problem["code"] == "invalid_answer"
+    if pointer is not None:
+        assert pointer in [fault["pointer"] for fault in problem["errors"]]
+    assert not decided(question)
+    assert Run.objects.get(pk=question.run_id).state == Run.State.INTERRUPTED
+
+
+def test_any_json_value_answers_a_question_without_a_schema(api: Any, asked: Asked) -> None:
+    for value in (None, False, 0, "", [], {}, -0.0, 2**53, "😀", {"a": [1, {"b": None}]}):
+        question = asked(free=True)
+        response = api.post("decisions", question.pk, body={"type": "respond", "value": value})
+        assert response.status_code == 202, response.content
+        assert repr(response.json()["value"]) == repr(value)
+        assert repr(Decision.objects.get(interrupt=question).value) == repr(value)
+
+
+def test_validating_says_what_the_graph_would_get_and_stores_nothing(
+    api: Any, asked: Asked
+) -> None:
+    question = asked()
+    body = {"type": "reject", "value": {"amount": 3}, "reason": "No."}
+    response = api.post("decision-validate", question.pk, body=body)
+    assert response.status_code == 200
+    assert response.json() == {"valid": True, "resume": {"amount": 3, "approved": False}}
+    assert not decided(question)
+    assert not Decision.objects.exists()
+
+
+def test_a_decided_question_needs_no_validating(api: Any, asked: Asked) -> None:
+    question = asked()
+    services.decide(question.pk, "approve")
+    response = api.post("decision-validate", question.pk, body={"type": "approve"})
+    assert (response.status_code, response.json()["code"]) == (409, "already_decided")
+
+
+def test_decisions_of_an_open_question_are_none(api: Any, asked: Asked) -> None:
+    page = api.get("decisions", asked().pk).json()
+    assert page == {"next": None, "previous": None, "results": []}
+
+
+@pytest.mark.promise("P19")
+def test_what_a_graph_says_stays_text(api: Any, make_question: Any) -> None:
+    nasty = "<script>alert(1)</script>\u2028{{ 7*7 }} %s\r\nSet-Cookie: a=b"
+    question = make_question(title=nasty[:300], payload={"<b>": nasty}, node="<i>")
+    response = api.get("interrupt", question.pk)
+    assert response.json()["payload"] == {"<b>": nasty}
+    assert response["Content-Type"] == "application/json"
+    assert "Set-Cookie" not in response
+
+
+def test_head_and_options_answer_without_a_body(api: Any, asked: Asked) -> None:
+    question = asked()
+    head = api.call("HEAD", "interrupt", question.pk)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head["ETag"]
+    options = api.call("OPTIONS", "decisions", question.pk)
+    assert (options.status_code, options.content) == (204, b"")
+    assert options["Allow"] == "GET, POST, HEAD, OPTIONS"

@@ -1,0 +1,187 @@
+"""Who gets which answer at every address by every method; a new address needs its rows here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from rest_framework.permissions import AllowAny
+
+from hitl_django.api import resource
+from hitl_django.api.urls import urlpatterns
+from hitl_django.models import Run
+
+from .conftest import ROLES
+
+METHODS = ["PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "HEAD", "GET", "POST"]
+SIGNED_IN = [*ROLES, "superuser"]
+
+
+def row(others: int, **roles: int) -> dict[str, int]:
+    return {"anonymous": 403} | dict.fromkeys(SIGNED_IN, others) | roles
+
+
+see = {"nobody": 404, "starter": 404}
+MATRIX: dict[tuple[str, str], dict[str, int]] = {
+    ("graphs", "GET"): row(200),
+    ("graph", "GET"): row(404, starter=200, superuser=200),
+    ("runs", "GET"): row(200),
+    ("runs", "POST"): row(403, starter=202, superuser=202),
+    ("run", "GET"): row(200, **see),
+    ("run-cancel", "POST"): row(403, operator=200, superuser=200, **see),
+    ("run-retry", "POST"): row(403, operator=202, superuser=202, **see),
+    ("interrupts", "GET"): row(200),
+    ("interrupt", "GET"): row(200, **see),
+    ("decisions", "GET"): row(200, **see),
+    ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
+    ("decision-validate", "POST"): row(403, reviewer=200, superuser=200, **see),
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "runs": {"graph": "invoice", "input": {"amount": 12}},
+    "decisions": {"type": "approve"},
+    "decision-validate": {"type": "approve"},
+}
+
+
+def expected(name: str, method: str, role: str) -> int:
+    if role == "anonymous":
+        return 403
+    if method == "OPTIONS":
+        return 204
+    known = MATRIX.get((name, "GET" if method == "HEAD" else method))
+    return known[role] if known else 405
+
+
+@pytest.fixture
+def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
+    """What each address needs to lead to something."""
+    question = asked()
+    failed = make_run(state=Run.State.FAILED)
+    return {
+        "graphs": (),
+        "graph": ("invoice",),
+        "runs": (),
+        "run": (question.run_id,),
+        "run-cancel": (question.run_id,),
+        "run-retry": (failed.pk,),
+        "interrupts": (),
+        "interrupt": (question.pk,),
+        "decisions": (question.pk,),
+        "decision-validate": (question.pk,),
+    }
+
+
+def test_every_address_and_method_has_its_rows() -> None:
+    handled = {
+        (pattern.name, method.upper())
+        for pattern in urlpatterns
+        for method in ("get", "post", "put", "patch", "delete")
+        if hasattr(pattern.callback.cls, method)
+    }
+    assert handled == set(MATRIX)
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("role", ["anonymous", *SIGNED_IN])
+@pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])
+def test_an_address_answers_a_role_by_each_method(
+    name: str, role: str, as_role: Any, arguments: dict[str, tuple[Any, ...]]
+) -> None:
+    api = as_role(role)
+    for method in METHODS:
+        body = BODIES.get(name) if method == "POST" else None
+        response = api.call(method, name, *arguments[name], body=body)
+        assert response.status_code == expected(name, method, role), (method, response.content)
+        if response.status_code >= 400 and method != "HEAD":
+            assert response["Content-Type"] == "application/problem+json"
+            assert response.json()["status"] == response.status_code
+
+
+@pytest.mark.parametrize("role", ["nobody", "starter"])
+@pytest.mark.parametrize("name", ["runs", "interrupts"])
+def test_a_list_is_empty_for_who_may_see_nothing(
+    name: str, role: str, as_role: Any, make_question: Any
+) -> None:
+    make_question()
+    assert as_role(role).get(name).json() == {"next": None, "previous": None, "results": []}
+
+
+@pytest.mark.promise("P18")
+def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
+    as_role: Any, arguments: dict[str, tuple[Any, ...]]
+) -> None:
+    absent = "11111111-2222-4333-8444-555555555555"
+    api = as_role("nobody")
+    for name, args in arguments.items():
+        if not args:
+            continue
+        other = ("nothing",) if name == "graph" else (absent,)
+        for method in METHODS:
+            body = BODIES.get(name) if method == "POST" else None
+            hidden = api.call(method, name, *args, body=body)
+            missing = api.call(method, name, *other, body=body)
+            assert hidden.status_code == missing.status_code, (name, method)
+            assert hidden.content == missing.content, (name, method)
+            assert dict(hidden.headers) == dict(missing.headers), (name, method)
+
+
+def test_somebody_deactivated_is_nobody(make_user: Any, as_role: Any, make_question: Any) -> None:
+    user = make_user(is_superuser=True)
+    api = as_role("superuser")
+    api.client.force_login(user)
+    question = make_question()
+    assert api.get("interrupt", question.pk).status_code == 200
+    user.is_active = False
+    user.save()
+    assert api.get("interrupt", question.pk).status_code == 403
+
+
+def test_only_operators_see_an_error(as_role: Any, make_run: Any) -> None:
+    run = make_run(state=Run.State.FAILED, error="ValueError: no such account", traceback="T")
+    shown = as_role("operator").get("run", run.pk).json()
+    assert shown["error"] == "ValueError: no such account"
+    assert "error" not in as_role("viewer").get("run", run.pk).json()
+    assert "traceback" not in shown
+
+
+@pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
+def test_every_view_states_who_gets_in(pattern: Any) -> None:
+    view = pattern.callback.cls()
+    assert view.permission_classes == (resource.SignedIn,)
+    assert AllowAny not in view.permission_classes
+    assert view.get_authenticators()
+    assert view.get_exception_handler() is resource.handle
+
+
+def test_the_hosts_own_settings_of_drf_change_nothing(
+    as_role: Any, make_question: Any, settings: Any
+) -> None:
+    settings.REST_FRAMEWORK = {
+        "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
+        "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.BasicAuthentication"],
+        "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.AcceptHeaderVersioning",
+        "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+        "EXCEPTION_HANDLER": "tests.api.test_permissions.host_handler",
+        "DATETIME_FORMAT": "%d.%m.%Y",
+        "UNAUTHENTICATED_USER": None,
+        "UNICODE_JSON": False,
+        "PAGE_SIZE": 1,
+    }
+    question = make_question(title="Grüße?")
+    make_question()
+    page = as_role("viewer").get("interrupts").json()
+    assert len(page["results"]) == 2
+    created = question.created_at.isoformat().replace("+00:00", "Z")
+    assert page["results"][0]["created_at"] == created
+    assert "Grüße".encode() in as_role("viewer").get("interrupt", question.pk).content
+    # A scheme that the host has is offered to who comes without one, and the session still works.
+    response = as_role("anonymous").get("interrupts")
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"].startswith("Basic")
+    assert response.json()["code"] == "not_authenticated"
+
+
+def host_handler(error: Exception, context: Any) -> None:
+    raise PermissionDenied("the host's handler was called")

@@ -1,0 +1,134 @@
+"""Over HTTP a run is started once for a key, read, cancelled and retried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django.models import Run, Thread
+
+pytestmark = pytest.mark.django_db
+
+BODY = {"graph": "invoice", "input": {"amount": 12}}
+
+
+def test_graphs_are_listed_with_their_input(api: Any, invoice: str) -> None:
+    listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
+    graph = listed[invoice]
+    assert graph == api.get("graph", invoice).json()
+    assert (graph["version"], graph["title"]) == ("3", "Pay an invoice")
+    assert graph["url"] == "http://testserver/hitl/api/v1/graphs/invoice/"
+    assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
+
+
+def test_a_start_is_accepted_and_says_where_the_run_is(api: Any, invoice: str) -> None:
+    body = {**BODY, "thread_id": "invoice-7", "metadata": {"channel": "mail"}}
+    response = api.post("runs", body=body)
+    assert response.status_code == 202, response.content
+    run = Run.objects.get()
+    assert response.json() == {
+        "id": str(run.pk),
+        "url": f"http://testserver/hitl/api/v1/runs/{run.pk}/",
+        "graph": "invoice",
+        "thread_id": "invoice-7",
+        "state": "queued",
+        "step": response.json()["step"],
+    }
+    assert response["Location"] == response.json()["url"]
+    assert Thread.objects.get().metadata == {"channel": "mail"}
+    assert api.client.get(response["Location"]).json()["state"] == "queued"
+
+
+@pytest.mark.promise("P2")
+def test_the_same_key_is_the_same_run(api: Any, invoice: str) -> None:
+    first = api.post("runs", body={**BODY, "key": "order-7"})
+    again = api.post("runs", body={**BODY, "key": "order-7"})
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert again.json() == first.json()
+    assert again["Location"] == first["Location"]
+    assert Run.objects.count() == 1
+    other = {**BODY, "input": {"amount": 13}, "key": "order-7"}
+    response = api.post("runs", body=other)
+    assert (response.status_code, response.json()["code"]) == (422, "idempotency_key_reused")
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("input_value", "pointer"),
+    [
+        ({"amount": "twelve"}, "/input/amount"),
+        ({"amount": 1, "iban": "x"}, "/input/iban"),
+        ([1], "/input"),
+    ],
+)
+def test_an_input_that_does_not_fit_is_refused_by_pointer(
+    api: Any, invoice: str, input_value: Any, pointer: str
+) -> None:
+    response = api.post("runs", body={"graph": invoice, "input": input_value})
+    assert response.status_code == 422, response.content
+    assert response.json()["code"] == "invalid_input"
+    assert pointer in [fault["pointer"] for fault in response.json()["errors"]]
+    assert not Thread.objects.exists()
+
+
+def test_no_input_is_refused(api: Any, invoice: str) -> None:
+    response = api.post("runs", body={"graph": invoice, "input": None})
+    assert (response.status_code, response.json()["code"]) == (422, "empty_input")
+    assert not Thread.objects.exists()
+
+
+def test_an_unknown_graph_is_refused(api: Any, as_role: Any) -> None:
+    body = {"graph": "nothing", "input": {}}
+    response = api.post("runs", body=body)
+    assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
+    assert as_role("viewer").post("runs", body=body).status_code == 403
+    assert not Thread.objects.exists()
+
+
+def test_a_thread_that_waits_loses_its_questions_only_on_demand(api: Any, asked: Any) -> None:
+    question = asked()
+    body = {**BODY, "thread_id": question.thread.thread_id}
+    refused = api.post("runs", body=body)
+    assert (refused.status_code, refused.json()["code"]) == (409, "thread_waiting")
+    assert len(refused.json()["pending"]) == 1
+    accepted = api.post("runs", body={**body, "on_pending": "discard"})
+    assert accepted.status_code == 202, accepted.content
+    assert api.get("interrupt", question.pk).json()["status"] == "superseded"
+
+
+def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:
+    body = {**BODY, "thread_id": "one"}
+    assert api.post("runs", body=body).status_code == 202
+    response = api.post("runs", body=body)
+    assert (response.status_code, response.json()["code"]) == (409, "run_state")
+    assert Run.objects.count() == 1
+
+
+def test_a_run_is_cancelled_with_its_questions(api: Any, asked: Any) -> None:
+    question = asked()
+    response = api.post("run-cancel", question.run_id, body={"reason": "Paid by hand."})
+    assert response.status_code == 200
+    assert response.json()["state"] == "cancelled"
+    assert api.get("interrupt", question.pk).json()["status"] == "cancelled"
+    again = api.post("run-cancel", question.run_id)
+    assert (again.status_code, again.json()["code"]) == (409, "run_state")
+
+
+def test_a_failed_run_is_retried(api: Any, make_run: Any) -> None:
+    run = make_run(state=Run.State.FAILED, error="No.")
+    response = api.post("run-retry", run.pk)
+    assert response.status_code == 202, response.content
+    assert response.json()["state"] == "queued"
+    assert response["Location"].endswith(f"/{run.pk}/")
+    again = api.post("run-retry", run.pk)
+    assert again.status_code == 409
+    assert again.json()["run_state"] == "queued"
+    assert set(again.json()["allowed"]) == {"failed", "parked"}
+
+
+def test_a_retry_takes_no_fields(api: Any, make_run: Any) -> None:
+    run = make_run(state=Run.State.FAILED)
+    response = api.post("run-retry", run.pk, body={"input": {}})
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == "/input"
