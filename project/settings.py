@@ -66,7 +66,6 @@ DATABASES = {
             "transaction_mode": "IMMEDIATE",
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
-        "CONN_MAX_AGE": None,
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def uses_database(item: pytest.Item) -> bool:
     """Say whether the outcome of a test can depend on the database behind Django."""
-    if item.get_closest_marker("django_db") or any(map(item.get_closest_marker, ALONE)):
+    if item.get_closest_marker("django_db"):
         return True
     if DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections import Counter
@@ -41,7 +42,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     if graph is not None:
         known(graph)
     counts: Counter[str] = Counter()
-    with opened(options["input"]) as (source, size):
+    with opened(options["input"]) as (source, size), quiet(options["verbosity"]):
         progress = Progress(command.stderr, size)
         read = 0
         try:
@@ -91,6 +92,21 @@ def opened(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
         raise CommandError(f"{name} can't be read: {error.strerror}.") from None
     with source:
         yield source, os.fstat(source.fileno()).st_size
+
+
+@contextmanager
+def quiet(verbosity: int) -> Iterator[None]:
+    """Hold back what is logged for each run: it would tear the progress bar, and is in the counts.
+
+    ``--verbosity 2`` lets it through.
+    """
+    before = logging.root.manager.disable
+    if verbosity < 2:
+        logging.disable(max(before, logging.INFO))
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def reason(error: Exception) -> str:

@@ -21,5 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Sweep and say what was found."""
-    command.stdout.write(f"{sweep()}")
+    """Sweep, and say so."""
+    sweep()
+    command.stdout.write("Swept.")

@@ -1,0 +1,192 @@
+"""``manage.py hitl start``: one run per line, and no line in another's way."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from hitl_django import StateGraph, register
+from hitl_django.models import AuditEntry, Run
+from hitl_django.registry import unregister
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def graphs() -> Any:
+    """Two graphs that can be told apart by the name of their field."""
+
+    def build(field: str) -> Any:
+        from typing import TypedDict
+
+        state = TypedDict("state", {field: int})  # type: ignore[misc]
+        graph = StateGraph(state)
+        graph.add_node("same", lambda state: state)
+        graph.set_entry_point("same")
+        return graph
+
+    register("counting")(lambda: build("count"))
+    register("weighing")(lambda: build("grams"))
+    yield
+    unregister("counting")
+    unregister("weighing")
+
+
+class Said:
+    """What a command printed, and whether it failed."""
+
+    def __init__(self, *arguments: str) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        self.failure = ""
+        try:
+            call_command("hitl", "start", *arguments, stdout=out, stderr=err)
+        except CommandError as error:
+            self.failure, self.code = str(error), error.returncode
+        self.out, self.err = out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Any:
+    """Writes lines to a file and returns its name."""
+
+    def write(*values: Any) -> str:
+        path = tmp_path / "requests.jsonl"
+        texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
+        path.write_text("\n".join(texts) + "\n")
+        return str(path)
+
+    return write
+
+
+def test_one_run_is_started_for_each_line(lines: Any) -> None:
+    said = Said("counting", "--input", lines({"count": 1}, {"count": 2}, {"count": 3}))
+    assert (said.out, said.err, said.failure) == (
+        "3 started, 0 there before, 0 refused.\n",
+        "",
+        "",
+    )
+    assert Run.objects.filter(graph="counting", state="queued").count() == 3
+
+
+def test_the_record_says_that_the_command_did_it(lines: Any) -> None:
+    Said("counting", "--input", lines({"count": 1}))
+    entry = AuditEntry.objects.get(verb="start")
+    assert (entry.via, entry.actor) == ("command", None)
+
+
+def test_a_bad_line_is_named_and_stops_none_of_the_others(lines: Any) -> None:
+    said = Said(
+        "counting",
+        "--input",
+        lines({"count": 1}, "{nonsense", {"count": "many"}, {"colour": 1}, {"count": 2}),
+    )
+    assert said.out == "2 started, 0 there before, 3 refused.\n"
+    reported = said.err.splitlines()
+    assert [line.partition(":")[0] for line in reported] == ["line 2", "line 3", "line 4"]
+    assert "not JSON" in reported[0]
+    assert "$.count" in reported[1]
+    assert "$.colour" in reported[2]
+    assert said.failure == "3 of 5 lines started no run."
+    assert said.code == 1
+    assert Run.objects.count() == 2
+
+
+def test_the_same_file_again_starts_nothing(lines: Any) -> None:
+    name = lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "b"})
+    Said("counting", "--input", name)
+    assert Said("counting", "--input", name).out == "0 started, 2 there before, 0 refused.\n"
+    assert Run.objects.count() == 2
+
+
+def test_a_key_that_was_used_for_something_else_is_refused(lines: Any) -> None:
+    said = Said(
+        "counting",
+        "--input",
+        lines({"input": {"count": 1}, "key": "a"}, {"input": {"count": 2}, "key": "a"}),
+    )
+    assert said.out == "1 started, 0 there before, 1 refused.\n"
+    assert "line 2: The key 'a'" in said.err
+
+
+def test_a_file_may_be_for_several_graphs(lines: Any) -> None:
+    said = Said(
+        "--input",
+        lines(
+            {"graph": "counting", "input": {"count": 1}},
+            {"graph": "weighing", "input": {"grams": 1}},
+            {"graph": "guessing", "input": {}},
+            {"grams": 2},
+        ),
+    )
+    assert said.out == "2 started, 0 there before, 2 refused.\n"
+    assert "line 3: No graph named 'guessing' is registered." in said.err
+    assert "line 4: the line names no graph" in said.err
+
+
+def test_a_line_for_another_graph_than_the_command_is_refused(lines: Any) -> None:
+    said = Said("counting", "--input", lines({"graph": "weighing", "input": {"grams": 1}}))
+    assert said.out == "0 started, 0 there before, 1 refused.\n"
+    assert not Run.objects.exists()
+
+
+def test_an_unknown_graph_is_refused_before_the_file_is_opened() -> None:
+    said = Said("guessing", "--input", "no such file")
+    assert said.failure.startswith("No graph named 'guessing' is registered.")
+
+
+@pytest.mark.parametrize("name", ["no such file", "."])
+def test_a_file_that_can_not_be_read_is_named(name: str) -> None:
+    assert Said("counting", "--input", name).failure.startswith(f"{name} can't be read: ")
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"count": 1}\n\n{"count": 2}')))
+    assert Said("counting", "--input", "-").out == "2 started, 0 there before, 0 refused.\n"
+
+
+def test_an_empty_file_is_no_failure(lines: Any) -> None:
+    said = Said("counting", "--input", lines())
+    assert (said.out, said.failure) == ("0 started, 0 there before, 0 refused.\n", "")
+
+
+def test_a_terminal_gets_a_bar_and_the_reason_stands_on_a_line_of_its_own(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.management.progress.TERMINAL_INTERVAL", 0.0)
+    err = io.StringIO()
+    err.isatty = lambda: True  # type: ignore[method-assign]
+    with pytest.raises(CommandError):
+        call_command(
+            "hitl", "start", "counting", input=lines({"count": 1}, "[]"), stderr=err,
+            stdout=io.StringIO(), no_color=True,
+        )  # fmt: skip
+    text = err.getvalue()
+    assert "[#" in text
+    assert "\rline 2: an object is needed" in text
+
+
+def test_ctrl_c_says_how_far_it_came(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hitl_django.services.start", interrupted)
+    said = Said("counting", "--input", lines({"count": 1}))
+    assert said.failure == "Stopped. 0 started, 0 there before, 0 refused."
+    assert said.code == 130
+
+
+def test_a_failing_database_is_no_bad_line(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import OperationalError
+
+    def down(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr("hitl_django.services.start", down)
+    with pytest.raises(OperationalError):
+        call_command("hitl", "start", "counting", input=lines({"count": 1}))

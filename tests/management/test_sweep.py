@@ -1,0 +1,29 @@
+"""``manage.py hitl sweep``: one look, said to have been taken."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from hitl_django.models import Run, Thread
+
+
+@pytest.mark.django_db
+def test_a_run_that_nobody_was_told_about_is_hinted() -> None:
+    thread = Thread.objects.create(thread_id="t", graph="any")
+    long_ago = timezone.now() - timedelta(hours=1)
+    Run.objects.create(thread=thread, graph="any", queued_at=long_ago, hinted_at=long_ago)
+    out = io.StringIO()
+    call_command("hitl", "sweep", stdout=out)
+    assert out.getvalue() == "Swept.\n"
+    assert OrmQ.objects.count() == 1
+
+
+def test_a_verb_is_needed() -> None:
+    with pytest.raises(CommandError, match="VERB"):
+        call_command("hitl")

@@ -1,0 +1,163 @@
+"""``manage.py demo`` as a newcomer meets it: one process to start, one Ctrl-C to stop."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
+T = TypeVar("T")
+
+pytestmark = pytest.mark.cluster
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def eventually(ask: Callable[[], T], what: str) -> T:
+    """Return the first true answer; fail when there is none in time."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} seconds"
+        time.sleep(0.05)
+    return answer
+
+
+class Demo:
+    """A running demo."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port = folder, port
+        self.output = folder / "output.txt"
+        environment = {**os.environ, "HITL_DEMO_DIR": str(folder), "PYTHONUNBUFFERED": "1"}
+        environment.pop("DJANGO_SETTINGS_MODULE", None)
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "demo", "--port", str(port)],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def ready(self) -> Demo:
+        """Wait until it says that it is."""
+
+        def introduced() -> bool:
+            assert self.process.poll() is None, self.said
+            return "Ctrl-C stops" in self.said
+
+        eventually(introduced, "an address")
+        return self
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal to the one process, and return the exit code."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        _, left = psutil.wait_procs(family, timeout=1)
+        assert left == [], "processes were left behind"
+        return code
+
+    def child(self, word: str) -> psutil.Process:
+        """Return the child process that has a word in its command."""
+        children = psutil.Process(self.process.pid).children()
+        return next(child for child in children if word in child.cmdline())
+
+    def call(self, path: str, body: Any = None, user: str = "rita") -> Any:
+        """Call the API as one of the demo's people."""
+        token = base64.b64encode(f"{user}:demo".encode()).decode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/hitl/api/v1/{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Basic {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return json.load(response)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], Demo]]:
+    """Starts demos in one folder; none outlives the test."""
+    port, demos = free_port(), []
+
+    def begin() -> Demo:
+        demos.append(Demo(tmp_path, port))
+        return demos[-1]
+
+    yield begin
+    for demo in demos:
+        if demo.process.poll() is None:
+            demo.process.terminate()
+            demo.process.wait(PATIENCE)
+
+
+def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
+    start: Callable[[], Demo],
+) -> None:
+    demo = start().ready()
+    assert f"http://127.0.0.1:{demo.port}/" in demo.said
+    assert "201 started, 0 there before, 0 refused." in demo.said
+    for name in ("admin", "rita", "ravi", "olga", "vik"):
+        assert f"  {name} " in demo.said
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{demo.port}/", timeout=PATIENCE) as page:
+        assert "Review queue" in page.read().decode()
+
+    question = eventually(
+        lambda: demo.call("interrupts/?graph=refund")["results"], "a question in the queue"
+    )[0]
+    decision = demo.call(f"interrupts/{question['id']}/decisions/", {"type": "approve"})
+    assert decision["by"] == "rita"
+    eventually(
+        lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
+    )
+    assert demo.end(signal.SIGINT) == 0
+    assert demo.said.rstrip().endswith("Stopped.")
+
+    again = start().ready()
+    assert "0 started, 201 there before, 0 refused." in again.said
+    assert again.call(f"runs/{question['run']}/")["state"] == "succeeded"
+    assert again.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(("word", "name"), [("qcluster", "worker"), ("runserver", "web server")])
+def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
+    start: Callable[[], Demo], word: str, name: str
+) -> None:
+    demo = start().ready()
+    family = psutil.Process(demo.process.pid).children()
+    demo.child(word).terminate()
+    assert demo.process.wait(PATIENCE) == 1
+    assert f"The {name} ended by itself" in demo.said
+    assert psutil.wait_procs(family, timeout=1)[1] == []
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        demo = Demo(tmp_path, holder.getsockname()[1])
+        assert demo.process.wait(PATIENCE) == 1
+    assert f"Port {demo.port} of 127.0.0.1 can't be used" in demo.said
+    assert not (tmp_path / "demo.sqlite3").exists()
