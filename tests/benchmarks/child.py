@@ -1,0 +1,34 @@
+"""Measures one workload of one engine in a process of its own and prints the result as JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from . import durable, engines
+from .workloads import WORKLOADS
+
+ENOUGH = 1.0  # seconds of measured work after which no further round is taken
+ROUNDS = 5
+
+
+def measure(engine: str, workload: str, size: int) -> dict[str, Any]:
+    """Returns the seconds per unit: the median of a few rounds after one to warm up."""
+    row = WORKLOADS.get(workload) or durable.WORKLOADS[workload]
+    once = row.build(engines.load(engine), size)
+    once()
+    times: list[float] = []
+    while len(times) < ROUNDS and sum(times) < ENOUGH:
+        gc.collect()
+        start = time.perf_counter()
+        units = once()
+        times.append((time.perf_counter() - start) / units)
+    return {"seconds": statistics.median(times), "rounds": len(times)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

@@ -1,0 +1,422 @@
+"""What is measured: each workload is one function over the names both engines share.
+
+It builds a graph of size ``n`` and returns a function that does the work once and returns how many
+units it did; the function checks its own result, so that both engines did the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+Once = Callable[[], int]
+
+WIDTH = 300  # keys of the wide states
+THREADS = 20  # threads that one run of the pausing workload takes through
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One row of the table.
+
+    ``size`` is n of the row itself, ``growth`` the sizes of which the slope is fitted; ``unit``
+    names what the time is divided by; ``target`` is LangGraph's time over ours, at least.
+    """
+
+    name: str
+    title: str
+    build: Callable[[Any, int], Once]
+    size: int
+    unit: str
+    target: float
+    growth: tuple[int, ...] = (10, 100, 1000)
+    store: str = ""  # "sqlite" or "postgres" where the work is durable
+
+
+_threads = itertools.count()
+
+
+def on_thread(limit: int) -> dict[str, Any]:
+    """Returns the config of a thread that was never used."""
+    return {
+        "configurable": {"thread_id": f"thread-{next(_threads)}"},
+        "recursion_limit": limit + 10,
+    }
+
+
+def check(found: Any, expected: Any) -> None:
+    """Stops the measurement if an engine did something else than the workload asks for."""
+    if found != expected:
+        raise AssertionError(f"The result is {str(found)[:100]}, not {str(expected)[:100]}.")
+
+
+# One node after another.
+
+
+class Count(TypedDict):
+    count: int
+    note: str
+
+
+def _add_one(state: Count) -> dict[str, Any]:
+    return {"count": state["count"] + 1}
+
+
+async def _add_one_async(state: Count) -> dict[str, Any]:
+    return {"count": state["count"] + 1}
+
+
+def chain(e: Any, n: int, node: Callable[..., Any] = _add_one, state: Any = Count) -> Any:
+    """Returns the builder of a graph of ``n`` nodes in a row."""
+    graph = e.StateGraph(state)
+    before = e.START
+    for at in range(n):
+        graph.add_node(f"node{at}", node)
+        graph.add_edge(before, f"node{at}")
+        before = f"node{at}"
+    graph.add_edge(before, e.END)
+    return graph
+
+
+def sequential(e: Any, n: int) -> Once:
+    graph = chain(e, n).compile()
+
+    def once() -> int:
+        check(graph.invoke({"count": 0, "note": "x"}, on_thread(n))["count"], n)
+        return n
+
+    return once
+
+
+def sequential_async(e: Any, n: int) -> Once:
+    graph = chain(e, n, _add_one_async).compile()
+
+    def once() -> int:
+        result = asyncio.run(graph.ainvoke({"count": 0, "note": "x"}, on_thread(n)))
+        check(result["count"], n)
+        return n
+
+    return once
+
+
+def sequential_saved(e: Any, n: int, saver: Any = None) -> Once:
+    graph = chain(e, n).compile(checkpointer=saver or e.InMemorySaver())
+
+    def once() -> int:
+        start = {"count": 0, "note": "x"}
+        check(graph.invoke(start, on_thread(n), durability="sync")["count"], n)
+        return n
+
+    return once
+
+
+def compiling(e: Any, n: int) -> Once:
+    def once() -> int:
+        chain(e, n).compile()
+        return n
+
+    return once
+
+
+# Many at once.
+
+
+class Fan(TypedDict):
+    items: list[int]
+    done: Annotated[list[int], operator.add]
+
+
+class Item(TypedDict):
+    item: int
+
+
+def _fan(e: Any, n: int, saver: Any, work: Callable[[Any], Any], is_async: bool = False) -> Once:
+    def spread(state: Fan) -> list[Any]:
+        return [e.Send("work", {"item": item}) for item in state["items"]]
+
+    graph = e.StateGraph(Fan)
+    graph.add_node("work", work)
+    graph.add_conditional_edges(e.START, spread, ["work"])
+    graph.add_edge("work", e.END)
+    app = graph.compile(checkpointer=saver)
+    start = {"items": list(range(n)), "done": []}
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        if is_async:
+            result = asyncio.run(app.ainvoke(start, on_thread(n)))
+        else:
+            result = app.invoke(start, on_thread(n), **options)
+        check(len(result["done"]), n)
+        return n
+
+    return once
+
+
+def _double(state: Item) -> dict[str, Any]:
+    return {"done": [state["item"] * 2]}
+
+
+async def _double_async(state: Item) -> dict[str, Any]:
+    return {"done": [state["item"] * 2]}
+
+
+def fan_out(e: Any, n: int) -> Once:
+    return _fan(e, n, None, _double)
+
+
+def fan_out_async(e: Any, n: int) -> Once:
+    return _fan(e, n, None, _double_async, is_async=True)
+
+
+def fan_out_saved(e: Any, n: int) -> Once:
+    return _fan(e, n, e.InMemorySaver(), _double)
+
+
+class Inner(TypedDict):
+    item: int
+    done: Annotated[list[int], operator.add]
+
+
+def fan_out_subgraphs(e: Any, n: int) -> Once:
+    """Each item goes through a graph of its own, of four nodes."""
+
+    def step(state: Inner) -> dict[str, Any]:
+        return {"item": state["item"] + 1}
+
+    inner = chain(e, 3, step, Inner)
+    inner.add_node("last", lambda state: {"done": [state["item"]]})
+    inner.add_edge("node2", "last")
+    app = inner.compile()
+    return _fan(e, n, None, lambda state: {"done": app.invoke({**state, "done": []})["done"]})
+
+
+# Wide states.
+
+
+Wide = TypedDict("Wide", {f"key{at}": str for at in range(WIDTH)})  # type: ignore[misc]
+
+
+class Boxed(TypedDict):
+    box: dict[str, str]
+    turn: int
+
+
+def _wide(e: Any, n: int, saver: Any) -> Once:
+    def node(at: int) -> Callable[[Any], Any]:
+        key = f"key{at % WIDTH}"
+        return lambda state: {key: f"{len(state)} changed"}
+
+    graph = e.StateGraph(Wide)
+    before = e.START
+    for at in range(n):
+        graph.add_node(f"node{at}", node(at))
+        graph.add_edge(before, f"node{at}")
+        before = f"node{at}"
+    graph.add_edge(before, e.END)
+    app = graph.compile(checkpointer=saver)
+    start = {f"key{at}": f"the value of key {at}" for at in range(WIDTH)}
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        check(app.invoke(start, on_thread(n), **options)["key0"], f"{WIDTH} changed")
+        return n
+
+    return once
+
+
+def wide(e: Any, n: int) -> Once:
+    return _wide(e, n, None)
+
+
+def wide_saved(e: Any, n: int) -> Once:
+    return _wide(e, n, e.InMemorySaver())
+
+
+def _wide_dict(e: Any, n: int, saver: Any) -> Once:
+    def step(state: Boxed) -> dict[str, Any]:
+        turn = state["turn"]
+        return {"box": {**state["box"], f"key{turn % WIDTH}": "changed"}, "turn": turn + 1}
+
+    app = chain(e, n, step, Boxed).compile(checkpointer=saver)
+    start = {"box": {f"key{at}": f"the value of key {at}" for at in range(WIDTH)}, "turn": 0}
+    options = {"durability": "sync"} if saver else {}
+
+    def once() -> int:
+        check(app.invoke(start, on_thread(n), **options)["turn"], n)
+        return n
+
+    return once
+
+
+def wide_dict(e: Any, n: int) -> Once:
+    return _wide_dict(e, n, None)
+
+
+def wide_dict_saved(e: Any, n: int) -> Once:
+    return _wide_dict(e, n, e.InMemorySaver())
+
+
+def pydantic_state(e: Any, n: int) -> Once:
+    from pydantic import BaseModel
+
+    class Model(BaseModel):
+        count: int
+        note: str = "x"
+        tags: list[str] = []
+
+    def step(state: Any) -> dict[str, Any]:
+        return {"count": state.count + 1}
+
+    app = chain(e, n, step, Model).compile()
+
+    def once() -> int:
+        check(app.invoke({"count": 0, "tags": ["a", "b"]}, on_thread(n))["count"], n)
+        return n
+
+    return once
+
+
+# Messages.
+
+
+def react(e: Any, n: int) -> Once:
+    """A model that calls a tool, n/2 times; the messages stay in the state."""
+
+    messages = Annotated[list[Any], e.add_messages]
+    talk = TypedDict("Talk", {"messages": messages, "turn": int})  # type: ignore[misc,valid-type]
+
+    def model(state: Any) -> dict[str, Any]:
+        turn = state["turn"] + 1
+        text = f"I should look up fact number {turn}, and then say what I found."
+        return {"messages": [{"role": "assistant", "content": text}], "turn": turn}
+
+    def tool(state: Any) -> dict[str, Any]:
+        turn = state["turn"] + 1
+        return {
+            "messages": [{"role": "user", "content": f"Fact {turn}: it is so."}],
+            "turn": turn,
+        }
+
+    graph = e.StateGraph(talk)
+    graph.add_node("model", model)
+    graph.add_node("tool", tool)
+    graph.add_edge(e.START, "model")
+    graph.add_conditional_edges(
+        "model", lambda state: "tool" if state["turn"] < n else e.END, ["tool", e.END]
+    )
+    graph.add_conditional_edges(
+        "tool", lambda state: "model" if state["turn"] < n else e.END, ["model", e.END]
+    )
+    app = graph.compile(checkpointer=e.InMemorySaver())
+
+    def once() -> int:
+        start = {"messages": [{"role": "user", "content": "Tell me."}], "turn": 0}
+        check(len(app.invoke(start, on_thread(n), durability="sync")["messages"]), n + 1)
+        return n
+
+    return once
+
+
+# People.
+
+
+def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
+    """Takes n threads of three nodes to a question and from its answer to the end."""
+
+    def ask(state: Count) -> dict[str, Any]:
+        answer = e.interrupt({"question": "Go on?", "count": state["count"]})
+        return {"count": state["count"] + 1, "note": answer}
+
+    graph = e.StateGraph(Count)
+    for name, node in (("first", _add_one), ("ask", ask), ("last", _add_one)):
+        graph.add_node(name, node)
+    for pair in ((e.START, "first"), ("first", "ask"), ("ask", "last"), ("last", e.END)):
+        graph.add_edge(*pair)
+    app = graph.compile(checkpointer=saver or e.InMemorySaver())
+
+    def once() -> int:
+        for _ in range(n):
+            config = on_thread(3)
+            paused = app.invoke({"count": 0, "note": "x"}, config, durability="sync")
+            check(len(paused["__interrupt__"]), 1)
+            result = app.invoke(e.Command(resume="yes"), config, durability="sync")
+            check(result, {"count": 3, "note": "yes"})
+        return n
+
+    return once
+
+
+def asking_sends(e: Any, n: int, saver: Any = None) -> Once:
+    """n tasks ask at once and are answered with one map."""
+
+    def ask(state: Item) -> dict[str, Any]:
+        return {"done": [e.interrupt({"item": state["item"]})]}
+
+    def spread(state: Fan) -> list[Any]:
+        return [e.Send("work", {"item": item}) for item in state["items"]]
+
+    graph = e.StateGraph(Fan)
+    graph.add_node("work", ask)
+    graph.add_conditional_edges(e.START, spread, ["work"])
+    graph.add_edge("work", e.END)
+    app = graph.compile(checkpointer=saver or e.InMemorySaver())
+
+    def once() -> int:
+        config = on_thread(n)
+        asked = app.invoke({"items": list(range(n)), "done": []}, config, durability="sync")
+        answers = {each.id: each.value["item"] * 2 for each in asked["__interrupt__"]}
+        check(len(answers), n)
+        result = app.invoke(e.Command(resume=answers), config, durability="sync")
+        check(result["done"], [item * 2 for item in range(n)])
+        return n
+
+    return once
+
+
+WORKLOADS: dict[str, Workload] = {
+    row.name: row
+    for row in (
+        Workload("sequential", "sequential, no saver", sequential, 1000, "super-step", 20),
+        Workload(
+            "sequential-async", "the same, async", sequential_async, 1000, "super-step", 12
+        ),
+        Workload(
+            "sequential-memory", "sequential, in-memory saver, durability sync",
+            sequential_saved, 1000, "super-step", 20,
+        ),
+        Workload("fanout", "fan-out to 100", fan_out, 100, "task", 20),
+        Workload("fanout-async", "the same, async", fan_out_async, 100, "task", 12),
+        Workload(
+            "fanout-memory", "fan-out to 100, in-memory saver", fan_out_saved, 100, "task", 20
+        ),
+        Workload(
+            "fanout-subgraphs", "fan-out to 100 graphs of 4 nodes", fan_out_subgraphs, 100,
+            "item", 20, growth=(10, 30, 100),
+        ),
+        Workload("wide", "300 keys, no saver", wide, 100, "super-step", 5),
+        Workload("wide-memory", "300 keys, in-memory saver", wide_saved, 100, "super-step", 8),
+        Workload("dict", "a dict of 300, no saver", wide_dict, 100, "super-step", 5),
+        Workload(
+            "dict-memory", "a dict of 300, in-memory saver", wide_dict_saved, 100, "super-step", 8
+        ),
+        Workload("pydantic", "pydantic state, no saver", pydantic_state, 300, "super-step", 2),
+        Workload(
+            "react", "agent loop with messages, in-memory saver", react, 200, "super-step", 10,
+            growth=(20, 60, 200),
+        ),
+        Workload(
+            "pause", "pause and resume, 3 nodes, in memory", pause_and_resume, THREADS, "thread",
+            10, growth=(10, 30, 100),
+        ),
+        Workload(
+            "asking", "100 asking Sends, one map, in memory", asking_sends, 100, "question", 10,
+            growth=(10, 30, 100),
+        ),
+        Workload("compile", "graph compile", compiling, 1000, "node", 5),
+    )
+}  # fmt: skip
