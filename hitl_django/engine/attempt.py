@@ -14,30 +14,13 @@ from typing import Any
 
 from .constants import BRANCH_TO
 from .context import TaskContext
+from .effects import Call, Wait
 from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
-from .nodes import Action, Write, fresh_reader
+from .nodes import Write, fresh_reader
 from .retry import should_retry
 from .types import RetryPolicy
 
 logger = logging.getLogger("hitl_django")
-
-
-class Call:
-    """Asks the driver to call a function of the user's."""
-
-    __slots__ = ("action", "value")
-
-    def __init__(self, action: Action, value: Any) -> None:
-        self.action, self.value = action, value
-
-
-class Wait:
-    """Asks the driver to wait before the next attempt."""
-
-    __slots__ = ("seconds",)
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
 
 
 Steps = Generator[Call | Wait, Any, None]

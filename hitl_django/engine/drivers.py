@@ -15,9 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from .attempt import Call, attempt
+from .attempt import attempt
+from .checkpoint import BaseCheckpointSaver
 from .context import TaskContext, current
-from .effects import Await, Cancel, Emit, Load, Run, Save
+from .effects import Await, Call, Cancel, Emit, List, Load, Query, Run, Save
 from .loop import Loop
 from .nodes import Action
 from .plan import Task
@@ -42,6 +43,38 @@ def injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 # Threads.
+
+
+def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Performs a look at, or a change of, what is stored; returns its result."""
+    reply: Any = None
+    try:
+        effect = next(query)
+        while True:
+            try:
+                reply = _answer(effect, saver)
+            except BaseException as error:
+                effect = query.throw(error)
+            else:
+                effect = query.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+def _answer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return saver.get_tuple(effect.config)
+    if isinstance(effect, List):
+        return list(
+            saver.list(
+                effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+            )
+        )
+    if isinstance(effect, Save):
+        return saver.commit(effect.commit)
+    if effect.action.is_async:
+        raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
+    return effect.action.call(effect.value)
 
 
 def _call(context: TaskContext, call: Call) -> Any:
@@ -117,13 +150,11 @@ class SyncDriver:
                     elif kind is Emit:
                         yield from effect.chunks  # type: ignore[union-attr]
                         reply = None
-                    elif kind is Load:
-                        reply = self.loop.run.perform(
-                            self.loop.run.saver.get_tuple,  # type: ignore[union-attr]
-                            effect.config,  # type: ignore[union-attr]
-                        )
                     elif kind is Cancel:
                         reply = self._cancel()
+                    else:
+                        saver = self.loop.run.saver
+                        reply = self.loop.run.perform(_answer, effect, saver)
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -213,6 +244,36 @@ class SyncDriver:
 # Asyncio.
 
 
+async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Like ask, on the running event loop."""
+    reply: Any = None
+    try:
+        effect = next(query)
+        while True:
+            try:
+                reply = await _aanswer(effect, saver)
+            except BaseException as error:
+                effect = query.throw(error)
+            else:
+                effect = query.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return await saver.aget_tuple(effect.config)
+    if isinstance(effect, List):
+        found = saver.alist(
+            effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+        )
+        return [saved async for saved in found]
+    if isinstance(effect, Save):
+        return await saver.acommit(effect.commit)
+    called = effect.action.call(effect.value)
+    return await called if effect.action.is_async else called
+
+
 async def _acall(context: TaskContext, call: Call) -> Any:
     action = call.action
     if action.is_async:
@@ -284,10 +345,10 @@ class AsyncDriver:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
                             yield chunk
                         reply = None
-                    elif kind is Load:
-                        reply = await saver.aget_tuple(effect.config)  # type: ignore[union-attr]
                     elif kind is Cancel:
                         reply = await self._cancel()
+                    else:
+                        reply = await _aanswer(effect, saver)  # type: ignore[arg-type]
                 except GeneratorExit:
                     raise
                 except BaseException as error:

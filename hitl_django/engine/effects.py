@@ -8,8 +8,27 @@ from typing import Any
 
 from .checkpoint import Commit
 from .context import TaskContext
+from .nodes import Action
 from .stream import Chunk
 from .types import All, RunnableConfig
+
+
+class Call:
+    """Asks for a function of the user's to be called."""
+
+    __slots__ = ("action", "value")
+
+    def __init__(self, action: Action, value: Any) -> None:
+        self.action, self.value = action, value
+
+
+class Wait:
+    """Asks for a pause, before the next attempt at a task."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
 
 
 class Load:
@@ -19,6 +38,21 @@ class Load:
 
     def __init__(self, config: RunnableConfig) -> None:
         self.config = config
+
+
+class List:
+    """Asks for stored checkpoints, newest first; the reply is a list of CheckpointTuples."""
+
+    __slots__ = ("before", "config", "filter", "limit")
+
+    def __init__(
+        self,
+        config: RunnableConfig,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.config, self.filter, self.before, self.limit = config, filter, before, limit
 
 
 class Save:
@@ -60,8 +94,10 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | Save | Run | Await | Cancel | Emit
+Effect = Load | List | Save | Run | Await | Cancel | Emit
 Effects = Generator[Effect, Any, None]
+#: A look at what is stored, or a change of it: no tasks, no chunks.
+Query = Generator[Load | List | Save | Call, Any, Any]
 AWAIT, CANCEL = Await(), Cancel()
 
 

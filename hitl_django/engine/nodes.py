@@ -32,6 +32,7 @@ class Action:
     is_async: bool = False
     sync: Action | None = None
     name: str = ""
+    source: Any = None
 
 
 def action_of(source: Any) -> Action:
@@ -50,6 +51,7 @@ def action_of(source: Any) -> Action:
         _wanted(source),
         is_coroutine_function(source),
         name=getattr(source, "__name__", type(source).__name__),
+        source=source,
     )
 
 
@@ -58,9 +60,9 @@ def _invokable(source: Any) -> Action:
     takes_config = "config" in inspect.signature(source.invoke).parameters
     # A graph finds the running task in the context variable; only a foreign runnable needs it.
     wanted = ("config",) if takes_config and not getattr(source, "reads_context", False) else ()
-    sync = Action(source.invoke, wanted, name=name)
+    sync = Action(source.invoke, wanted, name=name, source=source)
     ainvoke = getattr(source, "ainvoke", None)
-    return Action(ainvoke, wanted, True, sync, name) if ainvoke else sync
+    return Action(ainvoke, wanted, True, sync, name, source) if ainvoke else sync
 
 
 def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:

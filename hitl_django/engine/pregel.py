@@ -6,23 +6,20 @@ import copy
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import snapshots
+from . import launch, snapshots, subgraphs, updates
 from .channels import BaseChannel
 from .checkpoint import BaseCheckpointSaver, Outcome
-from .constants import INTERRUPT, NS_END, NS_SEP, ROOT
-from .context import RunContext, RunControl, Runtime, TaskContext, current
-from .drivers import AsyncDriver, SyncDriver
-from .effects import Job
-from .errors import GraphInterrupt
+from .constants import INTERRUPT, NS_SEP, ROOT
+from .context import RunControl, current
+from .drivers import AsyncDriver, SyncDriver, aask, ask
+from .errors import GraphInterrupt, NoSaverError
+from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
 from .plan import Blueprint
-from .schema import ManagedValue, check_input, hints_of, is_model, json_schema, updates_of
+from .schema import ManagedValue, check_input, hints_of, json_schema, updates_of
 from .stream import Chunk
-from .types import All, RunnableConfig, StateSnapshot, StreamMode
-
-DEFAULT_RECURSION_LIMIT = 1000
-_COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+from .types import All, RunnableConfig, StateSnapshot, StateUpdate, StreamMode
 
 
 class Pregel:
@@ -94,10 +91,13 @@ class Pregel:
         ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
         its questions under ``"__interrupt__"``. Raises what a node raised.
         """
-        loop = self._loop(
-            input, config, context, interrupt_before, interrupt_after, durability, control,
-            modes=() if stream_mode == "values" else stream_mode,
-        )  # fmt: skip
+        modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
+        loop = launch.open_loop(
+            self,
+            input,
+            config,
+            Options(context, interrupt_before, interrupt_after, durability, control, modes),
+        )
         chunks = list(self._chunks(loop, config))
         if stream_mode != "values":
             return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
@@ -124,10 +124,11 @@ class Pregel:
         namespace.
         """
         mode = stream_mode or ("updates" if current.get() is None else "values")
-        loop = self._loop(
-            input, config, context, interrupt_before, interrupt_after, durability, control,
-            modes=mode, subgraphs=subgraphs, live=True,
+        options = Options(
+            context, interrupt_before, interrupt_after, durability, control, _modes(mode),
+            subgraphs, streams=True,
         )  # fmt: skip
+        loop = launch.open_loop(self, input, config, options)
         for chunk in self._chunks(loop, config):
             yield _unpacked(chunk, mode, subgraphs)
         _raise_outcome(loop)
@@ -145,10 +146,13 @@ class Pregel:
         stream_mode: StreamMode | Sequence[StreamMode] = "values",
     ) -> Any:
         """Like invoke, on the running event loop."""
-        loop = self._loop(
-            input, config, context, interrupt_before, interrupt_after, durability, control,
-            modes=() if stream_mode == "values" else stream_mode,
-        )  # fmt: skip
+        modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
+        loop = launch.open_loop(
+            self,
+            input,
+            config,
+            Options(context, interrupt_before, interrupt_after, durability, control, modes),
+        )
         chunks = [chunk async for chunk in self._achunks(loop, config)]
         if stream_mode != "values":
             return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
@@ -169,10 +173,11 @@ class Pregel:
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
         mode = stream_mode or ("updates" if current.get() is None else "values")
-        loop = self._loop(
-            input, config, context, interrupt_before, interrupt_after, durability, control,
-            modes=mode, subgraphs=subgraphs, live=True,
+        options = Options(
+            context, interrupt_before, interrupt_after, durability, control, _modes(mode),
+            subgraphs, streams=True,
         )  # fmt: skip
+        loop = launch.open_loop(self, input, config, options)
         async for chunk in self._achunks(loop, config):
             yield _unpacked(chunk, mode, subgraphs)
         _raise_outcome(loop)
@@ -185,7 +190,7 @@ class Pregel:
         Returns the checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
         invalid update raises, with nothing stored.
         """
-        loop = self._loop(input, config, None, (), (), None, None, kind="submit")
+        loop = launch.open_loop(self, input, config, Options(before=(), after=(), kind="submit"))
         for _ in self._chunks(loop, config):
             pass
         return loop.origin.checkpoint_id
@@ -197,7 +202,8 @@ class Pregel:
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
         what the saver raises, and a BaseException such as SystemExit, passes through.
         """
-        loop = self._loop(None, config, None, None, None, None, control, kind="advance")
+        options = Options(control=control, kind="advance")
+        loop = launch.open_loop(self, None, config, options)
         for _ in self._chunks(loop, config):
             pass
         assert loop.outcome is not None
@@ -221,9 +227,16 @@ class Pregel:
 
         Without the key ``checkpoint_id`` it is the live view: what finished tasks wrote is
         applied, ``next`` names what still has to run, ``interrupts`` are the questions that wait.
-        With the key (even when it is None) it is the record of that super-step.
+        With the key (even when it is None) it is the record of that super-step. With
+        ``subgraphs``, each task carries the state of the graph it calls.
         """
-        return snapshots.state(self, config, subgraphs)
+        graph, saver, config = self._addressed(config)
+        return ask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Like get_state."""
+        graph, saver, config = self._addressed(config)
+        return await aask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
 
     def get_state_history(
         self,
@@ -234,11 +247,8 @@ class Pregel:
         limit: int | None = None,
     ) -> Iterator[StateSnapshot]:
         """Yields the recorded states of a thread, newest first."""
-        yield from snapshots.history(self, config, filter, before, limit)
-
-    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """Like get_state."""
-        return await snapshots.astate(self, config, subgraphs)
+        graph, saver, config = self._addressed(config)
+        yield from ask(snapshots.history(graph, config, filter, before, limit), saver)
 
     async def aget_state_history(
         self,
@@ -249,8 +259,79 @@ class Pregel:
         limit: int | None = None,
     ) -> AsyncIterator[StateSnapshot]:
         """Like get_state_history."""
-        async for snapshot in snapshots.ahistory(self, config, filter, before, limit):
-            yield snapshot
+        graph, saver, config = self._addressed(config)
+        for found in await aask(snapshots.history(graph, config, filter, before, limit), saver):
+            yield found
+
+    def update_state(
+        self,
+        config: RunnableConfig,
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> RunnableConfig:
+        """Writes to the state as if node ``as_node`` had returned ``values``.
+
+        Its edges and branches apply as well. Without ``as_node`` it is the node that ran last,
+        where only one did. ``as_node=END`` with None clears what is pending, ``"__input__"`` acts
+        as new input, ``"__copy__"`` puts a copy beside the addressed checkpoint. Returns the
+        config of the new checkpoint. Raises OpenQuestionsError where the thread's newest
+        checkpoint waits for answers, which the update would lose.
+        """
+        return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Applies several super-steps of updates; see update_state."""
+        graph, saver, config = self._addressed(config)
+        return ask(updates.bulk_update(graph, config, supersteps, saver.get_next_version), saver)  # type: ignore[no-any-return]
+
+    async def aupdate_state(
+        self,
+        config: RunnableConfig,
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> RunnableConfig:
+        """Like update_state."""
+        return await self.abulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Like bulk_update_state."""
+        graph, saver, config = self._addressed(config)
+        query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
+        return await aask(query, saver)  # type: ignore[no-any-return]
+
+    def _addressed(
+        self, config: RunnableConfig
+    ) -> tuple[Pregel, BaseCheckpointSaver, RunnableConfig]:
+        """Returns the graph that a config's namespace belongs to, the saver, and the config."""
+        if self.saver is None:
+            raise NoSaverError("No checkpointer set")
+        config = snapshots.place_of(config)
+        ns = config["configurable"]["checkpoint_ns"]
+        if not ns:
+            return self, self.saver, config
+        for _, graph in self.get_subgraphs(namespace=ns, recurse=True):
+            return graph, self.saver, config
+        raise ValueError(f"Subgraph {NS_SEP.join(subgraphs.node_path(ns))} not found")
+
+    def get_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> Iterator[tuple[str, Pregel]]:
+        """Yields the graphs that this graph's nodes call, by their path of node names."""
+        yield from subgraphs.find(self, namespace, recurse)
+
+    def subgraph_of(self, name: str) -> Pregel | None:
+        """Returns the graph that the node calls, as far as that can be seen."""
+        return subgraphs.called_by(self.nodes[name].action)
+
+    def nested_ns(self, ns: str) -> str:
+        """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
+        return launch.stateful_ns(ns) if self.checkpointer is True else ns
 
     def checkpoint_chunk(self, loop: Loop) -> dict[str, Any]:
         """Returns the ``checkpoints`` chunk of the checkpoint a loop stands at."""
@@ -286,143 +367,6 @@ class Pregel:
             raise RuntimeError("checkpointer=True cannot be used for root graphs.")
         return self.checkpointer if isinstance(self.checkpointer, BaseCheckpointSaver) else None
 
-    # From a call to a loop.
-
-    def _loop(
-        self,
-        input: Any,
-        config: RunnableConfig | None,
-        context: Any,
-        before: All | Sequence[str] | None,
-        after: All | Sequence[str] | None,
-        durability: str | None,
-        control: RunControl | None,
-        *,
-        modes: StreamMode | Sequence[StreamMode] = (),
-        kind: str = "call",
-        subgraphs: bool = False,
-        live: bool = False,
-    ) -> Loop:
-        config = config or {}
-        place = config.get("configurable") or {}
-        parent = current.get()
-        if parent is not None and any(place.get(key) for key in _COORDINATES):
-            # Its own coordinates make it a run of its own, unless they are the ones it was handed.
-            if place.get("checkpoint_ns") != parent.task.ns:
-                parent = None
-        limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
-        if limit < 1:
-            raise ValueError("recursion_limit must be at least 1")
-        wanted = frozenset((modes,) if isinstance(modes, str) else modes)
-        run, ns = (
-            self._root_run(config, place, context, durability, control, wanted, subgraphs)
-            if parent is None
-            else self._nested_run(parent, config, context, durability, control, wanted, subgraphs)
-        )
-        run.live = live and (subgraphs or "custom" in wanted)
-        run.passes_breakpoints = kind == "call" if parent is None else run.passes_breakpoints
-        checkpoint_id = place.get("checkpoint_id") if parent is None else None
-        job = Job(
-            kind=kind if parent is None else "call",
-            input=input,
-            ns=ns,
-            checkpoint_id=checkpoint_id,
-            addressed=checkpoint_id is not None,
-            nested=parent is not None,
-            recursion_limit=limit,
-            before=self.interrupt_before if before is None else before,
-            after=self.interrupt_after if after is None else after,
-            discard_pending=bool(place.get("discard_pending")),
-        )
-        return Loop(self, job, run, wanted)
-
-    def _root_run(
-        self,
-        config: RunnableConfig,
-        place: Mapping[str, Any],
-        context: Any,
-        durability: str | None,
-        control: RunControl | None,
-        modes: frozenset[str],
-        subgraphs: bool,
-    ) -> tuple[RunContext, str]:
-        saver = self.saver
-        thread_id = place.get("thread_id")
-        if saver is not None and thread_id is None:
-            raise ValueError(
-                "The graph has a checkpointer, so the config has to name the thread: "
-                '{"configurable": {"thread_id": ...}}.'
-            )
-        run = RunContext(
-            config=config,
-            saver=saver,
-            thread_id=None if thread_id is None else str(thread_id),
-            store=self.store,
-            runtime=Runtime(context=self._coerced_context(context)),
-            control=control,
-            durability=durability or config.get("durability", "sync"),
-            modes=modes,
-            emit=_drop,
-            forwards=frozenset(),
-            subgraphs=subgraphs,
-            live=False,
-            perform=_perform,
-            answers={},
-            passes_breakpoints=True,
-        )
-        return run, place.get("checkpoint_ns") or ""
-
-    def _nested_run(
-        self,
-        parent: TaskContext,
-        config: RunnableConfig,
-        context: Any,
-        durability: str | None,
-        control: RunControl | None,
-        modes: frozenset[str],
-        subgraphs: bool,
-    ) -> tuple[RunContext, str]:
-        above = parent.run
-        ns = parent.child_ns()
-        if self.checkpointer is True:
-            # One history per thread: named by the path of nodes, whichever task calls.
-            ns = NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
-        forwards = above.modes if above.subgraphs else above.modes & {"custom"}
-        run = RunContext(
-            config={**above.config, **config} if config else above.config,
-            saver=None if self.checkpointer is False else above.saver,
-            thread_id=above.thread_id,
-            store=self.store or above.store,
-            runtime=(
-                above.runtime
-                if context is None
-                else Runtime(context=self._coerced_context(context))
-            ),
-            control=control or above.control,
-            durability=durability or above.durability,
-            modes=modes | forwards,
-            emit=_drop,
-            forwards=forwards,
-            subgraphs=subgraphs or above.subgraphs,
-            live=False,
-            perform=parent.perform,
-            answers=above.answers,
-            passes_breakpoints=above.passes_breakpoints,
-        )
-        run.resuming = above.resuming or parent.retrying
-        origin = parent.task.origin
-        if above.saver is not None:
-            run.checkpoint_ids = {**above.checkpoint_ids, origin.ns: origin.checkpoint_id}
-        return run, ns
-
-    def _coerced_context(self, context: Any) -> Any:
-        schema = self.context_schema
-        if context is None or schema is None or not isinstance(context, dict):
-            return context
-        if is_model(schema) or hasattr(schema, "__dataclass_fields__"):
-            return schema(**context)
-        return context
-
     def _chunks(self, loop: Loop, config: RunnableConfig | None) -> Iterator[Chunk]:
         driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit = driver.emit
@@ -444,12 +388,8 @@ class Pregel:
                 yield chunk
 
 
-def _drop(chunk: Chunk) -> None:
-    """Takes what nobody listens to."""
-
-
-def _perform(function: Any, *args: Any) -> Any:
-    return function(*args)
+def _modes(stream_mode: Any) -> frozenset[str]:
+    return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
 def _unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:

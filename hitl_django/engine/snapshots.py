@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .apply import InputWrites, apply, count_version
 from .checkpoint import CheckpointTuple
 from .constants import INPUT, NULL_TASK_ID, RESUME, RETURN
-from .errors import NoSaverError
+from .effects import List, Load, Query
 from .nodes import Write
 from .plan import Origin, Task, plan, read_state
 from .slots import TaskStatus, read_task_statuses
@@ -20,34 +20,26 @@ if TYPE_CHECKING:
     from .pregel import Pregel
 
 
-def _saver(graph: Pregel) -> Any:
-    if graph.saver is None:
-        raise NoSaverError("No checkpointer set")
-    return graph.saver
-
-
-def _place(config: RunnableConfig) -> RunnableConfig:
+def place_of(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config that names its thread and namespace, as savers want it."""
     place = config.get("configurable") or {}
-    if "thread_id" not in place:
-        raise ValueError('The config has to name the thread: {"configurable": {"thread_id": …}}.')
+    if place.get("thread_id") is None:
+        raise ValueError('The config has to name the thread: {"configurable": {"thread_id": ...}}.')
     return {
-        "configurable": {**place, "thread_id": str(place["thread_id"]),
-                         "checkpoint_ns": place.get("checkpoint_ns") or ""}
-    }  # fmt: skip
+        **config,
+        "configurable": {
+            **place,
+            "thread_id": str(place["thread_id"]),
+            "checkpoint_ns": place.get("checkpoint_ns") or "",
+        },
+    }
 
 
-def state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> StateSnapshot:
+def state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> Query:
     """Returns the addressed state, or the live one."""
-    place = _place(config)
-    live = "checkpoint_id" not in place["configurable"]
-    return snapshot(graph, place, _saver(graph).get_tuple(place), live=live)
-
-
-async def astate(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> StateSnapshot:
-    """Like state."""
-    place = _place(config)
-    live = "checkpoint_id" not in place["configurable"]
-    return snapshot(graph, place, await _saver(graph).aget_tuple(place), live=live)
+    live = "checkpoint_id" not in config["configurable"]
+    saved = yield Load(config)
+    return (yield from snapshot(graph, config, saved, live=live, recurse=subgraphs))
 
 
 def history(
@@ -56,29 +48,23 @@ def history(
     filter: dict[str, Any] | None,
     before: RunnableConfig | None,
     limit: int | None,
-) -> Iterator[StateSnapshot]:
-    """Yields recorded states, newest first."""
-    place = _place(config)
-    for saved in _saver(graph).list(place, filter=filter, before=before, limit=limit):
-        yield snapshot(graph, place, saved, live=False)
-
-
-async def ahistory(
-    graph: Pregel,
-    config: RunnableConfig,
-    filter: dict[str, Any] | None,
-    before: RunnableConfig | None,
-    limit: int | None,
-) -> AsyncIterator[StateSnapshot]:
-    """Like history."""
-    place = _place(config)
-    async for saved in _saver(graph).alist(place, filter=filter, before=before, limit=limit):
-        yield snapshot(graph, place, saved, live=False)
+) -> Query:
+    """Returns the recorded states, newest first."""
+    found = yield List(config, filter, before, limit)
+    snapshots = []
+    for saved in found:
+        snapshots.append((yield from snapshot(graph, config, saved, live=False, recurse=False)))
+    return snapshots
 
 
 def snapshot(
-    graph: Pregel, config: RunnableConfig, saved: CheckpointTuple | None, *, live: bool
-) -> StateSnapshot:
+    graph: Pregel,
+    config: RunnableConfig,
+    saved: CheckpointTuple | None,
+    *,
+    live: bool,
+    recurse: bool,
+) -> Generator[Any, Any, StateSnapshot]:
     """Works out a snapshot from a stored checkpoint and the writes on top of it."""
     if saved is None:
         return StateSnapshot({}, (), config, None, None, None, (), ())
@@ -101,7 +87,10 @@ def snapshot(
             task.writes = statuses[task.id].output
         if done:
             apply(blueprint, current, done, _same_clock)
-    shown = tuple(_shown(task, statuses.get(task.id), graph.stream_keys, live) for task in tasks)
+    shown = []
+    for task in tasks:
+        below = yield from _below(graph, saved, task, recurse)
+        shown.append(_shown(task, statuses.get(task.id), graph.stream_keys, live, below))
     keys = graph.stream_keys
     return StateSnapshot(
         values=(
@@ -110,13 +99,40 @@ def snapshot(
             else read_state(blueprint, current.values, keys)
         ),
         next=tuple(task.name for task in tasks if task.writes is None),
-        config=saved.config,
+        config=_mapped(saved.config, saved),
         metadata=dict(saved.metadata),
         created_at=saved.checkpoint["ts"],
-        parent_config=saved.parent_config,
-        tasks=shown,
+        parent_config=saved.parent_config and _mapped(saved.parent_config, saved),
+        tasks=tuple(shown),
         interrupts=tuple(interrupt for task in shown for interrupt in task.interrupts),
     )
+
+
+def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
+    """Returns the coordinates of a subgraph's checkpoint with those of the graphs that call it."""
+    parents = saved.metadata.get("parents")
+    if not parents:
+        return config
+    place = config["configurable"]
+    own = {place["checkpoint_ns"]: place["checkpoint_id"]}
+    return {"configurable": {**place, "checkpoint_map": {**parents, **own}}}
+
+
+def _below(
+    graph: Pregel, saved: CheckpointTuple, task: Task, recurse: bool
+) -> Generator[Any, Any, Any]:
+    """Returns what a snapshot shows of the graph that a task calls: where it is, or its state."""
+    called = graph.subgraph_of(task.name)
+    if called is None:
+        return None
+    ns = called.nested_ns(task.ns)
+    config = {
+        "configurable": {
+            "thread_id": saved.config["configurable"]["thread_id"],
+            "checkpoint_ns": ns,
+        }
+    }
+    return (yield from state(called, config, True)) if recurse else config
 
 
 def _same_clock(current: Any, channel: None) -> Any:
@@ -125,13 +141,13 @@ def _same_clock(current: Any, channel: None) -> Any:
 
 
 def _shown(
-    task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool
+    task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
     if status is None:
-        return PregelTask(task.id, task.name, task.path)
+        return PregelTask(task.id, task.name, task.path, state=below)
     asked = status.open if live else status.interrupts
     result = _result(status.output, keys) if status.finished else None
-    return PregelTask(task.id, task.name, task.path, status.error, asked, None, result)
+    return PregelTask(task.id, task.name, task.path, status.error, asked, below, result)
 
 
 def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:

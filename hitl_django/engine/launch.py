@@ -1,0 +1,163 @@
+"""From a call to a loop: is it a run of its own or part of one, where, and under what terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .constants import NS_END, NS_SEP
+from .context import RunContext, RunControl, Runtime, TaskContext, current
+from .effects import Job
+from .loop import Loop
+from .schema import is_model
+from .stream import Chunk
+from .types import All, RunnableConfig
+
+if TYPE_CHECKING:
+    from .pregel import Pregel
+
+#: A loop that never ends should cost a service's patience, not its day.
+DEFAULT_RECURSION_LIMIT = 10_007
+_COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+
+
+@dataclass(slots=True)
+class Options:
+    """The keyword arguments of one call."""
+
+    context: Any = None
+    before: All | Sequence[str] | None = None
+    after: All | Sequence[str] | None = None
+    durability: str | None = None
+    control: RunControl | None = None
+    modes: frozenset[str] = frozenset()
+    subgraphs: bool = False
+    streams: bool = False
+    kind: str = "call"
+
+
+def open_loop(
+    graph: Pregel, input: Any, config: RunnableConfig | None, options: Options
+) -> Loop:
+    """Returns the loop for a call; raises ValueError where the config doesn't make sense."""
+    config = config or {}
+    place = config.get("configurable") or {}
+    parent = _parent_of(place)
+    limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
+    if limit < 1:
+        raise ValueError("recursion_limit must be at least 1")
+    if parent is None:
+        run, ns = _root_run(graph, config, place, options), place.get("checkpoint_ns") or ""
+    else:
+        ns = graph.nested_ns(parent.child_ns())
+        run = _nested_run(graph, parent, config, options)
+    run.live = options.streams and (options.subgraphs or "custom" in options.modes)
+    checkpoint_id = place.get("checkpoint_id") if parent is None else None
+    job = Job(
+        kind=options.kind if parent is None else "call",
+        input=input,
+        ns=ns,
+        checkpoint_id=checkpoint_id,
+        addressed=checkpoint_id is not None,
+        nested=parent is not None,
+        recursion_limit=limit,
+        before=graph.interrupt_before if options.before is None else options.before,
+        after=graph.interrupt_after if options.after is None else options.after,
+        discard_pending=bool(place.get("discard_pending")),
+    )
+    return Loop(graph, job, run, options.modes)
+
+
+def _parent_of(place: Mapping[str, Any]) -> TaskContext | None:
+    """Returns the task that makes the call, unless the config makes it a run of its own.
+
+    A node that hands on the config it was given names the coordinates of its own task: that is
+    no run of its own.
+    """
+    parent = current.get()
+    if parent is None or not any(place.get(key) for key in _COORDINATES):
+        return parent
+    return parent if place.get("checkpoint_ns") == parent.task.ns else None
+
+
+def _root_run(
+    graph: Pregel, config: RunnableConfig, place: Mapping[str, Any], options: Options
+) -> RunContext:
+    saver, thread_id = graph.saver, place.get("thread_id")
+    if saver is not None and thread_id is None:
+        raise ValueError(
+            "The graph has a checkpointer, so the config has to name the thread: "
+            '{"configurable": {"thread_id": ...}}.'
+        )
+    return RunContext(
+        config=config,
+        saver=saver,
+        thread_id=None if thread_id is None else str(thread_id),
+        store=graph.store,
+        runtime=Runtime(context=_coerced(graph.context_schema, options.context)),
+        control=options.control,
+        durability=options.durability or config.get("durability", "sync"),
+        modes=options.modes,
+        emit=_drop,
+        forwards=frozenset(),
+        subgraphs=options.subgraphs,
+        live=False,
+        perform=_perform,
+        answers={},
+        passes_breakpoints=options.kind == "call",
+    )
+
+
+def _nested_run(
+    graph: Pregel, parent: TaskContext, config: RunnableConfig, options: Options
+) -> RunContext:
+    above = parent.run
+    forwards = above.modes if above.subgraphs else above.modes & {"custom"}
+    run = RunContext(
+        config={**above.config, **config} if config else above.config,
+        saver=None if graph.checkpointer is False else above.saver,
+        thread_id=above.thread_id,
+        store=graph.store or above.store,
+        runtime=(
+            above.runtime
+            if options.context is None
+            else Runtime(context=_coerced(graph.context_schema, options.context))
+        ),
+        control=options.control or above.control,
+        durability=options.durability or above.durability,
+        modes=options.modes | forwards,
+        emit=_drop,
+        forwards=forwards,
+        subgraphs=options.subgraphs or above.subgraphs,
+        live=False,
+        perform=parent.perform,
+        answers=above.answers,
+        passes_breakpoints=above.passes_breakpoints,
+    )
+    run.resuming = above.resuming or parent.retrying
+    origin = parent.task.origin
+    if above.saver is not None:
+        run.checkpoint_ids = {**above.checkpoint_ids, origin.ns: origin.checkpoint_id}
+    return run
+
+
+def stateful_ns(ns: str) -> str:
+    """Returns a namespace without its task ids: one history, whichever task calls."""
+    return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
+
+
+def _coerced(schema: Any, context: Any) -> Any:
+    if context is None or schema is None or not isinstance(context, dict):
+        return context
+    if is_model(schema) or hasattr(schema, "__dataclass_fields__"):
+        return schema(**context)
+    return context
+
+
+def _drop(chunk: Chunk) -> None:
+    """Takes what nobody listens to."""
+
+
+def _perform(function: Any, *args: Any) -> Any:
+    return function(*args)
