@@ -65,7 +65,7 @@ def _drive(lease: Lease) -> Outcome:
 
 
 def _give_up(lease: Lease, error: Exception) -> None:
-    logger.exception("run %s stopped: %s", lease.run_id, type(error).__name__)
+    logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
         if isinstance(error, UnserializableError | PayloadLimitError):
             # A node returned what can't be stored. That is the graph's failure, like an exception

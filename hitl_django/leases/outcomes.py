@@ -111,7 +111,10 @@ def _account(error: BaseException | None) -> dict[str, str]:
     """Says what went wrong, in a line and in full; frames carry no values of variables."""
     if error is None:
         return {"error": "", "traceback": ""}
-    line = "".join(traceback.format_exception_only(error)).strip()
+    try:
+        line = f"{type(error).__name__}: {error}"
+    except Exception:  # an exception whose own __str__ fails
+        line = type(error).__name__
     full = "".join(traceback.format_exception(error))
     return {
         "error": storable(line)[:ERROR_LENGTH],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from django.db.models import CharField, QuerySet, Value
+from django.db.models import QuerySet, TextField, Value
 from django.db.models.functions import Cast, Concat
 
 from hitl_django import models
@@ -13,6 +13,8 @@ from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, P
 
 from .payloads import codec, intact, unpack
 from .places import Place
+
+_SEPARATOR = Value(":", output_field=TextField())
 
 
 def checkpoint_rows(using: str) -> QuerySet[models.Checkpoint]:
@@ -84,7 +86,7 @@ def _fill_values(group: Sequence[_Opened], using: str) -> None:
             ns=group[0].row.ns,
             version__in={version for _, version in wanted},
         )
-        .annotate(key=Concat(Cast("version", CharField()), Value(":"), "channel"))
+        .annotate(key=Concat(Cast("version", TextField()), _SEPARATOR, "channel"))
         .filter(key__in=[f"{version}:{channel}" for channel, version in wanted])
         .values_list("channel", "version", "data", "digest")
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.errors import CorruptPayloadError, PayloadError
 from hitl_django.engine.serde import Codec, digest
 
 codec = Codec()
@@ -14,6 +15,25 @@ def pack(value: Any) -> tuple[bytes, str]:
     """Returns a value's bytes and their digest."""
     data = codec.encode(value)
     return data, digest(data)
+
+
+def pack_channel(channel: str, value: Any) -> tuple[bytes, str]:
+    """Like pack; a refusal names the channel as the first step of its path."""
+    try:
+        return pack(value)
+    except PayloadError:
+        codec.encode({channel: value})
+        raise
+
+
+def pack_writes(writes: Sequence[tuple[str, Any]]) -> tuple[bytes, str]:
+    """Like pack, for (channel, value) pairs; a refusal names the channel."""
+    try:
+        return pack([[channel, value] for channel, value in writes])
+    except PayloadError:
+        for channel, value in writes:
+            pack_channel(channel, value)
+        raise
 
 
 def intact(data: Any, stored: str, what: str) -> bytes:

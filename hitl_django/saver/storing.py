@@ -10,7 +10,7 @@ from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWr
 from hitl_django.engine.constants import CONTROL_SLOTS, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
-from .payloads import codec, pack
+from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 
 UNIT = 0  # the slot of a task's channel writes
@@ -48,7 +48,7 @@ class Batch:
     def _write(
         self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]
     ) -> models.PendingWrite:
-        data, its_digest = pack([[channel, value] for channel, value in writes])
+        data, its_digest = pack_writes(writes)
         return models.PendingWrite(
             ns=self.place.ns,
             checkpoint_id=self.place.checkpoint_id or "",
@@ -88,7 +88,7 @@ class Batch:
         )
 
     def _blob(self, channel: str, version: Version, value: Any) -> models.ChannelBlob:
-        data, its_digest = pack(value)
+        data, its_digest = pack_channel(channel, value)
         return models.ChannelBlob(
             ns=self.place.ns, channel=channel, version=version, data=data, digest=its_digest
         )

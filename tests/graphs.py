@@ -1,0 +1,150 @@
+"""Graphs that the tests start by name."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any, TypedDict
+
+from pydantic import BaseModel
+
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.context import interrupt
+from hitl_django.engine.graph import StateGraph
+from hitl_django.registry import register
+
+
+class Approval(TypedDict, total=False):
+    text: str
+    answer: Any
+
+
+@register("approval", title="Approval")
+def approval() -> StateGraph:
+    """Asks once, whatever it is given, and keeps the answer."""
+
+    def ask(state: Approval) -> Approval:
+        return {"answer": interrupt({"title": f"Publish {state['text']}?", "text": state["text"]})}
+
+    return StateGraph(Approval).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+    answers: Annotated[list[Any], operator.add]
+
+
+@register("interview")
+def interview() -> StateGraph:
+    """Asks twice in one node."""
+
+    def ask(state: Log) -> Log:
+        first = interrupt("First?")
+        second = interrupt(f"Second, after {first}?")
+        return {"answers": [first, second]}
+
+    return StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+@register("panel")
+def panel() -> StateGraph:
+    """Asks in two nodes side by side."""
+
+    def asking(name: str) -> Any:
+        def ask(state: Log) -> Log:
+            return {"answers": [(name, interrupt(f"Question to {name}"))]}
+
+        return ask
+
+    graph = StateGraph(Log)
+    for name in ("left", "right"):
+        graph.add_node(name, asking(name)).add_edge(START, name).add_edge(name, END)
+    return graph
+
+
+class Refund(BaseModel):
+    approved: bool
+    amount: float
+    note: str = ""
+
+
+class Request(TypedDict, total=False):
+    amount: float
+    customer: str
+    refunded: float
+
+
+@register("typed")
+def typed() -> StateGraph:
+    """Asks for a typed answer."""
+
+    def ask(state: Request) -> Request:
+        question = {"title": f"Refund {state['customer']}?", "amount": state["amount"]}
+        answer = interrupt(question, response_schema=Refund)
+        return {"refunded": answer.amount if answer.approved else 0.0}
+
+    return StateGraph(Request).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+@register("steps")
+def steps() -> StateGraph:
+    """Takes five super-steps, each of which leaves its mark."""
+    names = ["a", "b", "c", "d", "e"]
+    graph = StateGraph(Log)
+    for name in names:
+        graph.add_node(name, lambda state, name=name: {"log": [name]})
+    for source, target in zip([START, *names], [*names, END], strict=True):
+        graph.add_edge(source, target)
+    return graph
+
+
+class Count(TypedDict, total=False):
+    count: int
+    fail: bool
+
+
+@register("fragile")
+def fragile() -> StateGraph:
+    """Fails as long as it is told to."""
+
+    def work(state: Count) -> Count:
+        if FAILING:
+            raise RuntimeError("the printer is on fire")
+        return {"count": state["count"] + 1}
+
+    return StateGraph(Count).add_node("work", work).add_edge(START, "work").add_edge("work", END)
+
+
+#: What "fragile" looks at: a test fills it to make the node fail.
+FAILING: set[str] = set()
+
+
+@register("unstorable")
+def unstorable() -> StateGraph:
+    """Returns what can't be stored."""
+
+    def work(state: Approval) -> Approval:
+        return {"answer": object()}
+
+    return StateGraph(Approval).add_node("work", work).add_edge(START, "work").add_edge("work", END)
+
+
+@register("endless")
+def endless() -> StateGraph:
+    """Never comes to an end of its own."""
+
+    def work(state: Count) -> Count:
+        return {"count": state["count"] + 1}
+
+    graph = StateGraph(Count).add_node("work", work)
+    return graph.add_edge(START, "work").add_edge("work", "work")
+
+
+@register("gated")
+def gated() -> Any:
+    """Stops at a breakpoint before its only node."""
+
+    def work(state: Approval) -> Approval:
+        return {"answer": "done"}
+
+    graph = StateGraph(Approval).add_node("work", work).add_edge(START, "work")
+    return graph.add_edge("work", END).compile(interrupt_before=["work"])

@@ -1,0 +1,431 @@
+"""decide: which answer reaches the graph, and what is refused."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+
+from hitl_django import audit, registry, services, signals
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    IdempotencyKeyReusedError,
+    InterruptNotFound,
+    InvalidAnswerError,
+    NotAllowedError,
+    PayloadLimitError,
+    RunStateError,
+    StaleQuestionError,
+    UnserializableError,
+)
+from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
+from hitl_django.saver import DjangoSaver
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+Unchanged = Callable[[], None]
+
+
+def values_of(thread: Thread) -> Any:
+    graph = registry.get(thread.graph).graph.with_saver(DjangoSaver())
+    return graph.get_state({"configurable": {"thread_id": thread.thread_id}}).values
+
+
+@pytest.mark.promise("P3")
+def test_a_decision_is_all_its_rows_at_once(
+    question: Interrupt, reviewer: User, advance: Advance
+) -> None:
+    info = services.decide(
+        question.pk, "approve", by=reviewer, via="admin", reason="looks good", key="k1"
+    )
+    assert (info.type, info.value, info.by_label, info.via) == ("approve", True, "rita", "admin")
+    question.refresh_from_db()
+    assert (question.status, question.version) == ("decided", 2)
+    assert question.closed_at is not None
+    assert Run.objects.get().state == "queued"
+    decision = Decision.objects.get()
+    assert (decision.pk, decision.by, decision.reason) == (info.id, reviewer, "looks good")
+    assert decision.payload_digest == question.payload_digest
+    entry = AuditEntry.objects.get(verb="decide")
+    assert (entry.actor_label, entry.subject) == ("rita", str(question.pk))
+    assert entry.detail["type"] == "approve"
+    assert audit.first_fault(question.thread) is None
+    assert PendingWrite.objects.filter(slot=-4).count() == 1
+
+    assert advance() == 1
+    assert Run.objects.get().state == "succeeded"
+    assert values_of(question.thread)["answer"] is True
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "answer"),
+    [
+        ("approve", services.UNSET, True),
+        ("reject", services.UNSET, False),
+        ("edit", {"title": "Other", "text": "y"}, {"title": "Other", "text": "y"}),
+        ("respond", None, None),
+        ("respond", 0, 0),
+        ("respond", [1, {"a": -0.0}], [1, {"a": -0.0}]),
+        ("respond", "NUL is refused, \u202e is not", "NUL is refused, \u202e is not"),
+    ],
+)
+def test_each_decision_reaches_the_graph_as_it_was_given(
+    question: Interrupt, advance: Advance, type_: str, value: Any, answer: Any
+) -> None:
+    info = services.decide(question.pk, type_, value)
+    assert info.value == answer
+    assert Decision.objects.get().value == answer
+    advance()
+    assert values_of(question.thread)["answer"] == answer
+
+
+@pytest.mark.promise("P4")
+def test_each_question_gets_its_own_answer_in_any_order(advance: Advance) -> None:
+    asked("panel", {"log": []}, advance)
+    right, left = Interrupt.objects.order_by("-task_path")
+    services.decide(right.pk, "respond", "R")
+    services.decide(left.pk, "respond", "L")
+    advance()
+    assert values_of(left.thread)["answers"] == [("left", "L"), ("right", "R")]
+    assert Run.objects.get().state == "succeeded"
+
+
+@pytest.mark.promise("P4")
+def test_one_of_two_answers_lets_the_other_question_stand(advance: Advance) -> None:
+    asked("panel", {"log": []}, advance)
+    left, right = Interrupt.objects.order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+    advance()
+    right.refresh_from_db()
+    assert (right.status, right.version) == ("pending", 1)
+    assert Run.objects.get().state == "interrupted"
+    services.decide(right.pk, "respond", "R", version=1, digest=right.payload_digest)
+    advance()
+    assert Run.objects.get().state == "succeeded"
+
+
+@pytest.mark.promise("P4")
+def test_two_questions_of_one_node_are_asked_one_after_the_other(advance: Advance) -> None:
+    first = asked("interview", {"log": []}, advance)
+    services.decide(first.pk, "respond", "one")
+    advance()
+    second = Interrupt.objects.get(status="pending")
+    assert second.title == "Second, after one?"
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(first.pk, "respond", "late")
+    services.decide(second.pk, "respond", "two")
+    advance()
+    assert values_of(first.thread)["answers"] == ["one", "two"]
+
+
+def test_a_breakpoint_takes_an_approval_and_goes_on(advance: Advance) -> None:
+    stop = asked("gated", {"text": "x"}, advance)
+    with pytest.raises(InvalidAnswerError, match="approve"):
+        services.decide(stop.pk, "reject")
+    services.decide(stop.pk, "approve")
+    advance()
+    assert values_of(stop.thread)["answer"] == "done"
+
+
+def test_the_run_is_not_hinted_twice_for_two_answers(advance: Advance) -> None:
+    asked("panel", {"log": []}, advance)
+    for row in Interrupt.objects.all():
+        services.decide(row.pk, "approve")
+    assert advance() == 1
+
+
+@pytest.mark.promise("P1")
+def test_the_second_decision_learns_who_made_the_first(
+    question: Interrupt, reviewer: User, unchanged: Unchanged
+) -> None:
+    won = services.decide(question.pk, "approve", by=reviewer)
+    unchanged()
+    with pytest.raises(AlreadyDecidedError, match="approve by rita") as caught:
+        services.decide(question.pk, "reject")
+    assert caught.value.status == "decided"
+    assert caught.value.decision == won
+    unchanged()
+
+
+@pytest.mark.promise("P2")
+def test_a_repeat_with_the_same_key_gets_the_first_outcome(
+    question: Interrupt, reviewer: User, unchanged: Unchanged
+) -> None:
+    first = services.decide(question.pk, "respond", {"a": 1, "b": 2}, by=reviewer, key="k")
+    unchanged()
+    again = services.decide(question.pk, "respond", {"b": 2, "a": 1}, by=reviewer, key="k")
+    assert (again.id, again.repeated, first.repeated) == (first.id, True, False)
+    unchanged()
+
+
+@pytest.mark.promise("P2")
+@pytest.mark.parametrize(
+    ("type_", "value", "reason"),
+    [("respond", 2, ""), ("reject", services.UNSET, ""), ("respond", 1, "because")],
+)
+def test_the_same_key_with_another_decision_is_refused(
+    question: Interrupt, unchanged: Unchanged, type_: str, value: Any, reason: str
+) -> None:
+    services.decide(question.pk, "respond", 1, key="k")
+    unchanged()
+    with pytest.raises(IdempotencyKeyReusedError, match="'k'"):
+        services.decide(question.pk, type_, value, reason=reason, key="k")
+    unchanged()
+
+
+@pytest.mark.promise("P2")
+def test_a_key_is_its_users_own(
+    question: Interrupt, reviewer: User, user: Callable[..., User]
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer, key="k")
+    other = user("otto", "view_interrupt", "decide_interrupt")
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve", by=other, key="k")
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve", by=reviewer, key="another")
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve", by=reviewer)
+
+
+@pytest.mark.promise("P5")
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [
+        ({"approved": "yes", "amount": 1}, "/amount"),
+        ({"amount": "much"}, "/amount"),
+        ({"amount": True}, "/amount"),
+        ({"note": "no amount"}, "/amount"),
+        ([1], ""),
+        (services.UNSET, ""),
+    ],
+)
+def test_an_answer_that_fails_its_schema_is_refused_with_pointers(
+    advance: Advance, unchanged: Unchanged, value: Any, pointer: str
+) -> None:
+    row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
+    unchanged()
+    if value is not services.UNSET and isinstance(value, dict) and value.get("amount") == 1:
+        value = {**value, "amount": None}
+    with pytest.raises(InvalidAnswerError) as caught:
+        services.decide(row.pk, "edit", value)
+    assert [where for where, _ in caught.value.faults] == [pointer]
+    with pytest.raises(InvalidAnswerError):
+        services.check_answer(row.pk, "edit", value)
+    unchanged()
+
+
+def test_a_typed_question_is_approved_with_what_it_showed(advance: Advance) -> None:
+    row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
+    assert services.check_answer(row.pk, "reject") == {"approved": False, "amount": 5.0, "note": ""}
+    info = services.decide(row.pk, "approve", {"note": "fine"})
+    assert info.value == {"approved": True, "amount": 5.0, "note": "fine"}
+    advance()
+    assert values_of(row.thread)["refunded"] == 5.0
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (deep(33), PayloadLimitError),
+        (deep(5000), PayloadLimitError),
+        ([0] * 10_000, PayloadLimitError),
+        ("x" * (256 * 1024), PayloadLimitError),
+        ("a\x00b", UnserializableError),
+        ({"a": ["\ud800"]}, UnserializableError),
+        ({"a\x00": 1}, UnserializableError),
+        (float("nan"), UnserializableError),
+        (float("inf"), UnserializableError),
+        (object(), UnserializableError),
+        ({1: 2}, UnserializableError),
+        ({"s": {1}}, UnserializableError),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(
+    question: Interrupt, unchanged: Unchanged, value: Any, error: type[Exception]
+) -> None:
+    unchanged()
+    with pytest.raises(error):
+        services.decide(question.pk, "respond", value)
+    unchanged()
+
+
+def test_the_limits_themselves_are_allowed(question: Interrupt, advance: Advance) -> None:
+    assert services.check_answer(question.pk, "respond", deep(32)) == deep(32)
+    assert len(services.check_answer(question.pk, "respond", [0] * 9_999)) == 9_999
+    longest = "x" * (256 * 1024 - 2)
+    assert services.check_answer(question.pk, "respond", longest) == longest
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [("maybe", services.UNSET), ("", services.UNSET), ("approve", 1), ("edit", services.UNSET)],
+)
+def test_a_decision_that_makes_no_sense_is_refused(
+    question: Interrupt, unchanged: Unchanged, type_: str, value: Any
+) -> None:
+    unchanged()
+    with pytest.raises(InvalidAnswerError):
+        services.decide(question.pk, type_, value)
+    unchanged()
+
+
+def test_a_key_that_cannot_be_kept_is_refused(question: Interrupt, unchanged: Unchanged) -> None:
+    unchanged()
+    for key in ("x" * 256, "a\x00b", "a\nb"):
+        with pytest.raises(InvalidAnswerError):
+            services.decide(question.pk, "approve", key=key)
+    unchanged()
+
+
+@pytest.mark.parametrize("bad", ["", "x", "../", "1", uuid.uuid4(), "A" * 10_000, None, 5])
+def test_a_question_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
+    with pytest.raises(InterruptNotFound):
+        services.decide(bad, "approve")
+
+
+@pytest.mark.promise("P18")
+def test_a_question_that_one_may_not_see_looks_absent(
+    question: Interrupt, user: Callable[..., User], unchanged: Unchanged
+) -> None:
+    blind = [user("una"), user("otto", "decide_interrupt"), AnonymousUser()]
+    unchanged()
+    for who in blind:
+        for act in (services.decide, services.check_answer):
+            with pytest.raises(InterruptNotFound):
+                act(question.pk, "approve", by=who)
+    unchanged()
+
+
+@pytest.mark.promise("P18")
+def test_seeing_is_not_deciding(
+    question: Interrupt, user: Callable[..., User], unchanged: Unchanged
+) -> None:
+    watcher = user("wim", "view_interrupt")
+    unchanged()
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "approve", by=watcher)
+    with pytest.raises(NotAllowedError):
+        services.check_answer(question.pk, "approve", by=watcher)
+    unchanged()
+
+
+@pytest.mark.promise("P18")
+def test_permission_is_asked_inside_the_transaction(
+    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hitl_django.policy import ModelPermissionPolicy
+
+    inside: list[bool] = []
+
+    def may_decide(self: Any, user: Any, interrupt: Any) -> bool:
+        inside.append(transaction.get_connection().in_atomic_block)
+        return False
+
+    monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "approve", by=reviewer)
+    assert inside == [True]
+
+
+def test_an_answer_to_other_words_than_shown_is_refused(
+    question: Interrupt, unchanged: Unchanged
+) -> None:
+    unchanged()
+    with pytest.raises(StaleQuestionError):
+        services.decide(question.pk, "approve", digest="0" * 32)
+    with pytest.raises(StaleQuestionError):
+        services.decide(question.pk, "approve", version=question.version + 1)
+    unchanged()
+    services.decide(
+        question.pk, "approve", digest=question.payload_digest, version=question.version
+    )
+
+
+@pytest.mark.parametrize("state", ["parked", "failed", "cancelled", "succeeded"])
+def test_a_run_that_would_not_hear_the_answer_refuses_it(
+    question: Interrupt, unchanged: Unchanged, state: str
+) -> None:
+    Run.objects.update(state=state)
+    unchanged()
+    with pytest.raises(RunStateError) as caught:
+        services.decide(question.pk, "approve")
+    assert caught.value.state == state
+    unchanged()
+
+
+@pytest.mark.parametrize("status", ["expired", "superseded", "cancelled"])
+def test_a_withdrawn_question_says_what_became_of_it(question: Interrupt, status: str) -> None:
+    Interrupt.objects.update(status=status)
+    with pytest.raises(AlreadyDecidedError, match=status) as caught:
+        services.decide(question.pk, "approve")
+    assert (caught.value.status, caught.value.decision) == (status, None)
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.django_db(transaction=True)
+def test_a_decision_that_is_rolled_back_never_was(
+    question: Interrupt, unchanged: Unchanged
+) -> None:
+    heard: list[Any] = []
+
+    def hear(decision: Any, **kwargs: Any) -> None:
+        heard.append(decision.type)
+
+    signals.interrupt_decided.connect(hear)
+    unchanged()
+    with transaction.atomic():
+        services.decide(question.pk, "approve")
+        transaction.set_rollback(True)
+    unchanged()
+    assert heard == []
+    services.decide(question.pk, "approve")
+    assert heard == ["approve"]
+
+
+def test_who_decided_outlives_the_account(question: Interrupt, reviewer: User) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    reviewer.delete()
+    decision = Decision.objects.get()
+    assert (decision.by, decision.by_label) == (None, "rita")
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+@pytest.mark.promise("P20")
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("verb", "start"),
+        ("actor_label", "somebody else"),
+        ("subject", ""),
+        ("via", "api"),
+        ("detail", {"type": "reject"}),
+        ("hash", "0" * 64),
+        ("prev_hash", "0" * 64),
+        ("seq", 7),
+    ],
+)
+def test_a_changed_history_is_noticed(
+    question: Interrupt, reviewer: User, column: str, value: Any
+) -> None:
+    services.decide(question.pk, "approve", by=reviewer)
+    thread = Thread.objects.get()
+    assert audit.first_fault(thread) is None
+    AuditEntry.objects.filter(seq=2).update(**{column: value})
+    assert audit.first_fault(thread) == 2
+    AuditEntry.objects.exclude(seq=1).delete()
+    assert audit.first_fault(thread) == 2
+    AuditEntry.objects.all().delete()
+    assert audit.first_fault(thread) == 1

@@ -1,0 +1,224 @@
+"""start: what it stores, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.db import transaction
+
+from hitl_django import audit, dispatch, services
+from hitl_django.engine.errors import (
+    EmptyInputError,
+    IdempotencyKeyReusedError,
+    InvalidInputError,
+    NotAllowedError,
+    OpenQuestionsError,
+    PayloadError,
+    RunStateError,
+    ThreadNotFound,
+    UnknownGraphError,
+    UnserializableError,
+)
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+
+Advance = Callable[[], int]
+
+
+def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
+    info = services.start("approval", {"text": "x"}, metadata={"source": "mail"})
+    run = Run.objects.get()
+    assert (info.id, info.state, info.created, info.graph) == (run.pk, "queued", True, "approval")
+    assert run.thread.thread_id == info.thread_id
+    assert run.thread.metadata == {"source": "mail"}
+    assert Checkpoint.objects.get().source == "input"
+    entry = AuditEntry.objects.get()
+    assert (entry.verb, entry.actor_label, entry.via) == ("start", "system", "code")
+    assert audit.first_fault(run.thread) is None
+
+
+def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Advance) -> None:
+    starter = user("sam", "start_run")
+    about = Group.objects.create(name="order 7")
+    services.start("approval", {"text": "x"}, by=starter, via="api", subject=about)
+    run = Run.objects.get()
+    assert (run.started_by, run.started_by_label) == (starter, "sam")
+    assert run.thread.subject == about
+    assert AuditEntry.objects.get().via == "api"
+
+
+@pytest.mark.promise("P9")
+@pytest.mark.django_db(transaction=True)
+def test_a_start_that_is_rolled_back_never_was() -> None:
+    from django_q.models import OrmQ
+
+    with transaction.atomic():
+        services.start("approval", {"text": "x"})
+        assert OrmQ.objects.count() == 1
+        transaction.set_rollback(True)
+    assert not Thread.objects.exists()
+    assert not Run.objects.exists()
+    assert not OrmQ.objects.exists()
+
+
+def test_the_same_key_and_input_give_the_same_run(advance: Advance) -> None:
+    first = services.start("approval", {"text": "x"}, key="order-7")
+    again = services.start("approval", {"text": "x"}, key="order-7")
+    other = services.start("interview", {"log": []}, key="order-7")
+    assert (again.id, again.created) == (first.id, False)
+    assert other.created
+    assert Run.objects.count() == 2
+    assert AuditEntry.objects.count() == 2
+
+
+def test_the_same_key_with_another_input_is_refused(
+    advance: Advance, unchanged: Callable[[], None]
+) -> None:
+    services.start("approval", {"text": "x"}, key="order-7")
+    unchanged()
+    with pytest.raises(IdempotencyKeyReusedError, match="order-7"):
+        services.start("approval", {"text": "y"}, key="order-7")
+    unchanged()
+
+
+def test_a_key_lost_in_a_race_gives_the_winners_run(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hitl_django.services import starts
+
+    winner = services.start("approval", {"text": "x"}, key="k")
+    look, blind = starts._Start.found, iter([True])
+
+    def found(request: Any) -> Any:
+        return None if next(blind, False) else look(request)
+
+    monkeypatch.setattr(starts._Start, "found", found)
+    late = services.start("approval", {"text": "x"}, key="k")
+    assert (late.id, late.created) == (winner.id, False)
+    assert Thread.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "given", "error", "words"),
+    [
+        ("nosuch", {"text": "x"}, UnknownGraphError, "'nosuch'.*approval"),
+        ("approval", {"txet": "x"}, InvalidInputError, "txet"),
+        ("approval", {"text": 5}, InvalidInputError, "text"),
+        ("approval", ["text"], InvalidInputError, "fit"),
+        ("approval", None, EmptyInputError, "no input"),
+        ("approval", {"text": "x", "answer": object()}, UnserializableError, "answer"),
+        ("approval", {"text": "x", "answer": "\ud800"}, PayloadError, "answer"),
+        ("approval", {"text": "x", "answer": "x" * (17 << 20)}, PayloadError, "bytes"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_stored(
+    advance: Advance, graph: str, given: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        services.start(graph, given)
+    assert not Thread.objects.exists()
+    assert advance() == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"key": ""},
+        {"key": "x" * 256},
+        {"key": "a\x00b"},
+        {"thread_id": ""},
+        {"thread_id": "a\nb"},
+        {"metadata": {"when": object()}},
+        {"metadata": {"n": float("nan")}},
+        {"on_pending": "ignore"},
+    ],
+)
+def test_bad_names_are_refused_and_nothing_stored(advance: Advance, bad: dict[str, Any]) -> None:
+    with pytest.raises((InvalidInputError, UnserializableError, ValueError)):
+        services.start("approval", {"text": "x"}, **bad)
+    assert not Thread.objects.exists()
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Advance) -> None:
+    left = user("lea", "start_run")
+    left.is_active = False
+    for who in (user("una"), AnonymousUser(), left):
+        with pytest.raises(NotAllowedError, match="approval"):
+            services.start("approval", {"text": "x"}, by=who)
+    assert not Thread.objects.exists()
+
+
+def test_a_thread_takes_one_run_after_the_other(advance: Advance) -> None:
+    for number in range(2):
+        services.start("steps", {"log": [str(number)]}, thread_id="log")
+        advance()
+    thread = Thread.objects.get(thread_id="log")
+    assert list(thread.runs.values_list("state", flat=True)) == ["succeeded"] * 2
+    assert [entry.seq for entry in thread.audit.order_by("seq")] == [1, 2]
+
+
+def test_a_thread_with_a_live_run_takes_no_other(
+    advance: Advance, unchanged: Callable[[], None]
+) -> None:
+    services.start("steps", {"log": []}, thread_id="log")
+    unchanged()
+    with pytest.raises(RunStateError) as caught:
+        services.start("steps", {"log": []}, thread_id="log")
+    assert caught.value.state == "queued"
+    unchanged()
+
+
+def test_open_questions_are_not_lost_unless_asked_for(
+    advance: Advance, unchanged: Callable[[], None]
+) -> None:
+    first = services.start("approval", {"text": "one"}, thread_id="t")
+    advance()
+    question = Interrupt.objects.get()
+    unchanged()
+    with pytest.raises(OpenQuestionsError) as caught:
+        services.start("approval", {"text": "two"}, thread_id="t")
+    assert caught.value.pending_ids == (str(question.pk),)
+    unchanged()
+
+    services.start("approval", {"text": "two"}, thread_id="t", on_pending="discard")
+    advance()
+    assert Run.objects.get(pk=first.id).state == "cancelled"
+    assert dict(Interrupt.objects.values_list("title", "status")) == {
+        "Publish one?": "superseded",
+        "Publish two?": "pending",
+    }
+    verbs = AuditEntry.objects.order_by("seq").values_list("verb", flat=True)
+    assert list(verbs) == ["start", "discard", "start"]
+
+
+def test_a_thread_stays_with_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:
+    services.start("steps", {"log": []}, thread_id="t")
+    advance()
+    unchanged()
+    with pytest.raises(InvalidInputError, match="'steps'"):
+        services.start("approval", {"text": "x"}, thread_id="t")
+    unchanged()
+
+
+@pytest.mark.promise("P18")
+def test_a_thread_that_one_may_not_see_looks_absent(
+    user: Callable[..., User], advance: Advance
+) -> None:
+    services.start("steps", {"log": []}, thread_id="t")
+    advance()
+    starter = user("sam", "start_run")
+    with pytest.raises(ThreadNotFound):
+        services.start("steps", {"log": []}, thread_id="t", by=starter)
+    assert services.start("steps", {"log": []}, thread_id="mine", by=starter).created
+
+
+def test_the_hint_carries_an_id_and_nothing_else(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hinted: list[object] = []
+    monkeypatch.setattr(dispatch, "hint", hinted.append)
+    info = services.start("approval", {"text": "secret"})
+    assert hinted == [info.id]

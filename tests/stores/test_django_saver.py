@@ -1,0 +1,197 @@
+"""What DjangoSaver does beyond every other saver: fences, digests, few queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django.engine.constants import RESUME
+from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, UnserializableError
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.saver import DjangoSaver, ThreadKey
+
+from .test_conformance import TASK, checkpoint, place, put
+
+pytestmark = pytest.mark.django_db
+
+
+class Turnstile:
+    """A fence that can be shut, and notes what it was asked."""
+
+    def __init__(self, *, shut: bool = False) -> None:
+        self.shut, self.calls = shut, []
+
+    def hold(self, *, leaving: bool) -> None:
+        self.calls.append(("hold", leaving))
+        if self.shut:
+            raise LeaseLostError
+
+    def settle(self, outcome: Outcome) -> None:
+        self.calls.append(("settle", outcome.status))
+
+
+def bound(fence: Turnstile) -> DjangoSaver:
+    thread = Thread.objects.create(thread_id="t", epoch=3)
+    return DjangoSaver(ThreadKey(thread.pk, "t", 3), fence)
+
+
+def a_commit(outcome: Outcome | None = None, ns: str = "", thread: str = "t") -> Commit:
+    stored = checkpoint({"a": 1}, {"a": 1})
+    writes = [TaskWrites(TASK, "", [("a", 1)])]
+    where = place(thread, ns, "0" * 36)
+    return Commit(where, writes, stored, {"source": "loop", "step": 0}, {"a": 1}, outcome)
+
+
+@pytest.mark.promise("P10")
+def test_a_worker_that_lost_its_thread_writes_nothing() -> None:
+    saver = bound(Turnstile(shut=True))
+    with pytest.raises(LeaseLostError):
+        saver.commit(a_commit(Outcome("finished")))
+    assert not Checkpoint.objects.exists()
+    assert not ChannelBlob.objects.exists()
+    assert not PendingWrite.objects.exists()
+
+
+def test_the_fence_is_held_first_and_settled_last() -> None:
+    fence = Turnstile()
+    saver = bound(fence)
+    saver.commit(a_commit())
+    saver.commit(a_commit(Outcome("finished")))
+    assert fence.calls == [("hold", False), ("hold", True), ("settle", "finished")]
+    assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
+
+
+def test_only_the_root_graph_speaks_for_the_run() -> None:
+    fence = Turnstile()
+    bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
+    assert fence.calls == [("hold", False)]
+
+
+def test_another_thread_is_not_the_fences_business() -> None:
+    fence = Turnstile(shut=True)
+    bound(fence).commit(a_commit(Outcome("finished"), thread="other"))
+    assert fence.calls == []
+    assert Checkpoint.objects.get().thread.thread_id == "other"
+
+
+@pytest.mark.promise("P4")
+def test_a_worker_never_takes_back_an_answer_given_meanwhile() -> None:
+    saver = bound(Turnstile())
+    config = put(saver, place(), {"a": 1}, 1)
+    DjangoSaver().put_writes(config, [(RESUME, ["first", "given meanwhile"])], TASK)
+    saver.commit(Commit(config, [TaskWrites(TASK, "", [(RESUME, ["first"])])]))
+    assert saver.get_tuple(config).pending_writes == [(TASK, RESUME, ["first", "given meanwhile"])]
+
+
+@pytest.mark.promise("P14")
+def test_what_cannot_be_stored_names_its_channel_and_stores_nothing() -> None:
+    commit = a_commit()
+    commit.checkpoint["channel_values"]["a"] = {"deep": [object()]}
+    with pytest.raises(UnserializableError) as caught:
+        DjangoSaver().commit(commit)
+    assert caught.value.path == "$.a.deep[0]"
+    assert not PendingWrite.objects.exists()
+    assert not Thread.objects.exists()
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize(
+    ("model", "column"),
+    [
+        (Checkpoint, "data"),
+        (Checkpoint, "metadata"),
+        (ChannelBlob, "data"),
+        (PendingWrite, "data"),
+    ],
+)
+def test_damaged_bytes_are_refused(model: Any, column: str) -> None:
+    saver = DjangoSaver()
+    config = put(saver, place(), {"a": "value"}, 1)
+    saver.put_writes(config, [("a", "value")], TASK)
+    row = model.objects.get()
+    damaged = bytearray(getattr(row, column))
+    damaged[-1] ^= 1
+    model.objects.filter(pk=row.pk).update(**{column: bytes(damaged)})
+    with pytest.raises(CorruptPayloadError):
+        saver.get_tuple(config)
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+def test_loading_takes_three_queries_however_long_the_thread(steps: int) -> None:
+    saver = DjangoSaver()
+    config = place()
+    for number in range(steps):
+        values = {"log": list(range(number)), f"side{number % 3}": number}
+        config = put(saver, config, values, number + 1)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        saver.get_tuple(place())
+    assert len(queries) == 3
+
+
+def test_values_that_have_changed_since_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saver = DjangoSaver()
+    config, versions = place(), {}
+    for number in range(1, 31):
+        # Every step changes the log and one channel that is never changed again, so that each
+        # old version is still somebody's newest.
+        versions = {**versions, "log": number, f"side{number}": number}
+        values = {"log": "x" * 1000, **{name: 1 for name in versions if name != "log"}}
+        config = saver.put(
+            config,
+            checkpoint(values, versions),
+            {"source": "loop", "step": number},
+            {"log": number, f"side{number}": number},
+        )
+    read: list[int] = []
+    monkeypatch.setattr(
+        "hitl_django.saver.loading.intact",
+        lambda data, stored, what: read.append(len(bytes(data))) or bytes(data),
+    )
+    assert saver.get_tuple(place()).checkpoint["channel_values"] == values
+    assert sum(read) < 5_000
+
+
+def test_a_page_of_history_takes_three_queries() -> None:
+    saver = DjangoSaver()
+    config = place()
+    for number in range(20):
+        config = put(saver, config, {"a": number}, number + 1)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(list(saver.list(place(), limit=20))) == 20
+    assert len(queries) == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_commit_writes_three_statements_behind_the_fence() -> None:
+    saver = bound(Turnstile())
+    with CaptureQueriesContext(connection) as queries:
+        saver.commit(a_commit())
+    said = [query["sql"].split()[0] for query in queries]
+    assert [word for word in said if word not in {"BEGIN", "COMMIT"}] == ["INSERT"] * 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_workers_commit_refuses_to_be_part_of_another_transaction() -> None:
+    saver = bound(Turnstile())
+    with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
+        saver.commit(a_commit())
+
+
+def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
+    from hitl_django.models import Run
+
+    saver = DjangoSaver()
+    put(saver, place(), {"a": 1}, 1)
+    thread = Thread.objects.get()
+    Run.objects.create(thread=thread, graph="approval")
+    saver.delete_thread("t")
+    assert not Checkpoint.objects.exists()
+    assert Thread.objects.filter(pk=thread.pk).exists()
