@@ -21,6 +21,12 @@ def etag_of(interrupt: Interrupt) -> str:
     return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}"'
 
 
+def is_known(request: Request, interrupt: Interrupt) -> bool:
+    """Say whether ``If-None-Match`` names the question as it still is."""
+    known = parse_etags(request.headers.get("If-None-Match", ""))
+    return known == ["*"] or etag_of(interrupt) in [tag.removeprefix("W/") for tag in known]
+
+
 def expected(request: Request) -> tuple[str | None, int | None]:
     """Return the payload digest and row version that ``If-Match`` insists on.
 

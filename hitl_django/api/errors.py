@@ -54,7 +54,7 @@ def _body_faults(error: BodyRefused | InvalidRequest, root: str) -> dict[str, An
 
 def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
     found = (
-        faults.Fault("invalid", reason, pointer=root + faults.pointer_of(path))
+        faults.Fault("invalid", reason, pointer=faults.pointer_of(path, root))
         for path, reason in error.faults
     )
     return {"errors": faults.as_json(found)}
@@ -68,7 +68,7 @@ def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any
 
 
 def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, Any]:
-    pointer = root + faults.pointer_of(error.path)
+    pointer = faults.pointer_of(error.path, root)
     return {"errors": faults.as_json([faults.Fault("unserializable", str(error), pointer)])}
 
 

@@ -52,10 +52,16 @@ def token(key: str | int) -> str:
     return visible.replace("~", "~0").replace("/", "~1")
 
 
-def pointer_of(path: str) -> str:
-    """Turn an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``)."""
-    steps = _STEP.findall(path.removeprefix("$"))
-    return "".join(f"/{token(index or name)}" for index, name in steps)
+def pointer_of(path: str, root: str = "") -> str:
+    """Turn an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
+
+    ``$`` stands for the part of the body at ``root``. A path without it is the name of another
+    argument, which is a field of the body itself.
+    """
+    if not path.startswith("$"):
+        return f"/{token(path)}"
+    steps = _STEP.findall(path)
+    return root + "".join(f"/{token(index or name)}" for index, name in steps)
 
 
 def from_serializer(errors: Any, pointer: str = "") -> Iterator[Fault]:

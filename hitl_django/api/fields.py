@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.timezone import is_naive
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
@@ -35,7 +36,7 @@ class Choice(serializers.ChoiceField):
         return data
 
 
-class AnyJSON(serializers.Field):  # type: ignore[type-arg]
+class AnyJSON(serializers.Field):
     """Any JSON value, null included, exactly as it was parsed."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -48,7 +49,7 @@ class AnyJSON(serializers.Field):  # type: ignore[type-arg]
         return value
 
 
-class JSONObject(serializers.Field):  # type: ignore[type-arg]
+class JSONObject(serializers.Field):
     """A JSON object, exactly as it was parsed."""
 
     default_error_messages = {"invalid": _("Has to be a JSON object.")}  # noqa: RUF012
@@ -62,7 +63,7 @@ class JSONObject(serializers.Field):  # type: ignore[type-arg]
         return value
 
 
-class Moment(serializers.Field):  # type: ignore[type-arg]
+class Moment(serializers.Field):
     """A moment in ISO 8601 and UTC, whatever format and time zone the host's own API has."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -74,7 +75,7 @@ class Moment(serializers.Field):  # type: ignore[type-arg]
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-class Body(serializers.Serializer):  # type: ignore[type-arg]
+class Body(serializers.Serializer):
     """What a request may hold; a field it doesn't declare is a fault, not ignored.
 
     Ignoring would hide a misspelt ``reson`` and invite ``state`` and ``user``.
@@ -85,7 +86,7 @@ class Body(serializers.Serializer):  # type: ignore[type-arg]
         if unknown:
             raise serializers.ValidationError(
                 {
-                    key: [ErrorDetail(_("There is no such field."), "unknown_field")]
+                    key: [ErrorDetail(gettext("There is no such field."), "unknown_field")]
                     for key in unknown
                 }
             )

@@ -57,9 +57,7 @@ class KeysetPagination(BasePagination):
     back in would not do: SQLite compares moments as text, and ``.123`` is not ``.123000``.
     """
 
-    def paginate_queryset(
-        self, queryset: QuerySet[Any], request: Request, view: Any = None
-    ) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.request = request
         size = _page_size(request)
         order = (*queryset.query.order_by, "pk")
@@ -118,11 +116,11 @@ def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
     Not among the filtered ones: a question that was decided in between still has its place.
     """
-    row = view.get_queryset().order_by().filter(pk=cursor.id)
+    row: QuerySet[Any] = view.get_queryset().order_by().filter(pk=cursor.id)
     if not row.exists():
         detail = "The place it names is gone; start again without it."
         raise InvalidRequest(Fault("gone", detail, parameter=CURSOR))
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def _beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:

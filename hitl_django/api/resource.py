@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.generics import GenericAPIView
@@ -46,7 +46,7 @@ class Resource(APIView):
     content_negotiation_class = JSONOnly
     metadata_class = None
     versioning_class = None
-    http_method_names: ClassVar[list[str]] = ["get", "post", "head", "options"]
+    http_method_names = ["get", "post", "head", "options"]  # noqa: RUF012
 
     #: Query parameters it takes; any other is refused.
     parameters: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Resource(APIView):
     part = ""
 
     def get_authenticators(self) -> list[BaseAuthentication]:
-        classes = list(api_settings.DEFAULT_AUTHENTICATION_CLASSES)
+        classes: list[Any] = list(api_settings.DEFAULT_AUTHENTICATION_CLASSES)
         if not any(issubclass(known, SessionAuthentication) for known in classes):
             classes.append(SessionAuthentication)
         return [kind() for kind in classes]
@@ -79,7 +79,7 @@ class Resource(APIView):
                 faults.append(Fault("repeated", "May be given once.", parameter=name))
         return faults
 
-    def options(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         """Answer with the methods only, and the same whether the object exists or not."""
         return Response(status=204)
 

@@ -13,7 +13,7 @@ from ..models import Decision, Interrupt
 from .fields import AnyJSON, Body, Choice, JSONObject, Moment, Text
 
 
-class Link(serializers.Field):  # type: ignore[type-arg]
+class Link(serializers.Field):
     """The absolute address of what ``source`` names, at the view of that name."""
 
     def __init__(self, view: str, *, source: str) -> None:
@@ -29,7 +29,7 @@ def absolute(request: Request, view: str, *args: Any) -> str:
     return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
 
 
-class GraphSerializer(serializers.Serializer):  # type: ignore[type-arg]
+class GraphSerializer(serializers.Serializer):
     """A registered graph."""
 
     name = serializers.CharField()
@@ -63,7 +63,7 @@ class EmptyBody(Body):
     """Nothing: the address says it all."""
 
 
-class RunInfoSerializer(serializers.Serializer):  # type: ignore[type-arg]
+class RunInfoSerializer(serializers.Serializer):
     """A run as a write leaves it."""
 
     id = serializers.CharField()
@@ -94,7 +94,7 @@ class DecisionBody(Body):
     reason = Text(max_length=10_000, allow_blank=True, required=False)
 
 
-class DecisionSerializer(serializers.Serializer):  # type: ignore[type-arg]
+class DecisionSerializer(serializers.Serializer):
     """A decision: who, when, through what, and what was answered."""
 
     id = serializers.CharField()
@@ -107,7 +107,7 @@ class DecisionSerializer(serializers.Serializer):  # type: ignore[type-arg]
     created_at = Moment()
 
 
-class InterruptSerializer(serializers.Serializer):  # type: ignore[type-arg]
+class InterruptSerializer(serializers.Serializer):
     """A question, without its payload: lists never load one."""
 
     id = serializers.CharField()
@@ -134,16 +134,9 @@ class InterruptDetailSerializer(InterruptSerializer):
     decision = serializers.SerializerMethodField()
 
     def get_allowed_decisions(self, interrupt: Interrupt) -> list[str]:
-        return list(
-            answers.allowed_decisions(interrupt.payload, interrupt.response_schema, interrupt.kind)
-        )
+        schema: Any = interrupt.response_schema
+        return list(answers.allowed_decisions(interrupt.payload, schema, interrupt.kind))
 
     def get_decision(self, interrupt: Interrupt) -> dict[str, Any] | None:
         decision = interrupt.decisions.first()
         return None if decision is None else dict(DecisionSerializer(decision).data)
-
-
-class RunDetailSerializer(RunSerializer):
-    """A run with its open questions."""
-
-    interrupts = InterruptSerializer(many=True, source="open_questions")

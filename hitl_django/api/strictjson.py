@@ -69,14 +69,16 @@ def decode_object(raw: bytes, limits: Limits) -> dict[str, Any]:
     text = _text(raw)
     _measure(text, limits)
     value = _parse(text, limits)
-    if not isinstance(value, dict | _Refused):
+    if isinstance(value, _Refused):
+        _malformed(value.code, value.detail)
+    if not isinstance(value, dict):
         _malformed("not_object", "The body has to be a JSON object.")
     faults = list(_faults(value, ""))
     if any(fault.code in _MALFORMED for fault in faults):
         raise MalformedBody(faults)
     if faults:
         raise UnstorableBody(faults)
-    return dict(value)
+    return value
 
 
 def _text(raw: bytes) -> str:

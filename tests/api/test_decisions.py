@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from hitl_django import services, worker
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
@@ -37,8 +38,12 @@ def test_a_question_says_all_that_is_needed_to_answer_it(api: Any, asked: Asked)
 def test_an_unchanged_question_is_not_sent_again(api: Any, asked: Asked) -> None:
     question = asked()
     etag = api.get("interrupt", question.pk)["ETag"]
-    again = api.get("interrupt", question.pk, headers={"If-None-Match": etag})
-    assert (again.status_code, again.content) == (304, b"")
+    for known in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+        again = api.get("interrupt", question.pk, headers={"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again["ETag"] == etag
+    other = {"If-None-Match": '"x"', "If-Match": '"y"'}
+    assert api.get("interrupt", question.pk, headers=other).status_code == 200
     services.decide(question.pk, "approve")
     changed = api.get("interrupt", question.pk, headers={"If-None-Match": etag})
     assert changed.status_code == 200
@@ -251,3 +256,42 @@ def test_head_and_options_answer_without_a_body(api: Any, asked: Asked) -> None:
     options = api.call("OPTIONS", "decisions", question.pk)
     assert (options.status_code, options.content) == (204, b"")
     assert options["Allow"] == "GET, POST, HEAD, OPTIONS"
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**99])
+def test_a_number_that_is_too_long_for_some_is_kept_or_refused(
+    api: Any, asked: Asked, number: int
+) -> None:
+    started = api.post("runs", body={"graph": "invoice", "input": {"amount": number}})
+    assert started.status_code in (202, 422), started.content
+    question = asked(free=True)
+    response = api.post("decisions", question.pk, body={"type": "respond", "value": number})
+    assert response.status_code in (202, 422), response.content
+    if response.status_code == 202:
+        worker.advance(str(question.run_id))
+        assert api.get("run", question.run_id).json()["result"]["answer"] == number
+
+
+def test_one_transaction_for_each_request_changes_nothing(
+    api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    question = asked()
+    refused = api.post("decisions", question.pk, body={"type": "edit", "value": {"amount": 0}})
+    assert refused.status_code == 422
+    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 409
+    assert decided(question)
+
+
+def test_a_fault_of_ours_is_raised_for_the_host_to_report(
+    api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **options: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(services, "decide", broken)
+    question = asked()
+    with pytest.raises(RuntimeError, match="a bug"):
+        api.post("decisions", question.pk, body={"type": "approve"})

@@ -130,6 +130,11 @@ def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
 )
 def test_a_path_of_the_engine_is_a_json_pointer(path: str, pointer: str) -> None:
     assert faults.pointer_of(path) == pointer
+    assert faults.pointer_of(path, "/input") == f"/input{pointer}"
+
+
+def test_a_path_of_no_value_names_another_field() -> None:
+    assert faults.pointer_of("thread_id", "/input") == "/thread_id"
 
 
 def test_an_answer_names_only_so_many_faults() -> None:

@@ -72,6 +72,34 @@ def test_an_input_that_does_not_fit_is_refused_by_pointer(
     assert not Thread.objects.exists()
 
 
+@pytest.mark.parametrize("field", ["key", "thread_id"])
+@pytest.mark.parametrize("name", ["a\nb", "\u202eevil", "\x1b[31m"])
+def test_a_name_that_could_pass_for_another_is_refused(
+    api: Any, invoice: str, field: str, name: str
+) -> None:
+    response = api.post("runs", body={**BODY, field: name})
+    assert response.status_code == 422, response.content
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{field}"]
+    assert not Thread.objects.exists()
+
+
+def test_a_thread_of_another_graph_is_refused(api: Any, invoice: str, make_run: Any) -> None:
+    run = make_run(graph="letter", state=Run.State.SUCCEEDED)
+    response = api.post("runs", body={**BODY, "thread_id": run.thread.thread_id})
+    assert response.status_code == 422
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["/thread_id"]
+
+
+@pytest.mark.promise("P18")
+def test_a_thread_that_may_not_be_seen_is_not_continued(
+    as_role: Any, invoice: str, make_run: Any
+) -> None:
+    run = make_run(state=Run.State.SUCCEEDED)
+    body = {**BODY, "thread_id": run.thread.thread_id}
+    assert as_role("starter").post("runs", body=body).status_code == 404
+    assert Run.objects.count() == 1
+
+
 def test_no_input_is_refused(api: Any, invoice: str) -> None:
     response = api.post("runs", body={"graph": invoice, "input": None})
     assert (response.status_code, response.json()["code"]) == (422, "empty_input")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils.cache import get_conditional_response
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,7 +12,7 @@ from ... import services
 from ...conf import hitl
 from ...models import Interrupt
 from .. import visible
-from ..conditions import etag_of, expected, idempotency_key
+from ..conditions import etag_of, expected, idempotency_key, is_known
 from ..filters import InterruptFilter
 from ..resource import Collection, Resource
 from ..serializers import (
@@ -44,12 +42,12 @@ class InterruptList(Collection):
 class InterruptDetail(Resource):
     """One question, with all that is needed to answer it; the ETag is for ``If-Match``."""
 
-    def get(self, request: Request, interrupt_id: UUID) -> Any:
+    def get(self, request: Request, interrupt_id: UUID) -> Response:
         interrupt = visible.interrupt(request.user, interrupt_id)
-        shown = self.render(InterruptDetailSerializer, interrupt)
-        etag = etag_of(interrupt)
-        response = Response(shown, headers={"ETag": etag})
-        return get_conditional_response(request, etag=etag, response=response)
+        headers = {"ETag": etag_of(interrupt)}
+        if is_known(request, interrupt):
+            return Response(status=304, headers=headers)
+        return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
 
 class Answering(Resource):

@@ -18,7 +18,7 @@ from ..resource import Collection, Resource
 from ..serializers import (
     CancelBody,
     EmptyBody,
-    RunDetailSerializer,
+    InterruptSerializer,
     RunInfoSerializer,
     RunSerializer,
     StartBody,
@@ -56,15 +56,20 @@ class RunDetail(Resource):
 
     def get(self, request: Request, run_id: UUID) -> Response:
         run = visible.run(request.user, run_id)
-        open_questions = visible.interrupts(request.user).filter(
-            run=run, status=Interrupt.Status.PENDING
+        open_questions = (
+            visible.interrupts(request.user)
+            .filter(run=run, status=Interrupt.Status.PENDING)
+            .defer("payload", "response_schema")
         )
-        run.open_questions = open_questions.order_by("created_at", "pk")
-        shown = self.render(RunDetailSerializer, run)
+        shown = self.render(RunSerializer, run)
+        shown["interrupts"] = self.render(
+            InterruptSerializer, open_questions.order_by("created_at", "pk"), many=True
+        )
         return Response(shown | self.privileged(run))
 
     def privileged(self, run: Run) -> dict[str, Any]:
-        policy, user, more = get_policy(), self.request.user, {}
+        policy, user = get_policy(), self.request.user
+        more: dict[str, Any] = {}
         if policy.may_operate(user, run):
             more["error"] = run.error
         if run.state == Run.State.SUCCEEDED and policy.may_view_state(user, run.thread):

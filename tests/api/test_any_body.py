@@ -1,0 +1,73 @@
+"""Whatever JSON is posted, the answer is one that the API documents, and never a 5xx."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hitl_django.api.errors import ANSWERS
+from hitl_django.models import Decision, Interrupt
+
+DOCUMENTED = {answer.code for answer in ANSWERS.values()}
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("approve"),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=15,
+)
+names = st.sampled_from(["approve", "edit", "reject", "respond"])
+decisions = st.fixed_dictionaries(
+    {"type": names | values},
+    optional={"value": st.fixed_dictionaries({"amount": values}) | values, "reason": values},
+)
+starts = st.fixed_dictionaries(
+    {"graph": st.just("invoice") | values, "input": values},
+    optional=dict.fromkeys(("key", "thread_id", "metadata", "on_pending", "other"), values),
+)
+anything = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def check(response: Any, good: int) -> None:
+    if response.status_code != good:
+        assert 400 <= response.status_code < 500, response.content
+        assert response.json()["code"] in DOCUMENTED
+
+
+@pytest.fixture
+def post(api: Any) -> Any:
+    """Post what Python's json writes, NaN and lone surrogates included."""
+    return lambda name, *args, body: api.post(name, *args, body=json.dumps(body).encode())
+
+
+@pytest.mark.promise("P5")
+@pytest.mark.promise("P21")
+class TestAnyBody:
+    @anything
+    @given(body=decisions | values)
+    def test_decided(self, post: Any, make_question: Any, body: Any) -> None:
+        question = make_question()
+        response = post("decisions", question.pk, body=body)
+        check(response, 202)
+        question.refresh_from_db()
+        accepted = response.status_code == 202
+        assert (question.status == Interrupt.Status.DECIDED) is accepted
+        assert Decision.objects.filter(interrupt=question).exists() is accepted
+
+    @anything
+    @given(body=decisions)
+    def test_validated(self, post: Any, make_question: Any, body: Any) -> None:
+        check(post("decision-validate", make_question().pk, body=body), 200)
+
+    @anything
+    @given(body=starts | values)
+    def test_started(self, post: Any, invoice: str, body: Any) -> None:
+        response = post("runs", body=body)
+        check(response, 200 if response.status_code == 200 else 202)
