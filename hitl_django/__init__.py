@@ -51,6 +51,7 @@ _NAMES = {
         "EmptyInputError",
         "GraphChangedError",
         "GraphDefinitionError",
+        "GraphDrained",
         "GraphError",
         "GraphInterrupt",
         "GraphRecursionError",

@@ -125,6 +125,7 @@ class RunContext:
         "store",
         "subgraphs",
         "thread_id",
+        "wildcard",
     )
 
     def __init__(
@@ -152,6 +153,9 @@ class RunContext:
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.resuming = False
+        #: The answer for whichever question comes first: only for a run from an older checkpoint
+        #: that the caller addressed, where no question is known yet.
+        self.wildcard: list[Any] = []
         self.checkpoint_ids: dict[str, str] = {}
 
 
@@ -186,6 +190,10 @@ class TaskContext:
         index = next(self._asked)
         if index < len(self.answers):
             self.consumed = max(self.consumed, index + 1)
+            return _checked(self.answers[index], schema, self.task)
+        if self.run.wildcard:
+            self.answers = [*self.answers, self.run.wildcard.pop()]
+            self.consumed = index + 1
             return _checked(self.answers[index], schema, self.task)
         check_json(value, "The question's payload")
         question = Interrupt(

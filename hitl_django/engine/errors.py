@@ -7,6 +7,7 @@
     │  ├─ InvalidInputError(ValueError)
     │  ├─ EmptyInputError(ValueError)
     │  ├─ GraphRecursionError(RecursionError)
+    │  ├─ GraphDrained
     │  ├─ GraphChangedError
     │  ├─ NoSaverError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
@@ -88,6 +89,10 @@ class EmptyInputError(GraphError, ValueError):
 
 class GraphRecursionError(GraphError, RecursionError):
     """The run reached its limit of super-steps without coming to an end."""
+
+
+class GraphDrained(GraphError):
+    """The run stopped at the edge of a super-step because it was asked to; it can go on later."""
 
 
 class GraphChangedError(GraphError):

@@ -135,6 +135,7 @@ def _nested_run(
         answers=above.answers,
         passes_breakpoints=above.passes_breakpoints,
     )
+    run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying
     origin = parent.task.origin
     if above.saver is not None:

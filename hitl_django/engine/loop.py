@@ -25,7 +25,7 @@ from .checkpoint import (
 from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME
 from .context import RunContext, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Run, Save
-from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand
+from .errors import GraphDrained, GraphRecursionError, InvalidAnswerError, ParentCommand
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .slots import TaskStatus, answers_for
@@ -204,7 +204,10 @@ class Loop:
         elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
             self.outcome = self._breakpoint(hits)
         elif self.run.control is not None and self.run.control.drain_requested:
-            self.outcome = Outcome("drained", next=_names(self.tasks))
+            reason = self.run.control.drain_reason
+            self.outcome = Outcome(
+                "drained", next=_names(self.tasks), error=GraphDrained(f"Graph drained: {reason}")
+            )
 
     def decide_opening(self) -> Effects:
         """Settles whether a run that starts from a stored checkpoint goes on at all."""

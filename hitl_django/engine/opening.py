@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 def open_run(loop: Loop) -> Effects:
     """Brings the loop to the first tasks it has to run."""
-    saved = yield from _load(loop)
+    saved, superseded = yield from _load(loop)
     loop.restore(saved)
-    job = loop.job
-    pending = saved.pending_writes or [] if saved else []
-    command = job.input if isinstance(job.input, Command) else None
+    command = loop.job.input if isinstance(loop.job.input, Command) else None
     if command is not None:
         _refuse_command(loop, command, saved)
-    traveling = job.addressed and not (command is not None and command.resume is not None)
-    if traveling:
+    resumes = command is not None and command.resume is not None
+    travels = loop.job.addressed and not resumes
+    pending = saved.pending_writes or [] if saved else []
+    if travels:
         # Seen from an older checkpoint, the answers given later were never given.
         pending = [write for write in pending if write[1] != RESUME]
     loop.statuses = read_task_statuses(pending)
-    null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
     if not _goes_on(loop, command, saved):
         loop.run.resuming = False
         yield from _take_input(loop)
         return
 
+    null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
     if command is not None:
-        null_writes = _take_command(loop, command, null_writes)
+        null_writes = _take_command(loop, command, null_writes, superseded)
     _apply_null(loop, null_writes)
     loop.run.resuming = True
     if loop.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
@@ -55,26 +55,33 @@ def open_run(loop: Loop) -> Effects:
         # run which nobody answered must not.
         loop.state.seen[INTERRUPT] = dict(loop.state.versions)
     yield from loop.emit_values(None)
-    if traveling:
+    source = loop.metadata.get("source")
+    if travels and (superseded or source not in ("update", "fork")):
+        # What runs again gets a checkpoint of its own, so that this branch and the one that was
+        # there don't mix their writes.
         loop.statuses = {}
-        # Tasks run again under a checkpoint of their own, so that this branch and the one that
-        # was there don't mix their writes.
+        loop.unsaved = []
         yield from loop.commit_checkpoint("fork")
         return
     loop.begin_step(loop.origin.step)
-    _reapply(loop)
+    if not travels and not superseded:
+        _reapply(loop)
     yield from loop.decide_opening()
 
 
-def _load(loop: Loop) -> Generator[Any, Any, CheckpointTuple | None]:
+def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
+    """Reads the checkpoint to start from, and whether the thread has moved past it."""
     if loop.saver is None:
-        return None
+        return None, False
     found: CheckpointTuple | None = yield Load(loop.config_for(loop.job.checkpoint_id))
-    if found is None and loop.job.checkpoint_id is not None:
+    if not loop.job.addressed:
+        return found, False
+    if found is None:
         raise ThreadNotFound(
             f"Thread {loop.run.thread_id!r} has no checkpoint {loop.job.checkpoint_id!r}."
         )
-    return found
+    newest: CheckpointTuple | None = yield Load(loop.config_for(None))
+    return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
 
 
 def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | None) -> bool:
@@ -150,11 +157,11 @@ def _refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | 
 
 
 def _take_command(
-    loop: Loop, command: Command[Any], stored: Sequence[Write]
+    loop: Loop, command: Command[Any], stored: Sequence[Write], superseded: bool
 ) -> list[Write]:
     """Notes the answers and returns the null task's writes, the stored ones first."""
     if command.resume is not None:
-        loop.run.answers = _answers(loop, command.resume)
+        _take_answers(loop, command.resume, superseded)
     added = command_writes(loop, command)
     writes = [*stored, *added]
     if added:
@@ -162,17 +169,20 @@ def _take_command(
     return writes
 
 
-def _answers(loop: Loop, resume: Any) -> dict[str, Any]:
-    open_ids = _open_ids(loop)
-    if not open_ids and not is_resume_map(resume):
-        # A static breakpoint asks nothing but to go on, so any value will do.
-        if not plan(loop.blueprint, loop.state, loop.origin):
-            raise NothingPendingError(
-                f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and "
-                "no next node. Nothing was stored."
-            )
-        return {}
-    return plan_resume(resume, open_ids)
+def _take_answers(loop: Loop, resume: Any, superseded: bool) -> None:
+    # A checkpoint that the thread has moved past runs again, so what was asked there is asked
+    # again, whatever was answered since.
+    open_ids = _asked_ids(loop) if superseded else _open_ids(loop)
+    if open_ids or is_resume_map(resume):
+        loop.run.answers = plan_resume(resume, open_ids)
+    elif superseded:
+        loop.run.wildcard = [resume]
+    elif not plan(loop.blueprint, loop.state, loop.origin):
+        # A static breakpoint asks nothing but to go on, so any value will do there.
+        raise NothingPendingError(
+            f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and no "
+            "next node. Nothing was stored."
+        )
 
 
 def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
@@ -199,6 +209,12 @@ def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
 def _open_ids(loop: Loop) -> list[str]:
     return [
         interrupt.id for status in loop.statuses.values() for interrupt in status.open
+    ]
+
+
+def _asked_ids(loop: Loop) -> list[str]:
+    return [
+        interrupt.id for status in loop.statuses.values() for interrupt in status.interrupts
     ]
 
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import typing_extensions
 
 from .channels import BaseChannel, BinaryOperatorAggregate, LastValue
 from .constants import ROOT
@@ -150,7 +164,7 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 def _adapter(annotation: Any) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(annotation)
+    return TypeAdapter(_portable(annotation))
 
 
 def _adapter_for(annotation: Any) -> Any:
@@ -160,12 +174,61 @@ def _adapter_for(annotation: Any) -> Any:
         return _adapter.__wrapped__(annotation)
 
 
+def _portable(annotation: Any) -> Any:
+    """Returns an annotation with each TypedDict in the form pydantic takes on every Python.
+
+    Before Python 3.12 it refuses those of the standard library.
+    """
+    if sys.version_info >= (3, 12):
+        return annotation
+    if is_typeddict(annotation):
+        hints = get_type_hints(annotation, include_extras=True)
+        optional = annotation.__optional_keys__
+        fields = {
+            name: NotRequired[_portable(_unwrapped(hint))]
+            if name in optional
+            else _portable(_unwrapped(hint))
+            for name, hint in hints.items()
+        }
+        return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]
+    arguments = get_args(annotation)
+    if get_origin(annotation) in (list, dict, tuple, set) and arguments:
+        return get_origin(annotation)[tuple(_portable(argument) for argument in arguments)]
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(_portable(argument) for argument in arguments)]  # noqa: UP007
+    return annotation
+
+
 def json_schema(schema: Any) -> dict[str, Any]:
-    """Returns the JSON schema of a state class or of an answer's type."""
+    """Returns the JSON schema of an answer's type, or of a state class.
+
+    A field of a state class whose type pydantic doesn't know is described as anything.
+    """
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
     if isinstance(schema, dict):
         return schema
-    adapter = _adapter_for(schema)
-    return dict(adapter.json_schema())
+    try:
+        return dict(_adapter_for(schema).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        hints = hints_of(schema)
+        if hints is None:
+            return {}
+        fields = {name: _plain_type(hint) for name, hint in hints.items()}
+        properties = {
+            name: {} if hints_of(field) is not None and not is_typeddict(field) else _loose(field)
+            for name, field in fields.items()
+        }
+        return {"title": schema.__name__, "type": "object", "properties": properties}
+
+
+def _loose(annotation: Any) -> dict[str, Any]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        return dict(_adapter_for(annotation).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return {}
 
 
 def coerce(schema: Any, value: Any) -> Any:
@@ -190,7 +253,7 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
 
 def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tuple[str, str]]:
     if not isinstance(value, Mapping):
-        if isinstance(schema, type) and isinstance(value, schema):
+        if isinstance(schema, type) and not is_typeddict(schema) and isinstance(value, schema):
             return []
         return [("$", f"expected an object, got {type(value).__name__}")]
     faults = [(f"$.{name}", "unknown field") for name in value if name not in fields]

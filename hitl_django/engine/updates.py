@@ -46,6 +46,7 @@ class _Change:
     ) -> None:
         self.graph, self.saved, self.next_version = graph, saved, version
         place = config["configurable"]
+        self.addressed = place.get("checkpoint_id") is not None
         self.thread_id = str(place["thread_id"])
         self.ns = place.get("checkpoint_ns") or ""
         self.user_metadata = dict(config.get("metadata") or {})
@@ -176,8 +177,7 @@ def _alone(updates: Sequence[StateUpdate], message: str) -> None:
 
 def _refuse_open(change: _Change, config: RunnableConfig) -> None:
     open_ids = change.open_ids
-    addressed = config["configurable"].get("checkpoint_id") is not None
-    if open_ids and not addressed and not config["configurable"].get("discard_pending"):
+    if open_ids and not change.addressed and not config["configurable"].get("discard_pending"):
         raise OpenQuestionsError(
             f"Thread {change.thread_id!r} waits for answers ({', '.join(open_ids)}); an update "
             "would lose them. Answer them first, set the config key `discard_pending`, or clear "
@@ -220,7 +220,8 @@ def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
 def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any, Any, None]:
     graph, state = change.graph, change.state
     done = [task for task in change.tasks if task.writes is not None]
-    if done:
+    if done and not change.addressed:
+        # At an older checkpoint, named by the caller, what ran on it since belongs to its own branch.
         apply(graph.blueprint, state, done, change.next_version)
     prepared: dict[str, list[str]] = {}
     for task in change.tasks:
