@@ -1,7 +1,123 @@
-"""The durable workloads: the same graphs, stored in SQLite and in PostgreSQL."""
+"""The durable workloads: the same graphs, stored in SQLite and in PostgreSQL.
+
+Where people are concerned ours is measured whole: ``services.start``, a worker's ``advance``,
+``services.decide`` and ``advance`` again, with run, queue row, question, decision and audit.
+"""
 
 from __future__ import annotations
 
-from .workloads import Workload
+import os
+from typing import Any
 
-WORKLOADS: dict[str, Workload] = {}
+from . import stores
+from .engines import OURS
+from .stores import POSTGRES, SQLITE
+from .workloads import (
+    Count,
+    Once,
+    Workload,
+    asking_sends,
+    check,
+    pause_and_resume,
+    sequential_saved,
+    three_nodes,
+)
+
+_saver: Any = None  # kept: its connection lives as long as the process
+
+
+def saver(engine: str, kind: str) -> Any:
+    """Returns the engine's saver for a database of this kind, its tables made."""
+    global _saver
+    if engine == OURS:
+        set_up_django(kind)
+        from hitl_django.saver import DjangoSaver
+
+        return DjangoSaver()
+    database = stores.url(engine, kind)
+    if kind == SQLITE:
+        import sqlite3
+
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        connection = sqlite3.connect(database.removeprefix("sqlite:///"), check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        _saver = SqliteSaver(connection)
+    else:
+        import psycopg
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg.rows import dict_row
+
+        _saver = PostgresSaver(
+            psycopg.connect(database, autocommit=True, prepare_threshold=0, row_factory=dict_row)
+        )
+    _saver.setup()
+    return _saver
+
+
+def set_up_django(kind: str) -> None:
+    """Points Django at the database of this kind."""
+    import django
+
+    os.environ["DATABASE_URL"] = stores.url(OURS, kind)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    django.setup()
+
+
+def _review(e: Any, n: int, kind: str) -> Once:
+    """Takes n threads to a question and from its answer to the end."""
+    if e.engine != OURS:
+        return pause_and_resume(e, n, saver(e.engine, kind))
+    set_up_django(kind)
+    from hitl_django import models, registry, services, worker
+
+    registry.register("bench-pause")(lambda: three_nodes(e))
+    start: Count = {"count": 0, "note": "x"}
+
+    def once() -> int:
+        runs = []
+        for _ in range(n):
+            run = services.start("bench-pause", start)
+            worker.advance(str(run.id))
+            question = models.Interrupt.objects.values_list("pk", flat=True).get(run_id=run.id)
+            services.decide(question, "respond", "yes")
+            worker.advance(str(run.id))
+            runs.append(run.id)
+        done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)
+        check(done.count(), n)
+        return n
+
+    return once
+
+
+def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Workload]:
+    def chain(e: Any, n: int) -> Once:
+        return sequential_saved(e, n, saver(e.engine, kind))
+
+    def asking(e: Any, n: int) -> Once:
+        return asking_sends(e, n, saver(e.engine, kind))
+
+    def review(e: Any, n: int) -> Once:
+        return _review(e, n, kind)
+
+    short = (10, 30, 100)
+    return [
+        Workload(
+            f"{kind}-sequential", f"sequential, {title}, durability sync", chain, 100,
+            "super-step", sequential, growth=(10, 100, 300), store=kind,
+        ),
+        Workload(
+            f"{kind}-pause", f"pause and resume, 3 nodes, {title}", review, 20, "thread", pause,
+            growth=short, store=kind,
+        ),
+        Workload(
+            f"{kind}-asking", f"100 asking Sends, one map, {title}", asking, 100, "question", 10,
+            growth=short, store=kind,
+        ),
+    ]  # fmt: skip
+
+
+WORKLOADS: dict[str, Workload] = {
+    row.name: row for row in [*_rows(SQLITE, "SQLite", 10, 5), *_rows(POSTGRES, "PostgreSQL", 6, 3)]
+}

@@ -288,7 +288,7 @@ def react(e: Any, n: int) -> Once:
     """A model that calls a tool, n/2 times; the messages stay in the state."""
 
     messages = Annotated[list[Any], e.add_messages]
-    talk = TypedDict("Talk", {"messages": messages, "turn": int})  # type: ignore[misc,valid-type]
+    talk: Any = TypedDict("Talk", {"messages": messages, "turn": int})
 
     def model(state: Any) -> dict[str, Any]:
         turn = state["turn"] + 1
@@ -325,8 +325,8 @@ def react(e: Any, n: int) -> Once:
 # People.
 
 
-def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
-    """Takes n threads of three nodes to a question and from its answer to the end."""
+def three_nodes(e: Any) -> Any:
+    """Returns the builder of a graph that asks in the second of its three nodes."""
 
     def ask(state: Count) -> dict[str, Any]:
         answer = e.interrupt({"question": "Go on?", "count": state["count"]})
@@ -337,7 +337,12 @@ def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
         graph.add_node(name, node)
     for pair in ((e.START, "first"), ("first", "ask"), ("ask", "last"), ("last", e.END)):
         graph.add_edge(*pair)
-    app = graph.compile(checkpointer=saver or e.InMemorySaver())
+    return graph
+
+
+def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
+    """Takes n threads of three nodes to a question and from its answer to the end."""
+    app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
         for _ in range(n):
