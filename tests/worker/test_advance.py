@@ -1,0 +1,422 @@
+"""advance: whatever happens to a worker, the run says so and goes on, or is parked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import dispatch, leases, registry, services, signals, testing, worker
+from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.engine.context import interrupt
+from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
+from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.leases import RunFence
+from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+from tests import graphs
+
+Advance = Callable[[], int]
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[..., None]]:
+    """Register a graph of one node for one test."""
+    names: list[str] = []
+
+    def make(name: str, node: Callable[[Any], Any]) -> None:
+        names.append(name)
+        graph = StateGraph(graphs.Count).add_node("node", node)
+        registry.register(name)(
+            lambda: graph.add_edge("__start__", "node").add_edge("node", "__end__")
+        )
+
+    yield make
+    for name in names:
+        registry.unregister(name)
+
+
+def run_of(info: services.RunInfo) -> Run:
+    return Run.objects.select_related("thread").get(pk=info.id)
+
+
+def lose_lease() -> None:
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+
+
+def test_a_run_goes_to_its_end_and_leaves_its_thread_free(advance: Advance) -> None:
+    info = services.start("steps", {"log": ["in"]})
+    assert advance() == 1
+    run = run_of(info)
+    assert (run.state, run.step, run.error) == ("succeeded", 5, "")
+    assert run.finished_at is not None
+    thread = run.thread
+    assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)
+    assert thread.epoch == 1
+    assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {0, 1}
+
+
+@pytest.mark.promise("P8")
+@pytest.mark.parametrize("times", [2, 10])
+def test_a_hint_that_comes_again_does_nothing(advance: Advance, times: int) -> None:
+    info = services.start("steps", {"log": []})
+    for _ in range(times):
+        worker.advance(str(info.id))
+    run = run_of(info)
+    assert (run.state, run.thread.epoch) == ("succeeded", 1)
+
+
+@pytest.mark.parametrize("bad", ["", "x", "00000000-0000-0000-0000-000000000000"])
+def test_a_hint_for_no_run_does_nothing(advance: Advance, bad: str) -> None:
+    worker.advance(bad)
+
+
+@pytest.mark.promise("P10")
+def test_a_live_lease_keeps_others_out(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    held = leases.claim(info.id)
+    assert held is not None
+    assert leases.claim(info.id) is None
+    worker.advance(str(info.id))
+    assert run_of(info).state == "running"
+    assert leases.renew(held)
+
+
+@pytest.mark.promise("P10")
+def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    frozen = leases.claim(info.id)
+    assert frozen is not None
+    lose_lease()
+    worker.advance(str(info.id))
+    assert run_of(info).state == "succeeded"
+    count = Checkpoint.objects.count()
+
+    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatch.hint))
+    place = {"configurable": {"thread_id": info.thread_id}}
+    for commit in (
+        Commit(place, [TaskWrites("t", "", [("log", ["late"])])]),
+        Commit(place, outcome=Outcome("failed", error=ValueError())),
+    ):
+        with pytest.raises(LeaseLostError):
+            saver.commit(commit)
+    with pytest.raises(LeaseLostError):
+        leases.abandon(frozen, ValueError(), to_park=True)
+    assert not leases.renew(frozen)
+    assert (run_of(info).state, Checkpoint.objects.count()) == ("succeeded", count)
+
+
+@pytest.mark.promise("P10")
+def test_a_worker_that_loses_its_thread_in_a_node_gives_up(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    def stolen(state: Any) -> Any:
+        Thread.objects.update(epoch=F("epoch") + 1)
+        return {"count": 99}
+
+    made("stolen", stolen)
+    info = services.start("stolen", {"count": 1})
+    advance()
+    assert run_of(info).state == "running"
+    assert set(Checkpoint.objects.values_list("step", flat=True)) == {-1, 0}
+
+
+def test_a_failing_node_is_the_runs_failure_not_the_workers(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fail(state: Any) -> Any:
+        raise Unprintable("NUL \x00")
+
+    made("fail", fail)
+    heard: list[Any] = []
+
+    def hear(run_id: str, state: str, **kwargs: Any) -> None:
+        heard.append((run_id, state))
+
+    signals.run_failed.connect(hear)
+    info = services.start("fail", {"count": 1})
+    advance()
+    assert (run_of(info).state, run_of(info).error) == ("failed", "Unprintable")
+    assert "Unprintable" in run_of(info).traceback
+
+
+@pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
+def test_an_error_is_kept_whatever_it_says(
+    advance: Advance, made: Callable[..., None], words: str
+) -> None:
+    def fail(state: Any) -> Any:
+        raise ValueError(words)
+
+    made("fail", fail)
+    info = services.start("fail", {"count": 1})
+    advance()
+    run = run_of(info)
+    assert run.state == "failed"
+    assert run.error.startswith("ValueError: ")
+    assert len(run.error) <= 10_000
+
+
+def test_what_a_node_returned_and_cannot_be_stored_fails_the_run(advance: Advance) -> None:
+    info = services.start("unstorable", {"text": "x"})
+    advance()
+    run = run_of(info)
+    assert run.state == "failed"
+    assert "$.answer" in run.error
+    assert run.thread.lease_until is None
+
+
+@pytest.mark.promise("P12")
+def test_a_loop_fails_at_the_step_limit(advance: Advance) -> None:
+    with override_settings(HITL={**settings.HITL, "RECURSION_LIMIT": 7}):
+        info = services.start("endless", {"count": 0})
+        advance()
+    run = run_of(info)
+    assert run.state == "failed"
+    assert "7" in run.error
+
+
+@pytest.mark.parametrize("signal", [SystemExit, KeyboardInterrupt])
+def test_the_end_of_the_process_is_a_crash_not_a_failure(
+    advance: Advance, made: Callable[..., None], signal: type[BaseException]
+) -> None:
+    def die(state: Any) -> Any:
+        raise signal
+
+    made("die", die)
+    info = services.start("die", {"count": 1})
+    with pytest.raises(signal):
+        worker.advance(str(info.id))
+    run = run_of(info)
+    assert (run.state, run.error) == ("running", "")
+    assert run.thread.lease_until is not None
+    assert not [one for one in threading.enumerate() if one.name.startswith("hitl-lease")]
+
+
+@pytest.mark.promise("P11")
+def test_a_run_that_kills_its_workers_is_parked_after_five(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    bodies: list[int] = []
+
+    def die(state: Any) -> Any:
+        bodies.append(1)
+        raise SystemExit
+
+    made("die", die)
+    info = services.start("die", {"count": 1})
+    # The first claim takes in the input, which is progress; the five after it get nowhere.
+    for _ in range(6):
+        with pytest.raises(SystemExit):
+            worker.advance(str(info.id))
+        lose_lease()
+    worker.advance(str(info.id))
+    run = run_of(info)
+    assert (run.state, len(bodies)) == ("parked", 6)
+    assert "5 times" in run.error
+    assert run.thread.lease_until is None
+    worker.advance(str(info.id))
+    assert len(bodies) == 6
+    assert services.retry(info.id).state == "queued"
+
+
+@pytest.mark.promise("P11")
+def test_progress_gives_the_attempts_back(advance: Advance, made: Callable[..., None]) -> None:
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=4)
+    advance()
+    assert (run_of(info).state, run_of(info).thread.attempts) == ("succeeded", 0)
+
+
+@pytest.mark.promise("P11")
+def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    Run.objects.update(graph="gone")
+    for _ in range(5):
+        worker.advance(str(info.id))
+        run = run_of(info)
+        assert (run.state, run.thread.lease_until) == ("queued", None)
+        assert "No graph named 'gone'" in run.error
+    worker.advance(str(info.id))
+    run = run_of(info)
+    assert run.state == "parked"
+    assert "No graph named 'gone'" in run.error
+
+
+@pytest.mark.promise("P14")
+def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> None:
+    info = services.start("steps", {"log": ["x"]})
+    blob = ChannelBlob.objects.order_by("pk")[0]
+    damaged = bytes(blob.data)[:-1] + b"\x00"
+    ChannelBlob.objects.filter(pk=blob.pk).update(data=damaged)
+    heard: list[str] = []
+
+    def hear(state: str, **kwargs: Any) -> None:
+        heard.append(state)
+
+    signals.run_failed.connect(hear)
+    advance()
+    run = run_of(info)
+    assert run.state == "parked"
+    assert "damaged" in run.error
+    assert bytes(ChannelBlob.objects.get(pk=blob.pk).data) == damaged
+
+
+@pytest.mark.promise("P12")
+def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    ready = threading.Event()
+
+    def drain(state: Any) -> Any:
+        # The slice is over while the first node runs; the watch says when it has noticed.
+        assert ready.wait(10)
+        return {"log": ["a"]}
+
+    graph = StateGraph(graphs.Log).add_node("a", drain).add_node("b", lambda state: {"log": ["b"]})
+    graph.add_edge("__start__", "a").add_edge("a", "b").add_edge("b", "__end__")
+    registry.register("sliced")(lambda: graph)
+    asked: list[str] = []
+
+    class Control(worker.RunControl):
+        def request_drain(self, reason: str = "") -> None:
+            super().request_drain(reason)
+            asked.append(reason)
+            ready.set()
+
+    try:
+        info = services.start("sliced", {"log": []})
+        with (
+            override_settings(HITL={**settings.HITL, "TIME_SLICE_SECONDS": 0.01}),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(worker, "RunControl", Control)
+            worker.advance(str(info.id))
+        run = run_of(info)
+        assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
+        assert asked == ["time slice used up"]
+        assert advance() == 2  # the start's hint, and the one of the yield
+        assert run_of(info).state == "succeeded"
+    finally:
+        registry.unregister("sliced")
+
+
+def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
+    advance: Advance,
+) -> None:
+    services.start("panel", {"log": []})
+    advance()
+    left, right = Interrupt.objects.order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+
+    lease = leases.claim(left.run_id)
+    assert lease is not None
+    services.decide(right.pk, "respond", "R")
+    assert Run.objects.get().state == "running"
+    # The worker that had loaded before the answer came reports the question as open.
+    hinted: list[object] = []
+    fence = RunFence(lease, hinted.append)
+    question = Question(
+        Asked("Question to right", right.interrupt_id), "right", right.task_id, right.task_path,
+        "", right.checkpoint_id,
+    )  # fmt: skip
+    place = {"configurable": {"thread_id": lease.thread.thread_id}}
+    DjangoSaver(lease.thread, fence).commit(
+        Commit(place, outcome=Outcome("interrupted", (question,)))
+    )
+    assert Run.objects.get().state == "queued"
+    assert hinted == [lease.run_id]
+    worker.advance(str(lease.run_id))
+    assert Run.objects.get().state == "succeeded"
+
+
+def test_a_question_that_changed_its_words_refuses_the_answer_to_the_old_ones(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    words = iter(["Pay 10?", "Pay 20?"])
+
+    def left(state: Any) -> Any:
+        return {"answers": [interrupt(next(words))]}
+
+    def right(state: Any) -> Any:
+        return {"answers": [interrupt("And?")]}
+
+    graph = StateGraph(graphs.Log)
+    for name, node in (("left", left), ("right", right)):
+        graph.add_node(name, node).add_edge("__start__", name)
+    registry.register("moody")(lambda: graph)
+    try:
+        services.start("moody", {"log": []})
+        advance()
+        shown = Interrupt.objects.get(title="Pay 10?")
+        services.decide(Interrupt.objects.get(title="And?").pk, "approve")
+        advance()
+        now = Interrupt.objects.get(pk=shown.pk)
+        assert (now.title, now.version, now.status) == ("Pay 20?", 2, "pending")
+        with pytest.raises(StaleQuestionError):
+            services.decide(shown.pk, "approve", digest=shown.payload_digest)
+        services.decide(shown.pk, "approve", digest=now.payload_digest, version=2)
+    finally:
+        registry.unregister("moody")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., None]) -> None:
+    renewed = threading.Event()
+    renew = leases.renew
+
+    def noting(lease: Any) -> bool:
+        try:
+            return renew(lease)
+        finally:
+            renewed.set()
+
+    before: list[Any] = []
+
+    def slow(state: Any) -> Any:
+        before.append(Thread.objects.get().lease_until)
+        assert renewed.wait(10)
+        before.append(Thread.objects.get().lease_until)
+        return {"count": 1}
+
+    made("slow", slow)
+    with testing.inline(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "renew", noting)
+        with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
+            info = services.start("slow", {"count": 0})
+            worker.advance(str(info.id))
+    assert before[1] > before[0]
+    assert run_of(info).state == "succeeded"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_transaction_is_open_while_a_node_runs(made: Callable[..., None]) -> None:
+    seen: list[bool] = []
+
+    def look(state: Any) -> Any:
+        seen.append(connection.in_atomic_block)
+        return {"count": 1}
+
+    made("look", look)
+    with testing.inline() as advance_all:
+        services.start("look", {"count": 0})
+        advance_all()
+    assert seen == [False]

@@ -1,0 +1,101 @@
+"""The sweep finds what no message brought along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import leases, services, testing
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.sweep import sweep
+
+Advance = Callable[[], int]
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+def forget(*infos: services.RunInfo) -> None:
+    """Lose the hints, and let the time pass after which a sweep looks again."""
+    testing._hinted.clear()
+    runs = Run.objects.filter(pk__in=[info.id for info in infos])
+    runs.update(hinted_at=Now() - timedelta(seconds=settings.HITL.get("SWEEP_SECONDS", 30) + 1))
+
+
+@pytest.mark.promise("P8")
+def test_runs_whose_hints_were_all_lost_are_run(advance: Advance) -> None:
+    infos = [services.start("steps", {"log": []}) for _ in range(20)]
+    forget(*infos)
+    assert advance() == 0
+    sweep()
+    assert advance() == 20
+    assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
+
+
+@pytest.mark.promise("P8")
+def test_an_answer_whose_hint_was_lost_is_acted_on(advance: Advance) -> None:
+    info = services.start("approval", {"text": "x"})
+    advance()
+    services.decide(Interrupt.objects.get().pk, "approve")
+    forget(info)
+    sweep()
+    assert advance() == 1
+    assert Run.objects.get().state == "succeeded"
+
+
+@pytest.mark.promise("P7")
+def test_a_dead_workers_run_is_taken_up_when_its_lease_is_over(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    assert leases.claim(info.id) is not None
+    forget(info)
+    sweep()
+    assert advance() == 0  # the lease still stands
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    sweep()
+    assert advance() == 1
+    assert Run.objects.get().state == "succeeded"
+
+
+def test_a_run_that_was_just_hinted_is_left_alone(advance: Advance) -> None:
+    services.start("steps", {"log": []})
+    testing._hinted.clear()
+    sweep()
+    assert advance() == 0
+
+
+def test_a_run_is_hinted_once_per_period_however_many_sweeps(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    forget(info)
+    for _ in range(3):
+        sweep()
+    assert testing._hinted == [str(info.id)]
+
+
+@pytest.mark.parametrize("state", ["interrupted", "succeeded", "failed", "parked", "cancelled"])
+def test_a_run_that_waits_for_people_or_nothing_is_left_alone(advance: Advance, state: str) -> None:
+    info = services.start("steps", {"log": []})
+    Run.objects.update(state=state)
+    forget(info)
+    sweep()
+    assert advance() == 0
+
+
+def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
+    advance: Advance,
+) -> None:
+    infos = [services.start("steps", {"log": []}) for _ in range(5)]
+    forget(*infos)
+    first = infos[3]
+    Run.objects.filter(pk=first.id).update(hinted_at=Now() - timedelta(hours=1))
+    with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
+        sweep()
+    assert len(testing._hinted) == 2
+    assert testing._hinted[0] == str(first.id)
