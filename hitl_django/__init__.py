@@ -44,6 +44,7 @@ _NAMES = {
         "get_store",
         "get_stream_writer",
         "interrupt",
+        "once",
     ),
     "engine.errors": (
         "AlreadyDecidedError",

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from .constants import BRANCH_TO
+from .constants import BRANCH_TO, CHANGED
 from .context import TaskContext
 from .effects import Call, Wait
 from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
@@ -36,10 +36,12 @@ def attempt(context: TaskContext) -> Steps:
     while True:
         try:
             task.writes = yield from _once(context)
+            if context.changed:
+                task.writes = [*task.writes, (CHANGED, list(context.changed))]
             return
         except GraphInterrupt as pause:
-            task.questions = tuple(pause.interrupts)
-            task.answers = list(context.answers[: context.consumed])
+            task.questions = context.questions(pause.interrupts)
+            task.memory = context.memory()
             return
         except ParentCommand as signal:
             task.error = signal
@@ -49,7 +51,7 @@ def attempt(context: TaskContext) -> Steps:
             policy = _policy_for(task.node.retry, error)
             if policy is None or context.attempt >= policy.max_attempts:
                 task.error = error
-                task.answers = list(context.answers[: context.consumed])
+                task.memory = context.memory()
                 return
             seconds = _interval(policy, context.attempt)
         yield Wait(seconds)
@@ -58,7 +60,6 @@ def attempt(context: TaskContext) -> Steps:
             task.id, task.name, seconds, context.attempt + 1,
         )  # fmt: skip
         context.begin_attempt()
-        context.retrying = True
 
 
 def _once(context: TaskContext) -> Generator[Call | Wait, Any, list[Write]]:

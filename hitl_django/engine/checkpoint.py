@@ -64,8 +64,8 @@ class TaskWrites:
 class Question:
     """An open question and the exact task that asked it.
 
-    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``), position ``index`` of
-    that task's answers. ``kind`` is ``breakpoint`` for a static breakpoint, which asks nothing
+    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index`` of
+    that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is ``breakpoint`` for a static breakpoint, which asks nothing
     but to go on.
     """
 
@@ -76,6 +76,7 @@ class Question:
     checkpoint_ns: str
     checkpoint_id: str
     index: int = 0
+    key: str | None = None
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
 
 

@@ -20,6 +20,13 @@ ROOT = sys.intern("__root__")
 COPY = sys.intern("__copy__")
 SCHEDULED = sys.intern("__scheduled__")
 
+# What a task remembers from one attempt to the next: answers by key, fingerprints of its questions,
+# results of once(), and the questions that turned out to have changed after they were answered.
+KEYED = sys.intern("__keyed__")
+ASKED = sys.intern("__asked__")
+ONCE = sys.intern("__once__")
+CHANGED = sys.intern("__changed__")
+
 # The channel that carries Sends, and the two kinds of task path.
 TASKS = sys.intern("__pregel_tasks")
 PUSH = sys.intern("__pregel_push")
@@ -31,10 +38,19 @@ NS_END = ":"  # between a node's name and its task id
 
 #: Control writes have a fixed slot, so that a later one of the same kind replaces the earlier.
 #: Everything else a task wrote is one unit, in slot 0, and is kept as first written.
-CONTROL_SLOTS = {ERROR: -1, SCHEDULED: -2, INTERRUPT: -3, RESUME: -4}
+CONTROL_SLOTS = {
+    ERROR: -1,
+    SCHEDULED: -2,
+    INTERRUPT: -3,
+    RESUME: -4,
+    KEYED: -5,
+    ASKED: -6,
+    ONCE: -7,
+    CHANGED: -8,
+}
 
 #: Writes that never reach a channel.
-CONTROL_WRITES = frozenset({NO_WRITES, RESUME, INTERRUPT, RETURN, ERROR, ERROR_SOURCE_NODE, SCHEDULED})
+CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN, ERROR_SOURCE_NODE})
 
 TAG_HIDDEN = "langsmith:hidden"
 BRANCH_TO = "branch:to:"
@@ -42,6 +58,6 @@ BRANCH_TO = "branch:to:"
 RESERVED_KEYS = frozenset(
     {
         INPUT, INTERRUPT, RESUME, ERROR, ERROR_SOURCE_NODE, NO_WRITES, RETURN, PREVIOUS,
-        START, END, ROOT, COPY, SCHEDULED, TASKS, PUSH, PULL,
+        START, END, ROOT, COPY, SCHEDULED, TASKS, PUSH, PULL, KEYED, ASKED, ONCE, CHANGED,
     }
 )  # fmt: skip

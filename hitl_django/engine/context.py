@@ -6,22 +6,25 @@ everything a node calls finds its place in the run there.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import ids
-from .checkpoint import BaseCheckpointSaver, Question
-from .errors import GraphInterrupt, InvalidAnswerError, NoSaverError
+from .checkpoint import BaseCheckpointSaver, Commit, Question, TaskWrites
+from .constants import ASKED, CHANGED, KEYED, ONCE, RESUME
+from .errors import GraphInterrupt, InvalidAnswerError, NoSaverError, QuestionChangedError
 from .payload import check_json
 from .schema import coerce, json_schema
 from .types import Interrupt, RunnableConfig
 
 if TYPE_CHECKING:
     from .plan import Task
+    from .slots import TaskStatus
 
 logger = logging.getLogger("hitl_django")
 ContextT = TypeVar("ContextT")
@@ -159,50 +162,147 @@ class RunContext:
         self.checkpoint_ids: dict[str, str] = {}
 
 
-class TaskContext:
-    """One node call: its task, its answers so far, and what it asked.
+class Memory:
+    """What a task knows from earlier attempts: answers, questions, results of once()."""
 
-    ``perform`` makes a saver call for a graph that the node calls.
+    __slots__ = ("answers", "asked", "keyed", "once")
+
+    def __init__(
+        self,
+        answers: Sequence[Any] = (),
+        keyed: dict[str, Any] | None = None,
+        asked: dict[str, str] | None = None,
+        once: dict[str, Any] | None = None,
+    ) -> None:
+        self.answers = answers
+        self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
+
+    @classmethod
+    def of(cls, status: TaskStatus) -> Memory:
+        """Returns what the stored writes of a task say."""
+        return cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
+
+
+#: Of a task that runs for the first time.
+NO_MEMORY = Memory()
+
+
+class TaskContext:
+    """One node call: its task, what it knows from before, and what it asked.
+
+    ``perform`` makes a saver call for a graph that the node calls. ``changed`` are the ids of
+    questions that were answered and are no longer the question that was answered.
     """
 
     __slots__ = (
-        "_asked", "_children", "answers", "attempt", "consumed", "open", "perform", "retrying",
-        "run", "task",
+        "_asked", "_children", "_memory", "answers", "asked", "attempt", "changed", "consumed",
+        "keyed", "once", "open", "perform", "run", "task",
     )  # fmt: skip
 
-    def __init__(self, task: Task, run: RunContext, answers: Sequence[Any]) -> None:
+    def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
         self.task, self.run, self.perform = task, run, run.perform
-        self.answers = answers
+        self._memory = memory
+        self.answers = memory.answers
+        # Shared by the tasks that remember nothing: replaced before the first change.
+        self.asked, self.once = memory.asked, memory.once
         self.attempt = 0
-        self.retrying = False
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
         """Forgets what an earlier attempt asked; its answers stay."""
         self.attempt += 1
         self.consumed = 0
+        self.keyed: dict[str, Any] | None = None
         self.open: list[Question] = []
+        self.changed: list[str] = []
         self._asked = itertools.count()
         self._children = itertools.count()
 
-    def ask(self, value: Any, schema: Any) -> Any:
+    @property
+    def retrying(self) -> bool:
+        """Tells whether an earlier attempt of this task has failed in this run."""
+        return self.attempt > 1
+
+    def ask(self, value: Any, schema: Any, key: str | None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
-        index = next(self._asked)
-        if index < len(self.answers):
-            self.consumed = max(self.consumed, index + 1)
-            return _checked(self.answers[index], schema, self.task)
-        if self.run.wildcard:
-            self.answers = [*self.answers, self.run.wildcard.pop()]
-            self.consumed = index + 1
-            return _checked(self.answers[index], schema, self.task)
         check_json(value, "The question's payload")
-        question = Interrupt(
-            value,
-            ids.interrupt_id(self.task.ns, index),
-            response_schema=None if schema is None else json_schema(schema),
-        )
-        self.open.append(self.task.question(question, index))
+        index = -1 if key is not None else next(self._asked)
+        ns = self.task.ns
+        name = ids.interrupt_id(ns, index) if key is None else ids.keyed_interrupt_id(ns, key)
+        found, answer = self._answer(index, key, name)
+        slot = str(index) if key is None else f"#{key}"
+        print_ = ids.fingerprint(value)
+        if found:
+            self._compare(slot, print_, name)
+            return _checked(answer, schema, self.task)
+        self.asked = {**self.asked, slot: print_}
+        described = None if schema is None else json_schema(schema)
+        question = Interrupt(value, name, response_schema=described)
+        self.open.append(self.task.question(question, max(index, 0), key))
         raise GraphInterrupt(self.open)
+
+    def _answer(self, index: int, key: str | None, name: str) -> tuple[bool, Any]:
+        if key is not None:
+            given = {**self._memory.keyed, **({key: self.run.answers[name]}
+                                              if name in self.run.answers else {})}  # fmt: skip
+            if key not in given:
+                return False, None
+            self.keyed = {**(self.keyed or {}), key: given[key]}
+            return True, given[key]
+        if index >= len(self.answers) and self.run.wildcard:
+            self.answers = [*self.answers, self.run.wildcard.pop()]
+        if index >= len(self.answers):
+            return False, None
+        self.consumed = max(self.consumed, index + 1)
+        return True, self.answers[index]
+
+    def _compare(self, slot: str, print_: str, name: str) -> None:
+        """Notices that an answer is about to be used for another question than it was given to."""
+        before = self.asked.get(slot)
+        if before is None:
+            self.asked = {**self.asked, slot: print_}
+        elif before != print_:
+            said = (
+                f"Node '{self.task.name}' asks something else than was answered (question "
+                f"{name}). Code before an interrupt() has to do the same thing each time it runs."
+            )
+            if self.run.config.get("configurable", {}).get("on_question_change") == "error":
+                raise QuestionChangedError(said)
+            logger.warning("%s The answer is used all the same.", said)
+            self.changed.append(name)
+
+    def questions(self, raised: Sequence[Question]) -> tuple[Question, ...]:
+        """Returns what the task waits for: what it asked itself and what graphs below it asked."""
+        return tuple({q.interrupt.id: q for q in (*self.open, *raised)}.values())
+
+    def memory(self) -> list[tuple[str, Any]]:
+        """Returns what has to be stored for the task to go on from here."""
+        kept: list[tuple[str, Any]] = []
+        if self.consumed:
+            kept.append((RESUME, list(self.answers[: self.consumed])))
+        if self.keyed:
+            kept.append((KEYED, {**self._memory.keyed, **self.keyed}))
+        if self.asked:
+            kept.append((ASKED, dict(self.asked)))
+        if self.once:
+            kept.append((ONCE, dict(self.once)))
+        if self.changed:
+            kept.append((CHANGED, list(self.changed)))
+        return kept
+
+    def remember(self, key: str, result: Any) -> Commit | None:
+        """Notes a result of once(); returns the commit that makes it last, where there is one."""
+        self.once = {**self.once, key: result}
+        if self.run.saver is None or self.run.durability == "exit":
+            return None
+        origin = self.task.origin
+        place = {
+            "thread_id": self.run.thread_id,
+            "checkpoint_ns": origin.ns,
+            "checkpoint_id": origin.checkpoint_id,
+        }
+        writes = [TaskWrites(self.task.id, self.task.path_key, [(ONCE, self.once)])]
+        return Commit({"configurable": place}, writes)
 
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this task calls."""
@@ -286,18 +386,21 @@ def _current() -> TaskContext:
     return context
 
 
-def interrupt(value: Any, *, response_schema: Any = None) -> Any:
+def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None) -> Any:
     """Stops the node to ask a person; returns the answer when the node runs again.
 
     The node runs again from its first line once the answer is there; the n-th call in the node
-    gets the n-th answer. ``value`` is what the person is shown: plain JSON (None, bool, number,
-    str, list, dict with str keys). ``response_schema`` says what an answer must look like: a
-    pydantic model, TypedDict, dataclass or other type, by which each answer is validated and
-    returned, or a JSON schema dict, which is only advertised.
+    gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
+    ``key`` each, and are answered by key whatever their order. ``value`` is what the person is
+    shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
+    what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
+    each answer is validated and returned, or a JSON schema dict, which is only advertised.
 
     Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
     where the answer doesn't fit, RuntimeError outside of a running graph, and NoSaverError in a
-    graph without a checkpointer, which could never go on.
+    graph without a checkpointer, which could never go on. A question that isn't the one that was
+    answered is logged, or with the config key ``on_question_change="error"`` raises
+    QuestionChangedError.
     """
     context = _current()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
@@ -307,7 +410,39 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
             f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
             "it could never be answered. Compile the graph with one."
         )
-    return context.ask(value, response_schema)
+    return context.ask(value, response_schema, key)
+
+
+def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls ``function`` a single time for this task, and returns the same result ever after.
+
+    The result is stored before it is returned, so it outlives pauses, retries and a crash of a
+    later line; a crash within ``function`` or before its result is stored calls it again. For an
+    async function it returns an awaitable. The result has to be storable like state.
+    """
+    context = _current()
+    if key in context.once:
+        known = context.once[key]
+        return _ready(known) if inspect.iscoroutinefunction(function) else known
+    if inspect.iscoroutinefunction(function):
+        return _once_async(context, key, function(*args, **kwargs))
+    result = function(*args, **kwargs)
+    commit = context.remember(key, result)
+    if commit is not None:
+        context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+    return result
+
+
+async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -> Any:
+    result = await running
+    commit = context.remember(key, result)
+    if commit is not None:
+        await context.run.saver.acommit(commit)  # type: ignore[union-attr]
+    return result
+
+
+async def _ready(value: Any) -> Any:
+    return value
 
 
 def get_config() -> RunnableConfig:

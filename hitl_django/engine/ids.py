@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from random import getrandbits
 from typing import Any
 
-from xxhash import xxh3_128_hexdigest
+from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from .constants import NS_SEP
 
@@ -43,6 +44,17 @@ def task_id(checkpoint_id: str, *parts: str) -> str:
 def interrupt_id(ns: str, index: int) -> str:
     """Works out the id of the question that a task asks after ``index`` answers."""
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
+
+
+def keyed_interrupt_id(ns: str, key: str) -> str:
+    """Works out the id of the question that a task asks under a key of its own."""
+    return xxh3_128_hexdigest(f"{ns}{NS_SEP}#{key}".encode())
+
+
+def fingerprint(question: Any) -> str:
+    """Works out what tells one question from another: a hash of its canonical JSON."""
+    canonical = json.dumps(question, sort_keys=True, separators=(",", ":"))
+    return xxh3_64_hexdigest(canonical.encode())
 
 
 def path_key(path: str | int | tuple[Any, ...]) -> str:

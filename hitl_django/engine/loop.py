@@ -22,10 +22,10 @@ from .checkpoint import (
     Question,
     TaskWrites,
 )
-from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME
-from .context import RunContext, TaskContext
+from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID
+from .context import NO_MEMORY, Memory, RunContext, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Run, Save
-from .errors import GraphDrained, GraphRecursionError, InvalidAnswerError, ParentCommand
+from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .slots import TaskStatus, answers_for
@@ -103,10 +103,12 @@ class Loop:
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None
-        answers = status.answers if status else ()
+        if status is None and not self.run.answers:
+            return TaskContext(task, self.run, NO_MEMORY)
+        memory = Memory.of(status) if status else Memory()
         if self.run.answers:
-            answers = answers_for(task.ns, answers, self.run.answers)
-        return TaskContext(task, self.run, answers)
+            memory.answers = answers_for(task.ns, memory.answers, self.run.answers)
+        return TaskContext(task, self.run, memory)
 
     def _settle(self, task: Task) -> Effects:
         """Notes what became of a task and tells the caller."""
@@ -204,10 +206,7 @@ class Loop:
         elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
             self.outcome = self._breakpoint(hits)
         elif self.run.control is not None and self.run.control.drain_requested:
-            reason = self.run.control.drain_reason
-            self.outcome = Outcome(
-                "drained", next=_names(self.tasks), error=GraphDrained(f"Graph drained: {reason}")
-            )
+            self.outcome = Outcome("drained", next=_names(self.tasks))
 
     def decide_opening(self) -> Effects:
         """Settles whether a run that starts from a stored checkpoint goes on at all."""
@@ -392,7 +391,7 @@ def _stored_writes(task: Task) -> Sequence[Write]:
         return task.writes or [(NO_WRITES, None)]
     if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
         return ()
-    answered = [(RESUME, list(task.answers))] if task.answers else []
+    answered = list(task.memory)
     if task.questions:
         asked = tuple(question.interrupt for question in task.questions)
         return [(INTERRUPT, asked), *answered]

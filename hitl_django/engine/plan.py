@@ -144,7 +144,7 @@ class Task:
     """One node call of one super-step."""
 
     __slots__ = (
-        "_id", "answers", "error", "input", "name", "node", "origin", "path", "questions",
+        "_id", "error", "input", "memory", "name", "node", "origin", "path", "questions",
         "triggers", "writes",
     )  # fmt: skip
 
@@ -159,12 +159,12 @@ class Task:
     ) -> None:
         self.name, self.node, self.path, self.triggers = name, node, path, triggers
         self.input, self.origin = value, origin
-        #: What it wrote (None until it has run), which questions stopped it, what failed it, and
-        #: the answers it has, of which it has used those in ``answers``.
+        #: What it wrote (None until it has finished), which questions stopped it, what failed it,
+        #: and what it has to remember when it runs again, as control writes.
         self.writes: Sequence[Write] | None = None
         self.questions: tuple[Question, ...] = ()
         self.error: BaseException | None = None
-        self.answers: Sequence[Any] = ()
+        self.memory: Sequence[Write] = ()
         self._id: str | None = None
 
     @property
@@ -195,7 +195,7 @@ class Task:
         """The task's path as text that sorts."""
         return ids.path_key(self.path)
 
-    def question(self, interrupt: Interrupt, index: int) -> Question:
+    def question(self, interrupt: Interrupt, index: int, key: str | None = None) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(
             interrupt=interrupt,
@@ -205,6 +205,7 @@ class Task:
             checkpoint_ns=self.origin.ns,
             checkpoint_id=self.origin.checkpoint_id,
             index=index,
+            key=key,
         )
 
 

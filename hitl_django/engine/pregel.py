@@ -12,7 +12,7 @@ from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import INTERRUPT, NS_SEP, ROOT
 from .context import RunControl, current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
-from .errors import GraphInterrupt, NoSaverError
+from .errors import GraphDrained, GraphInterrupt, NoSaverError
 from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
@@ -406,6 +406,9 @@ def _raise_outcome(loop: Loop) -> None:
         return
     if outcome.error is not None:
         raise outcome.error
+    if outcome.status == "drained":
+        control = loop.run.control
+        raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
     if outcome.status == "interrupted" and loop.job.nested:
         raise GraphInterrupt(outcome.questions)
 

@@ -12,7 +12,18 @@ from typing import Any
 
 from . import ids
 from .checkpoint import PendingWrite
-from .constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NULL_TASK_ID, RESUME, SCHEDULED
+from .constants import (
+    ASKED,
+    CHANGED,
+    ERROR,
+    ERROR_SOURCE_NODE,
+    INTERRUPT,
+    KEYED,
+    NULL_TASK_ID,
+    ONCE,
+    RESUME,
+    SCHEDULED,
+)
 from .errors import UnknownInterruptError
 from .types import Interrupt
 
@@ -22,12 +33,15 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class TaskStatus:
     """What the stored writes of one task say about it."""
 
-    __slots__ = ("answers", "error", "finished", "interrupts", "output")
+    __slots__ = ("answers", "asked", "error", "finished", "interrupts", "keyed", "once", "output")
 
     def __init__(self) -> None:
         self.output: list[tuple[str, Any]] = []
         self.interrupts: tuple[Interrupt, ...] = ()
         self.answers: list[Any] = []
+        self.keyed: dict[str, Any] = {}
+        self.asked: dict[str, str] = {}
+        self.once: dict[str, Any] = {}
         self.error: Any = None
         self.finished = False
 
@@ -55,7 +69,13 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
             status.answers = list(value) if isinstance(value, list) else [value]
         elif channel == ERROR:
             status.error = value
-        elif channel not in (ERROR_SOURCE_NODE, SCHEDULED):
+        elif channel == KEYED:
+            status.keyed = value
+        elif channel == ASKED:
+            status.asked = value
+        elif channel == ONCE:
+            status.once = value
+        elif channel not in (ERROR_SOURCE_NODE, SCHEDULED, CHANGED):
             status.finished = True
             status.output.append((channel, value))
     return statuses
