@@ -284,10 +284,11 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> Non
 def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
     advance: Advance, made: Callable[..., None]
 ) -> None:
-    ready = threading.Event()
+    # The slice begins when the first node has, and the node ends when the slice has.
+    started, ready = threading.Event(), threading.Event()
 
     def drain(state: Any) -> Any:
-        # The slice is over while the first node runs; the watch says when it has noticed.
+        started.set()
         assert ready.wait(10)
         return {"log": ["a"]}
 
@@ -304,11 +305,9 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
 
     try:
         info = services.start("sliced", {"log": []})
-        with (
-            override_settings(HITL={**settings.HITL, "TIME_SLICE_SECONDS": 0.01}),
-            pytest.MonkeyPatch.context() as patch,
-        ):
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(worker, "RunControl", Control)
+            patch.setattr(dispatch, "time_slice", lambda: started.wait(10) and 0.01)
             worker.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
