@@ -16,12 +16,23 @@ from .faults import Fault
 ANY = "any"
 
 
+class Ordering(filters.ChoiceFilter):
+    """One of the named fields, ascending, or with a minus before it descending."""
+
+    def __init__(self, *names: str) -> None:
+        choices = [(term, term) for name in names for term in (name, f"-{name}")]
+        super().__init__(choices=choices)
+
+    def filter(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return queryset.order_by(value) if value else queryset
+
+
 class RunFilter(filters.FilterSet):
     """Runs by state and graph, newest first."""
 
     state = filters.ChoiceFilter(choices=Run.State.choices)
     graph = filters.CharFilter(max_length=200, strip=False)
-    ordering = filters.OrderingFilter(fields=["created_at"])
+    ordering = Ordering("created_at")
 
 
 class InterruptFilter(filters.FilterSet):
@@ -34,7 +45,7 @@ class InterruptFilter(filters.FilterSet):
     node = filters.CharFilter(max_length=255, strip=False)
     run = filters.UUIDFilter(field_name="run_id")
     search = filters.CharFilter(field_name="title", lookup_expr="icontains", max_length=200)
-    ordering = filters.OrderingFilter(fields=["created_at"])
+    ordering = Ordering("created_at")
 
     def by_status(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         return queryset if value == ANY else queryset.filter(status=value)

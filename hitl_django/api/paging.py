@@ -60,9 +60,8 @@ class KeysetPagination(BasePagination):
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.request = request
         size = _page_size(request)
-        order = (*queryset.query.order_by, "pk")
-        if str(order[0]).startswith("-"):
-            order = (*order[:-1], "-pk")
+        fields = queryset.query.order_by
+        order = (*fields, "-pk" if fields[0].startswith("-") else "pk")
 
         cursor = _cursor(request)
         backwards = cursor is not None and cursor.backwards
@@ -125,14 +124,16 @@ def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 def _beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
     """Return the condition for all that comes after ``row`` in ``order``, field by field."""
-    beyond, tied = Q(), Q()
+    beyond, tied, bound = Q(), Q(), Q()
     for term in order:
         name = term.removeprefix("-")
         edge = Subquery(row.values(name)[:1])
-        smaller = term.startswith("-") != backwards
-        beyond |= tied & Q(**{f"{name}__{'lt' if smaller else 'gt'}": edge})
+        side = "lt" if term.startswith("-") != backwards else "gt"
+        # Implied by the rest, and what lets an index begin at the row instead of at the start.
+        bound = bound or Q(**{f"{name}__{side}e": edge})
+        beyond |= tied & Q(**{f"{name}__{side}": edge})
         tied &= Q(**{name: edge})
-    return beyond
+    return bound & beyond
 
 
 def _reversed(order: Sequence[Any]) -> tuple[str, ...]:

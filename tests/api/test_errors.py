@@ -20,6 +20,7 @@ NOT_ANSWERED = {
     errors.GraphError,
     errors.GraphDefinitionError,
     errors.GraphRecursionError,
+    errors.GraphDrained,
     errors.NoSaverError,
     errors.ResumeError,
     errors.PayloadError,

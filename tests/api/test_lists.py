@@ -109,6 +109,8 @@ def test_questions_by_graph_node_run_and_title(api: Any, make_run: Any, make_que
         ("graph=" + "x" * 201, "max_length", "graph"),
         ("ordering=-thread__epoch", "invalid_choice", "ordering"),
         ("ordering=created_at,created_at__year", "invalid_choice", "ordering"),
+        ("ordering=created_at,-created_at", "invalid_choice", "ordering"),
+        ("ordering=" + "created_at," * 1000, "invalid_choice", "ordering"),
         ("page=1", "unknown_parameter", "page"),
         ("page_size=0", "invalid", "page_size"),
         ("page_size=-1", "invalid", "page_size"),
@@ -218,3 +220,8 @@ def test_lists_cost_the_same_number_of_queries_however_long(
         with django_assert_max_num_queries(3) as queries:
             assert len(ids(api.get(name))) == 10
         assert not any('"payload"' in query["sql"] for query in queries.captured_queries)
+
+
+def test_more_parameters_than_anybody_means(api: Any) -> None:
+    response = api.get("runs", query="&".join(f"p{n}" for n in range(2000)))
+    assert (response.status_code, response.json()["code"]) == (400, "bad_request")
