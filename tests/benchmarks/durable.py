@@ -6,6 +6,7 @@ Where people are concerned ours is measured whole: ``services.start``, a worker'
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -62,6 +63,7 @@ def set_up_django(kind: str) -> None:
 
     os.environ["DATABASE_URL"] = stores.url(OURS, kind)
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
     django.setup()
 
 

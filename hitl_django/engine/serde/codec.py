@@ -45,6 +45,14 @@ _OPTIONS = (
 # is one of these, would pass for an empty dict.
 _ALONE = frozenset({*range(0x81), 0x90, 0xA0, 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)})
 
+# Heads with a count or a number behind them, which may hold a NUL, and where that ends.
+_HEAD = {
+    **dict.fromkeys((0xCC, 0xD0), 2),
+    **dict.fromkeys((0xCD, 0xD1, 0xDC, 0xDE), 3),
+    **dict.fromkeys((0xCE, 0xD2, 0xDD, 0xDF), 5),
+    **dict.fromkeys((0xCB, 0xCF, 0xD3), 9),
+}
+
 
 class _TooManyLevels(Exception):
     """Extensions nest deeper than the fast path follows them."""
@@ -90,11 +98,14 @@ class Codec:
         except TypeError:
             data = self._encode_slowly(value)
         else:
-            # A NUL, or a byte that may head msgpack's bytes, which is how ormsgpack writes
-            # bytearray and memoryview: one in some thousand values is worth a second look.
-            if (0 in data or 0xC4 in data or 0xC5 in data or 0xC6 in data) and needs_walk(
-                value, self._dump_object
-            ):
+            # A NUL behind the root's own head, or a byte that may head msgpack's bytes, which is
+            # how ormsgpack writes bytearray and memoryview: such a value gets a second look.
+            if (
+                (0 in data and data.find(0, _HEAD.get(data[0], 1)) >= 0)
+                or 0xC4 in data
+                or 0xC5 in data
+                or 0xC6 in data
+            ) and needs_walk(value, self._dump_object):
                 data = self._encode_slowly(value)
         if len(data) > self._free_bytes:
             self._check_limits(data)
