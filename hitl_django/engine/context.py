@@ -102,6 +102,28 @@ class Runtime(Generic[ContextT]):
         return replace(self, **changes)
 
 
+class Replay:
+    """What graphs further down need to know of a run from an older checkpoint.
+
+    A graph that keeps one history per thread is first taken up as it was before ``bound``, the
+    checkpoint id where the replay began; after that as the replay itself left it.
+    """
+
+    __slots__ = ("_visited", "bound")
+
+    def __init__(self, bound: str) -> None:
+        self.bound = bound
+        self._visited: set[str] = set()
+
+    def visits_first(self, ns: str) -> bool:
+        """Tells whether this replay comes to the namespace for the first time, and notes it."""
+        stable = ns.rpartition(":")[0] or ns
+        if stable in self._visited:
+            return False
+        self._visited.add(stable)
+        return True
+
+
 class RunContext:
     """What all tasks of one run of one graph share.
 
@@ -113,6 +135,7 @@ class RunContext:
     __slots__ = (
         "answers",
         "checkpoint_ids",
+        "checkpoint_map",
         "config",
         "control",
         "durability",
@@ -122,6 +145,7 @@ class RunContext:
         "modes",
         "passes_breakpoints",
         "perform",
+        "replay",
         "resuming",
         "runtime",
         "saver",
@@ -149,13 +173,16 @@ class RunContext:
         perform: Callable[..., Any],
         answers: dict[str, Any],
         passes_breakpoints: bool,
+        checkpoint_map: dict[str, str],
     ) -> None:
         self.config, self.saver, self.thread_id, self.store = config, saver, thread_id, store
         self.runtime, self.control, self.durability = runtime, control, durability
         self.modes, self.emit, self.live, self.perform = modes, emit, live, perform
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
+        self.checkpoint_map = checkpoint_map
         self.resuming = False
+        self.replay: Replay | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
         self.wildcard: list[Any] = []

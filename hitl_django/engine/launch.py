@@ -48,12 +48,15 @@ def open_loop(
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
     if parent is None:
-        run, ns = _root_run(graph, config, place, options), place.get("checkpoint_ns") or ""
+        run, ns = _root_run(graph, config, place, options), ""
+        # A namespace given to a root run is that of a graph further down, whose checkpoint the
+        # map names; the run itself starts where the map says for the root.
+        checkpoint_id = None if place.get("checkpoint_ns") else place.get("checkpoint_id")
     else:
         ns = graph.nested_ns(parent.child_ns())
-        run = _nested_run(graph, parent, config, options)
+        run, checkpoint_id = _nested_run(graph, parent, config, options), None
     run.live = options.streams and (options.subgraphs or "custom" in options.modes)
-    checkpoint_id = place.get("checkpoint_id") if parent is None else None
+    checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(
         kind=options.kind if parent is None else "call",
         input=input,
@@ -106,6 +109,7 @@ def _root_run(
         perform=_perform,
         answers={},
         passes_breakpoints=options.kind == "call",
+        checkpoint_map=place.get("checkpoint_map") or {},
     )
 
 
@@ -134,7 +138,9 @@ def _nested_run(
         perform=parent.perform,
         answers=above.answers,
         passes_breakpoints=above.passes_breakpoints,
+        checkpoint_map=above.checkpoint_map,
     )
+    run.replay = above.replay
     run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying
     origin = parent.task.origin

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .apply import InputWrites, apply
 from .checkpoint import CheckpointTuple, TaskWrites
 from .constants import BRANCH_TO, INPUT, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
-from .effects import Effects, Load
+from .context import Replay
+from .effects import Effects, List, Load
 from .errors import (
     EmptyInputError,
     InvalidUpdateError,
@@ -34,7 +35,9 @@ def open_run(loop: Loop) -> Effects:
     if command is not None:
         _refuse_command(loop, command, saved)
     resumes = command is not None and command.resume is not None
-    travels = loop.job.addressed and not resumes
+    travels = loop.job.addressed and (loop.job.nested or not resumes)
+    if travels and not loop.job.nested and saved is not None:
+        loop.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or [] if saved else []
     if travels:
         # Seen from an older checkpoint, the answers given later were never given.
@@ -73,7 +76,15 @@ def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]
     """Reads the checkpoint to start from, and whether the thread has moved past it."""
     if loop.saver is None:
         return None, False
-    found: CheckpointTuple | None = yield Load(loop.config_for(loop.job.checkpoint_id))
+    config, replay = loop.config_for(loop.job.checkpoint_id), loop.run.replay
+    if replay is not None and not loop.job.addressed:
+        # The graph below a replay takes its input again.
+        loop.run.resuming = False
+        if replay.visits_first(loop.job.ns):
+            before = loop.config_for(replay.bound)
+            earlier: list[CheckpointTuple] = yield List(config, before=before, limit=1)
+            return (earlier[0] if earlier else None), False
+    found: CheckpointTuple | None = yield Load(config)
     if not loop.job.addressed:
         return found, False
     if found is None:
@@ -82,6 +93,17 @@ def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]
         )
     newest: CheckpointTuple | None = yield Load(loop.config_for(None))
     return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
+
+
+def _replay_bound(saved: CheckpointTuple) -> str:
+    """Returns the checkpoint id before which a replay looks for what graphs below had stored.
+
+    An update or a fork was made after the graphs below had run, so it is the checkpoint above it.
+    """
+    if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
+        bound: str = saved.parent_config["configurable"]["checkpoint_id"]
+        return bound
+    return saved.checkpoint["id"]
 
 
 def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | None) -> bool:
@@ -94,7 +116,7 @@ def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | 
     if job.kind == "advance":
         return True
     if job.nested:
-        return loop.run.resuming
+        return loop.run.resuming or job.addressed
     if job.kind == "submit":
         return False
     if job.input is None or command is not None:

@@ -114,8 +114,12 @@ class _Change:
 
     @property
     def config(self) -> RunnableConfig:
-        """The coordinates of the newest checkpoint."""
-        return _coordinates(self.thread_id, self.ns, self.checkpoint_id)
+        """The coordinates of the newest checkpoint, with those of the graphs above."""
+        config = _coordinates(self.thread_id, self.ns, self.checkpoint_id)
+        parents = self.saved.metadata.get("parents") if self.saved else None
+        if parents:
+            config["configurable"]["checkpoint_map"] = {**parents, self.ns: self.checkpoint_id}
+        return config
 
 
 def _coordinates(thread_id: str, ns: str, checkpoint_id: str | None) -> RunnableConfig:
