@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -12,19 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Appended to what ``django-admin startproject`` writes: what the README says to add, no more.
-SETTINGS = """
-INSTALLED_APPS += ["rest_framework", "django_filters", "django_q", "hitl_django"]
-DATABASES["default"]["OPTIONS"] = {
-    "timeout": 20,
-    "transaction_mode": "IMMEDIATE",
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-}
-Q_CLUSTER = {
-    "name": "shop", "orm": "default", "workers": 2, "timeout": 60, "retry": 90,
-    "max_attempts": 5, "ack_failures": True,
-}
-"""
+#: What the README says to put into a project's settings.
+SETTINGS = "\n".join(
+    re.findall(r"(?ms)^```python\n([A-Z_]+ = .*?)^```$", (ROOT / "README.md").read_text())
+)
 
 URLS = """
 from django.contrib import admin
@@ -87,8 +79,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    tracked = run("git", "ls-files", "--cached", "hitl_django", cwd=ROOT).splitlines()
-    present = {name for name in tracked if (ROOT / name).is_file()}
+    present = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "hitl_django").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
     assert present - names == set()
     assert not any(name.startswith(("tests/", "project/", "templates/")) for name in names)
     for part in ("templates", "static", "migrations"):
@@ -102,6 +97,9 @@ def test_a_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> No
 
     run(python, "-m", "django", "startproject", "shop", cwd=tmp_path)
     shop = tmp_path / "shop"
+    assert {"INSTALLED_APPS", "Q_CLUSTER", "DATABASES"} <= set(
+        re.findall(r"(?m)^[A-Z_]+", SETTINGS)
+    )
     with (shop / "shop" / "settings.py").open("a") as settings:
         settings.write(SETTINGS)
     (shop / "shop" / "urls.py").write_text(URLS)

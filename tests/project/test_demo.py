@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -37,6 +38,16 @@ def eventually(ask: Callable[[], T], what: str) -> T:
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} seconds"
         time.sleep(0.05)
     return answer
+
+
+def curl_of_the_readme(port: int) -> str:
+    """Run the README's block of curl calls against a demo, and return what it printed."""
+    readme = (ROOT / "README.md").read_text()
+    (block,) = re.findall(r"(?ms)^```sh\n(api=.*?)^```$", readme)
+    script = "set -euo pipefail\n" + block.replace(":8000/", f":{port}/")
+    return subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True
+    ).stdout
 
 
 class Demo:
@@ -134,6 +145,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     eventually(
         lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
     )
+    assert "Paid 50.00 EUR for R-1." in curl_of_the_readme(demo.port).splitlines()[-1]
     assert demo.end(signal.SIGINT) == 0
     assert demo.said.rstrip().endswith("Stopped.")
 
