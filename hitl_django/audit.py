@@ -31,7 +31,7 @@ def append(
         via=via,
         # The actor's row may be deleted and its column emptied; the hash must still hold then.
         detail={**detail, "actor_id": None if by is None else str(by.pk)},
-        at=thread.now,  # type: ignore[attr-defined]  (lock_thread annotates it)
+        at=thread.now,
         prev_hash=thread.audit_hash,
     )
     entry.hash = entry_hash(entry, thread.thread_id)

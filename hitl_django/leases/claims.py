@@ -35,12 +35,11 @@ def lock_thread(**which: Any) -> Thread:
     Every transaction that touches more than one table of a thread takes this lock first, so that
     no two of them can wait for each other. On SQLite the lock is the transaction itself.
     """
-    return (
-        Thread.objects.using(router.db_for_write(Thread))
-        .select_for_update(of=("self",))
-        .annotate(now=Now())
-        .get(**which)
-    )
+    threads = Thread.objects.using(router.db_for_write(Thread)).select_for_update(of=("self",))
+    thread: Any = threads.annotate(clock=Now()).get(**which)
+    thread.now = thread.clock
+    locked: Thread = thread
+    return locked
 
 
 def claim(run_id: UUID | str) -> Lease | None:

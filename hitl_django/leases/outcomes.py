@@ -80,8 +80,8 @@ def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
 
 
 def _leave(lease: Lease, state: str, using: str, **said: str) -> None:
-    step = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
-    step = step.order_by("-checkpoint_id").values("step")[:1]
+    root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
+    step = root.order_by("-checkpoint_id").values("step")[:1]
     changes: dict[str, Any] = {
         "state": state,
         "step": Coalesce(Subquery(step), F("step")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
@@ -15,6 +15,10 @@ class JSONTextField(models.TextField):
     A database's own JSON type reorders keys and rewrites numbers; what a person was shown has
     to come back as it was.
     """
+
+    if TYPE_CHECKING:
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         return None if value is None else json.loads(value)

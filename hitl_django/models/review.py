@@ -100,8 +100,8 @@ class PendingInterrupts(models.Manager["Interrupt"]):
 class ReviewItem(Interrupt):
     """A question that waits: what most staff see of this app."""
 
-    pending = PendingInterrupts()
-    objects = models.Manager()
+    pending: ClassVar[PendingInterrupts] = PendingInterrupts()
+    objects: ClassVar[models.Manager[ReviewItem]] = models.Manager()
 
     class Meta:
         proxy = True

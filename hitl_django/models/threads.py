@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import ClassVar
 
 from django.conf import settings
@@ -41,6 +42,9 @@ class Thread(models.Model):
     audit_hash = models.CharField(max_length=64, blank=True)
 
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+
+    #: The database's clock, on a row that leases.lock_thread returned.
+    now: datetime
 
     class Meta:
         verbose_name = _("thread")

@@ -217,8 +217,8 @@ class DjangoSaver(BaseCheckpointSaver):
     ) -> AsyncIterator[CheckpointTuple]:
         """Like list."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        step = sync_to_async(next, thread_sensitive=True)
-        while (one := await step(found, None)) is not None:
+        step = sync_to_async(lambda: next(found, None), thread_sensitive=True)
+        while (one := await step()) is not None:
             yield one
 
     async def acommit(self, commit: Commit) -> None:

@@ -97,7 +97,7 @@ class Batch:
         """Writes the rows; the caller has opened the transaction."""
         for rows in (self._kept, self._replaced, self._blobs, self._checkpoints):
             for row in rows:
-                row.thread_id = thread  # type: ignore[attr-defined]
+                row.thread_id = thread
         writes = models.PendingWrite.objects.using(using)
         if self._kept:
             writes.bulk_create(self._kept, ignore_conflicts=True)

@@ -234,7 +234,7 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
         key=request.key,
         request_digest=request.digest,
         payload_digest=interrupt.payload_digest,
-        created_at=thread.now,  # type: ignore[attr-defined]  (lock_thread annotates it)
+        created_at=thread.now,
     )
     audit.append(
         thread,

@@ -142,7 +142,7 @@ class _Start:
 
     def _submit(self, thread: Thread, run: Run) -> None:
         saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-        config = {
+        config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
         }
@@ -205,7 +205,7 @@ def _check_names(**names: str | None) -> None:
     for what, name in names.items():
         if name is None:
             continue
-        if not isinstance(name, str) or not 1 <= len(name) <= NAME_LENGTH:
+        if not 1 <= len(name) <= NAME_LENGTH:
             reason = f"is not 1 to {NAME_LENGTH} characters long"
         elif not name.isprintable():
             reason = "has a character that can't be printed"
