@@ -1,0 +1,90 @@
+"""What a page says about a question that can't be decided any more, or not like this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.utils.formats import localize
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.errors import NotAllowedError, RunStateError, StaleQuestionError
+from hitl_django.models import Decision, Interrupt
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A headline and the sentence below it; ``tone`` is how the page colours them."""
+
+    headline: Any
+    text: Any = ""
+    tone: str = "warning"
+
+
+NOTHING_SENT = _("Nothing of yours was sent.")
+
+CLOSED = {
+    Interrupt.Status.EXPIRED: Notice(_("This question expired"), _("Nobody decided it in time.")),
+    Interrupt.Status.SUPERSEDED: Notice(
+        _("This question was superseded"), _("The run went on and took it back.")
+    ),
+    Interrupt.Status.CANCELLED: Notice(
+        _("This question was withdrawn"), _("Its run was cancelled, so no answer is needed.")
+    ),
+    Interrupt.Status.DECIDED: Notice(_("This question was decided")),
+}
+
+CONFLICTS: dict[type[Exception], Notice] = {
+    NotAllowedError: Notice(
+        _("You may not decide this question"),
+        _("You can look at it, but deciding needs a permission that you don't have."),
+        "error",
+    ),
+    StaleQuestionError: Notice(
+        _("The question has changed since you opened it"),
+        _("Look at what it asks now, and decide on that."),
+    ),
+    RunStateError: Notice(
+        _("The question can't be decided right now"),
+        _("Its run has stopped. It can be decided once somebody lets the run go on."),
+    ),
+}
+
+WHO: dict[str, Any] = {
+    Decision.Type.APPROVE: _("%(who)s approved this"),
+    Decision.Type.EDIT: _("%(who)s approved this with changes"),
+    Decision.Type.REJECT: _("%(who)s rejected this"),
+    Decision.Type.RESPOND: _("%(who)s answered this"),
+}
+YOU: dict[str, Any] = {
+    Decision.Type.APPROVE: _("You approved this"),
+    Decision.Type.EDIT: _("You approved this with changes"),
+    Decision.Type.REJECT: _("You rejected this"),
+    Decision.Type.RESPOND: _("You answered this"),
+}
+
+
+def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
+    """Says what became of a closed question."""
+    if decision is None or item.status != Interrupt.Status.DECIDED:
+        return CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
+    mine = decision.by_id is not None and decision.by_id == user.pk
+    headline = YOU[decision.type] if mine else WHO[decision.type] % {"who": decision.by_label}
+    moment = localize(localtime(decision.created_at))
+    return Notice(headline, _now("Decided on %(date)s.") % {"date": moment}, "info")
+
+
+def decided_elsewhere(notice: Notice, decision: Decision | None, user: Any) -> Notice:
+    """Says it to somebody who was about to decide the question too."""
+    if decision is not None and decision.by_id == user.pk:
+        text = _now("%(text)s The decision you sent now was not recorded.")
+        return replace(notice, text=text % {"text": notice.text}, tone="warning")
+    return not_sent(notice)
+
+
+def not_sent(notice: Notice) -> Notice:
+    """Adds that nothing of the user's was sent."""
+    tone = "error" if notice.tone == "error" else "warning"
+    return replace(notice, text=f"{notice.text} {NOTHING_SENT}".strip(), tone=tone)

@@ -1,0 +1,178 @@
+"""What all pages share: nothing is added, changed or deleted, and the policy says what is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.timesince import timesince
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.models import Interrupt, Run
+from hitl_django.policy import get_policy
+
+
+class LinkedList(ChangeList):
+    """A list whose rows know the way to their own page and back."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        filters = self.model_admin.get_preserved_filters(request)
+        context = {"preserved_filters": filters, "opts": self.opts}
+        for row in self.result_list:
+            url = self.model_admin.url_of(row.pk)
+            row.link = add_preserved_filters(context, url)
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Shows a model's rows as far as the policy lets a user see them."""
+
+    actions = None
+    list_display_links = None
+    change_list_template = "hitl_django/admin/list.html"
+    #: What the list says where it has nothing to show.
+    empty_text: Any = _("There is nothing here yet.")
+    list_title: Any = ""
+    list_per_page = 50
+    show_full_result_count = False
+    view_on_site = False
+
+    def url_of(self, pk: Any) -> str:
+        """Returns the address of a row's page."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        return reverse(name, args=[pk], current_app=self.admin_site.name)
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Narrows the model's rows to those the user may see."""
+        raise NotImplementedError
+
+    def rows(self) -> QuerySet[Any]:
+        """Returns the rows of a detail page, not yet narrowed to what the user may see."""
+        return self.model._default_manager.all()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return self.visible(request, super().get_queryset(request))
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Returns a row; one that the user may not see doesn't exist."""
+        try:
+            pk = self.opts.pk.to_python(object_id)
+        except forms.ValidationError:
+            raise Http404 from None
+        found = self.visible(request, self.rows()).filter(pk=pk).first()
+        if found is None:
+            raise Http404(_("There is no such page."))
+        return found
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LinkedList
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # A policy that lets a user see nothing at all says so with an empty queryset, for which
+        # no query is made.
+        return not self.visible(request, self.rows()).query.is_empty()
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        title = self.list_title or self.opts.verbose_name_plural.capitalize()
+        own = {"title": title, "empty_text": self.empty_text}
+        return super().changelist_view(request, {**own, **(extra_context or {})})
+
+    def page(
+        self,
+        request: HttpRequest,
+        original: Model,
+        template: str,
+        *,
+        status: int = 200,
+        **context: Any,
+    ) -> TemplateResponse:
+        """Renders a detail page inside the admin."""
+        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        frame = {
+            **self.admin_site.each_context(request),
+            "add": False,
+            "change": True,
+            "has_view_permission": self.has_view_permission(request),
+            "is_popup": False,
+            "media": forms.Media(),
+            "opts": self.opts,
+            "original": original,
+            "title": str(original),
+        }
+        return TemplateResponse(
+            request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
+        )
+
+
+class GraphFilter(admin.SimpleListFilter):
+    """Filters by graph, among those that the user sees something of."""
+
+    title = _("graph")
+    parameter_name = "graph"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        seen = model_admin.get_queryset(request).order_by("graph")
+        return [(name, name) for name in seen.values_list("graph", flat=True).distinct()]
+
+    def has_output(self) -> bool:
+        # With a single graph there is nothing to choose, unless it is what was chosen.
+        return len(self.lookup_choices) > 1 or bool(self.value())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(graph=self.value()) if self.value() else queryset
+
+
+def ago(moment: Any) -> str:
+    """Says in one unit how long ago a moment was."""
+    return timesince(moment, depth=1)
+
+
+def entry(row: Any, title: str, *words: Any) -> str:
+    """Returns a row's first column: a link to its page, and below it a line in small print."""
+    line = format_html_join(" · ", "<span>{}</span>", ((word,) for word in words))
+    return format_html(
+        '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
+        row.link,
+        title,
+        line,
+    )
+
+
+def place(row: Any) -> str:
+    """Returns where a question was asked: its graph and node."""
+    return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", row.graph, row.node)
+
+
+def visible_interrupts(request: HttpRequest, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
+    """Returns the questions that the user may see."""
+    rows = Interrupt.objects.all() if rows is None else rows
+    return get_policy().visible_interrupts(request.user, rows)
+
+
+def sees_runs(request: HttpRequest) -> bool:
+    """Says whether the user may see runs at all, so that a link to one leads somewhere."""
+    return not get_policy().visible_runs(request.user, Run.objects.all()).query.is_empty()

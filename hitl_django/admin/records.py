@@ -1,0 +1,97 @@
+"""Questions and decisions of all times, to be looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.models import Decision, Interrupt
+
+from .facts import decided, raw
+from .readonly import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
+
+
+@admin.register(Interrupt)
+class InterruptAdmin(ReadOnlyAdmin):
+    """Every question that was ever asked, newest first."""
+
+    list_display = ("question", "status", "created_at", "closed_at")
+    list_filter = ("status", GraphFilter)
+    empty_text = _("No question matches. Questions appear here as soon as a graph asks one.")
+    search_fields = ("title",)
+    search_help_text = _("Searches the questions' titles.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return visible_interrupts(request, rows)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("payload", "response_schema")
+
+    @admin.display(description=_("question"), ordering="title")
+    def question(self, item: Interrupt) -> str:
+        return entry(item, item.title, place(item))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Leads to the question's own page, which says what became of it."""
+        item = self.get_object(request, unquote(object_id))
+        name = "admin:hitl_django_reviewitem_change"
+        return HttpResponseRedirect(reverse(name, args=[item.pk], current_app=self.admin_site.name))
+
+
+@admin.register(Decision)
+class DecisionAdmin(ReadOnlyAdmin):
+    """Every decision: who, when, what, through what."""
+
+    list_display = ("question", "type", "by_label", "via", "created_at")
+    list_filter = ("type", "via")
+    list_select_related = ("interrupt",)
+    empty_text = _("No decision matches.")
+    search_fields = ("interrupt__title",)
+    search_help_text = _("Searches the questions' titles.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        seen = visible_interrupts(request)
+        # Where nothing can be seen, no subquery says so at less cost.
+        return rows.none() if seen.query.is_empty() else rows.filter(interrupt__in=seen)
+
+    def rows(self) -> QuerySet[Any]:
+        return Decision.objects.select_related("interrupt__run")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows.defer("value", "interrupt__payload", "interrupt__response_schema")
+
+    @admin.display(description=_("question"), ordering="interrupt__title")
+    def question(self, decision: Decision) -> str:
+        return entry(decision, decision.interrupt.title, place(decision.interrupt))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Shows one decision whole."""
+        decision = self.get_object(request, unquote(object_id))
+        return self.page(
+            request,
+            decision,
+            "decision.html",
+            title=decision.interrupt.title,
+            raw=raw(decision.value),
+            sees_runs=sees_runs(request),
+            **decided(decision),
+        )

@@ -1,0 +1,96 @@
+"""Runs: where each one is, what it asked and who answered, and what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.forms.text import visible
+from hitl_django.models import AuditEntry, Interrupt, Run
+from hitl_django.policy import get_policy
+
+from .facts import MAX_TEXT
+from .readonly import GraphFilter, ReadOnlyAdmin, entry, visible_interrupts
+
+MAX_QUESTIONS = 200
+MAX_ENTRIES = 200
+
+EXPLAINED = {
+    Run.State.QUEUED: _("It waits for a worker."),
+    Run.State.RUNNING: _("A worker advances it now."),
+    Run.State.INTERRUPTED: _("It goes on when its questions are answered."),
+    Run.State.SUCCEEDED: _("It came to its end."),
+    Run.State.FAILED: _("It stopped with an error. What it had stored is kept."),
+    Run.State.PARKED: _("It was tried too often without getting on. What it had stored is kept."),
+    Run.State.CANCELLED: _("Somebody ended it."),
+}
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    """Runs, newest first."""
+
+    list_display = ("run", "state_badge", "step", "created_at", "started_by_label")
+    list_filter = ("state", GraphFilter)
+    list_select_related = ("thread",)
+    empty_text = _("No run matches. Runs appear here as soon as one is started.")
+    search_fields = ("thread__thread_id__startswith",)
+    search_help_text = _("Searches for the beginning of a thread id.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return get_policy().visible_runs(request.user, rows)
+
+    def rows(self) -> QuerySet[Any]:
+        return Run.objects.select_related("thread")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("error", "traceback")
+
+    @admin.display(description=_("run"), ordering="graph")
+    def run(self, run: Run) -> str:
+        return entry(run, visible(run.graph), visible(run.thread.thread_id))
+
+    @admin.display(description=_("state"), ordering="state")
+    def state_badge(self, run: Run) -> str:
+        return format_html(
+            '<span class="hitl-state hitl-state-{}">{}</span>', run.state, run.get_state_display()
+        )
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Shows a run with its questions, its error and who did what with it."""
+        run = self.get_object(request, unquote(object_id))
+        entries = AuditEntry.objects.filter(thread=run.thread_id).order_by("-seq")
+        return self.page(
+            request,
+            run,
+            "run.html",
+            title=_("Run of %(graph)s") % {"graph": run.graph},
+            explained=EXPLAINED[Run.State(run.state)],
+            questions=self._questions(request, run),
+            error=visible(run.error[:MAX_TEXT]),
+            traceback=self._traceback(request, run),
+            entries=entries[:MAX_ENTRIES],
+        )
+
+    def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
+        asked = visible_interrupts(request, Interrupt.objects.filter(run=run))
+        asked = asked.defer("payload", "response_schema").order_by("created_at", "index", "id")
+        return list(asked.prefetch_related("decisions")[:MAX_QUESTIONS])
+
+    def _traceback(self, request: HttpRequest, run: Run) -> str:
+        # A traceback quotes code, and its last line whatever the node was handling.
+        if not get_policy().may_operate(request.user, run):
+            return ""
+        return visible(run.traceback[-MAX_TEXT:])

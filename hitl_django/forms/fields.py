@@ -1,0 +1,255 @@
+"""Form fields that answer in JSON: texts and numbers.
+
+A field knows the value it was made from. What comes back as it was shown *is* that value, with
+its type and every digit, whatever a text box may have done to it; only what a person changed is
+read as text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from .shape import JSON, MISSING, Shape
+from .text import (
+    from_json,
+    is_decimal,
+    is_number,
+    parse_decimal,
+    parse_integer,
+    parse_number,
+    same_text,
+    to_json,
+    unix,
+    visible,
+)
+
+LINE = 80
+LARGE = "vLargeTextField"
+
+
+class AnswerField(forms.Field):
+    """Asks for one JSON value.
+
+    ``original`` is the value the field starts from, or MISSING; ``wanted`` says that the answer
+    can't do without this key.
+    """
+
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "required": _("This is needed."),
+        "invalid": _("This is not a value that was offered."),
+    }
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        self.shape, self.original, self.wanted = shape, original, wanted
+        #: Set by the form where a whole optional object was left blank.
+        self.left_out = False
+        super().__init__(required=False, initial=self.shown(), **kwargs)
+        self.help_text = visible(shape.description) or self.help()
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        """Says whether the field can show ``original`` without losing any of it."""
+        return original is MISSING or original is None
+
+    def shown(self) -> Any:
+        """Returns what the widget shows of the original."""
+        return "" if self.original is MISSING or self.original is None else str(self.original)
+
+    def help(self) -> Any:
+        """Returns what has to be said about the way of typing, where the schema says nothing."""
+        return ""
+
+    def is_blank(self, raw: Any) -> bool:
+        """Says whether nothing was typed or chosen."""
+        return raw is None or raw in ("", [])
+
+    def may_be_blank(self) -> bool:
+        """Says whether an empty box is an answer."""
+        return self.shape.nullable or not self.wanted
+
+    @property
+    def is_needed(self) -> bool:
+        """Says whether something has to be typed or chosen; the page marks the label."""
+        return not self.may_be_blank()
+
+    def untouched(self, raw: Any) -> bool:
+        """Says whether the widget came back as it was shown."""
+        return same_text(raw, self.initial)
+
+    def spoken(self, raw: Any) -> str:
+        """Returns what was typed or chosen, in words."""
+        return "" if raw is None else str(raw)
+
+    def clean(self, value: Any) -> Any:
+        """Returns the JSON value that was meant, or MISSING."""
+        if self.left_out:
+            return MISSING
+        if self.original is not MISSING and self.untouched(value):
+            return self.original
+        if self.is_blank(value):
+            return self.when_blank()
+        try:
+            return self.parse(value)
+        except ValueError:
+            raise ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+    def when_blank(self) -> Any:
+        """Returns what an empty box means: no such key, null, or an error."""
+        if not self.wanted and (self.original is MISSING or not self.shape.nullable):
+            return MISSING
+        if self.shape.nullable:
+            return None
+        raise ValidationError(self.error_messages["required"], code="required")
+
+    def parse(self, raw: Any) -> Any:
+        """Reads what a person typed or chose; a ValueError says that it can't be read."""
+        raise NotImplementedError
+
+
+class TextField(AnswerField):
+    """A text; an empty box is an empty text, unless the schema allows null."""
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        text = original if isinstance(original, str) else ""
+        kwargs.setdefault("widget", text_widget(text, long=shape.long))
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return isinstance(original, str) or super().fits(shape, original)
+
+    def help(self) -> Any:
+        if not self.shape.nullable:
+            return ""
+        if self.original == "":
+            return _("Left empty, it stays an empty text.")
+        return _("Leave it empty for no value.")
+
+    def may_be_blank(self) -> bool:
+        return True
+
+    def when_blank(self) -> Any:
+        if self.original is MISSING and not self.wanted:
+            return MISSING
+        return None if self.shape.nullable and self.original != "" else ""
+
+    def parse(self, raw: str) -> str:
+        # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.
+        crlf = isinstance(self.original, str) and "\r\n" in self.original
+        return unix(raw).replace("\n", "\r\n") if crlf else unix(raw)
+
+
+class IntegerField(AnswerField):
+    """A whole number."""
+
+    widget = forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"})
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("Enter a whole number, such as 12."),
+    }
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return is_number(original) or super().fits(shape, original)
+
+    def shown(self) -> str:
+        return to_json(self.original) if is_number(self.original) else ""
+
+    def parse(self, raw: str) -> JSON:
+        return parse_integer(raw)
+
+
+class NumberField(IntegerField):
+    """A number, whole or not."""
+
+    widget = forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"})
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("Enter a number, with a point before the decimals: 12.50."),
+    }
+
+    def parse(self, raw: str) -> JSON:
+        return parse_number(raw, like=self.original)
+
+
+class DecimalField(NumberField):
+    """An exact number, in JSON a string or a number."""
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return is_decimal(original) or super().fits(shape, original)
+
+    def shown(self) -> str:
+        return self.original if isinstance(self.original, str) else super().shown()
+
+    def parse(self, raw: str) -> JSON:
+        return parse_decimal(raw, like=self.original, spelling=self.shape.spelling)
+
+
+class JSONField(AnswerField):
+    """Anything at all, as JSON text."""
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        lines = 1 if original is MISSING else to_json(original, indent=2).count("\n") + 1
+        attrs = {"rows": min(max(lines, 2), 24), "class": f"{LARGE} hitl-code"}
+        kwargs.setdefault("widget", forms.Textarea(attrs={**attrs, "spellcheck": "false"}))
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return True
+
+    def shown(self) -> str:
+        return "" if self.original is MISSING else to_json(self.original, indent=2)
+
+    def help(self) -> Any:
+        return _('JSON: text in double quotes, such as "yes"; numbers, true, false and null bare.')
+
+    def is_blank(self, raw: Any) -> bool:
+        return not (raw or "").strip()
+
+    def parse(self, raw: str) -> JSON:
+        try:
+            return from_json(raw)
+        except ValueError as error:
+            message = _("This is not JSON: %(error)s.") % {"error": error}
+            raise ValidationError(message, code="invalid") from None
+
+
+class ConstField(AnswerField):
+    """A value that is given, and only shown."""
+
+    widget = forms.TextInput(attrs={"readonly": True})
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return True
+
+    def value(self) -> JSON:
+        return self.shape.options[0] if self.original is MISSING else self.original
+
+    def shown(self) -> str:
+        value = self.value()
+        return value if isinstance(value, str) else to_json(value)
+
+    def may_be_blank(self) -> bool:
+        return True
+
+    def untouched(self, raw: Any) -> bool:
+        return True
+
+    def clean(self, value: Any) -> JSON:
+        # Whatever was posted: a read-only box is only read-only in a browser.
+        if self.left_out or (self.original is MISSING and not self.wanted):
+            return MISSING
+        return self.value()
+
+
+def text_widget(text: str, *, long: bool = False) -> forms.Widget:
+    """Returns a box as large as the text it holds."""
+    lines = sum(1 + len(line) // LINE for line in unix(text).split("\n"))
+    if lines == 1 and not long:
+        return forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"})
+    return forms.Textarea(attrs={"class": LARGE, "rows": min(max(lines + 1, 3), 24)})

@@ -1,0 +1,130 @@
+"""Form fields for days, times and moments, in the browser's own widgets."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any, ClassVar
+
+from django import forms
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime, parse_time
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from .fields import AnswerField
+from .shape import JSON, Shape
+
+
+class MomentField(AnswerField):
+    """What the three have in common: an ISO text that has to be a moment."""
+
+    input_type: ClassVar[str]
+    pattern: ClassVar[re.Pattern[str]]
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        widget = forms.TextInput(attrs={"step": "1", "class": "hitl-moment"})
+        widget.input_type = self.input_type
+        super().__init__(shape, original, wanted=wanted, widget=widget, **kwargs)
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        # A moment that the widget can't show whole is left to a text box.
+        if isinstance(original, str):
+            return cls.read(original) is not None
+        return super().fits(shape, original)
+
+    @classmethod
+    def read(cls, text: str) -> Any:
+        """Returns the moment a text names, or None."""
+        if not cls.pattern.fullmatch(text):
+            return None
+        try:
+            return cls.parse_iso(text)
+        except (ValueError, OverflowError):
+            return None
+
+    @staticmethod
+    def parse_iso(text: str) -> Any:
+        raise NotImplementedError
+
+    def untouched(self, raw: Any) -> bool:
+        # Not the texts but the moments: a browser writes 12:00:00 as 12:00.
+        if not raw or not self.initial:
+            return bool(raw) == bool(self.initial)
+        return self.read(raw) == self.read(self.initial)
+
+    def parse(self, raw: str) -> str:
+        moment = self.read(raw)
+        if moment is None:
+            raise ValueError(raw)
+        return self.write(moment)
+
+    def write(self, moment: Any) -> str:
+        """Returns the moment as it goes into the answer."""
+        return str(moment.isoformat())
+
+
+class DateField(MomentField):
+    """A day."""
+
+    input_type = "date"
+    pattern = re.compile(r"[1-9]\d{3}-\d\d-\d\d", re.ASCII)
+    parse_iso = staticmethod(parse_date)
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("Enter a day as year-month-day: 2026-01-31."),
+    }
+
+
+class TimeField(MomentField):
+    """A time of day."""
+
+    input_type = "time"
+    pattern = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
+    parse_iso = staticmethod(parse_time)
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("Enter a time as hours:minutes: 14:30."),
+    }
+
+
+class DateTimeField(MomentField):
+    """A moment, shown in the reviewer's time zone and to the second."""
+
+    input_type = "datetime-local"
+    pattern = re.compile(
+        r"[1-9]\d{3}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+    )
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("Enter a day and a time: 2026-01-31T14:30."),
+    }
+
+    @staticmethod
+    def parse_iso(text: str) -> datetime.datetime | None:
+        moment = parse_datetime(text)
+        # The first and last days of the calendar have no local time everywhere.
+        return moment if moment and _local(moment).year >= 1000 else None
+
+    def shown(self) -> str:
+        moment = self.read(self.original) if isinstance(self.original, str) else None
+        return _local(moment).isoformat() if moment else ""
+
+    def help(self) -> Any:
+        if self.is_naive():
+            return ""
+        return _now("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
+
+    def is_naive(self) -> bool:
+        """Says whether the original names no time zone, so that the answer shouldn't either."""
+        moment = self.read(self.original) if isinstance(self.original, str) else None
+        return moment is not None and timezone.is_naive(moment)
+
+    def write(self, moment: datetime.datetime) -> str:
+        if timezone.is_naive(moment) and not self.is_naive():
+            moment = timezone.make_aware(moment)
+        return moment.isoformat()
+
+
+def _local(moment: datetime.datetime) -> datetime.datetime:
+    if timezone.is_aware(moment):
+        moment = timezone.localtime(moment)
+    return moment.replace(tzinfo=None, microsecond=0)

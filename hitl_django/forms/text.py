@@ -1,0 +1,156 @@
+"""Numbers and JSON text as people type them, and texts as people have to see them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+#: Longer than any amount a person types, and short enough to be read in no time.
+MAX_DIGITS = 400
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def parse_integer(text: str) -> int:
+    """Reads a whole number; anything else is a ValueError."""
+    text = text.strip()
+    if len(text) > MAX_DIGITS or not _INTEGER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_number(text: str, *, like: Any = None) -> int | float:
+    """Reads a finite number: a float where ``like`` is one, else an int where it is whole."""
+    text = text.strip()
+    if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    if _INTEGER.fullmatch(text) and not isinstance(like, float):
+        return int(text)
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
+    """Reads a decimal and spells it in JSON the way ``like`` was spelled.
+
+    Without an example it is a string, which keeps every digit. So it is where a JSON number
+    would change the value.
+    """
+    text = text.strip()
+    if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    if "number" in spelling and isinstance(like, int | float):
+        number = parse_number(text, like=like)
+        if Decimal(repr(number)) == Decimal(text):
+            return number
+    return text
+
+
+def is_decimal(value: Any) -> bool:
+    """Says whether a JSON value can be shown in a decimal's field."""
+    if isinstance(value, str):
+        try:
+            return bool(_NUMBER.fullmatch(value)) and Decimal(value).is_finite()
+        except InvalidOperation:
+            return False
+    return is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    """Says whether a JSON value is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Writes a value as JSON text for people: nothing escaped that needn't be."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def from_json(text: str) -> Any:
+    """Reads JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
+
+    Raises ValueError, whose message says where.
+    """
+    try:
+        return json.loads(
+            text.lstrip("\ufeff"),
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_unique_keys,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands there twice")
+    return found
+
+
+def same_text(raw: Any, shown: Any) -> bool:
+    """Says whether a text came back as it was shown; a browser rewrites only the line ends."""
+    return isinstance(raw, str) and isinstance(shown, str) and unix(raw) == unix(shown)
+
+
+def unix(text: str) -> str:
+    """Turns every line end into a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+#: What a screen doesn't show, or shows as an order to show something else: control and format
+#: characters (bidirectional ones among them), line separators, private use.
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
+_JOINERS = frozenset("\u200c\u200d")
+
+
+def visible(text: str) -> str:
+    """Returns the text with every character that wouldn't show replaced by its code point.
+
+    Line feeds and tabs stay, and so do the joiners that Persian and emoji are written with.
+    """
+    text = text.replace("\r\n", "\n")
+    return "".join(
+        f"⟨{_code(char)}⟩" if _is_hidden(text, at) else char for at, char in enumerate(text)
+    )
+
+
+def hidden(text: str) -> list[str]:
+    """Names the characters of a text that wouldn't show, each once."""
+    text = text.replace("\r\n", "\n")
+    return list(dict.fromkeys(_code(c) for at, c in enumerate(text) if _is_hidden(text, at)))
+
+
+def _code(char: str) -> str:
+    return f"U+{ord(char):04X}"
+
+
+def _is_hidden(text: str, at: int) -> bool:
+    char = text[at]
+    if char.isprintable() or char in "\n\t":
+        return char in _HIDDEN_LETTERS
+    if char in _JOINERS and 0 < at < len(text) - 1:
+        return text[at - 1].isascii() or text[at + 1].isascii()
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES

@@ -1,0 +1,71 @@
+"""Reads an HTML form the way a browser with JavaScript off does, and says what it would post."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+Controls = list[tuple[str, str]]
+
+
+class FormReader(HTMLParser):
+    """Collects the successful controls of the page it is fed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.controls: Controls = []
+        self.buttons: dict[str, str] = {}
+        self._textarea: str | None = None
+        self._text = ""
+        self._select: str | None = None
+        self._options: list[tuple[str, bool]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {key: value or "" for key, value in attrs}
+        if tag == "input":
+            self._input(found)
+        elif tag == "textarea":
+            self._textarea, self._text = found["name"], ""
+        elif tag == "select":
+            self._select, self._options = found["name"], []
+        elif tag == "option":
+            self._options.append((found["value"], "selected" in found))
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._textarea is not None:
+            text = line_feeds(self._text).removeprefix("\n")
+            self.controls.append((self._textarea, text.replace("\n", "\r\n")))
+            self._textarea = None
+        elif tag == "select" and self._select is not None:
+            chosen = [value for value, selected in self._options if selected]
+            first = [value for value, _ in self._options[:1]]
+            self.controls.extend((self._select, value) for value in chosen or first)
+            self._select = None
+
+    def _input(self, found: dict[str, str]) -> None:
+        kind = found.get("type", "text")
+        value = found.get("value", "on" if kind in ("checkbox", "radio") else "")
+        if kind in ("checkbox", "radio") and "checked" not in found:
+            return
+        if kind == "text":
+            value = line_feeds(value).replace("\n", "")
+        elif kind in ("time", "datetime-local"):
+            value = value.removesuffix(":00") if value.count(":") == 2 else value
+        self.controls.append((found["name"], value))
+
+
+def line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def post_of(html: str) -> dict[str, list[str]]:
+    """Returns what a browser would post of the form, untouched."""
+    reader = FormReader()
+    reader.feed(line_feeds(html))
+    reader.close()
+    posted: dict[str, list[str]] = {}
+    for name, value in reader.controls:
+        posted.setdefault(name, []).append(value)
+    return posted

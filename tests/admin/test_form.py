@@ -1,0 +1,419 @@
+"""The typed form: from a schema or a payload to fields, and from a post back to JSON."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+from decimal import Decimal
+from typing import Any, Literal
+
+import pytest
+from django.http import QueryDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms.text import from_json, hidden, visible
+
+from .browsing import post_of
+
+
+class Mood(enum.Enum):
+    CALM = "calm"
+    CROSS = "cross"
+
+
+class Address(BaseModel):
+    street: str
+    floor: int | None = None
+
+
+class Answer(BaseModel):
+    """What a reviewer is asked for."""
+
+    amount: Decimal = Field(gt=0, description="In the order's currency.")
+    count: int = 1
+    ratio: float = 0.5
+    urgent: bool = False
+    sure: bool
+    note: str = ""
+    nickname: str | None = None
+    mood: Mood = Mood.CALM
+    level: Literal[1, 2, "max"] = 1
+    kind: Literal["refund"] = "refund"
+    day: datetime.date | None = None
+    at: datetime.datetime | None = None
+    tags: list[str] = []
+    moods: set[Mood] = set()
+    address: Address
+    second: Address | None = None
+    anything: dict[str, Any] = {}
+    limit: Decimal | None = None
+
+
+SCHEMA = Answer.model_json_schema()
+ORIGINAL = {
+    "amount": "120.00",
+    "count": 3,
+    "ratio": 2.0,
+    "urgent": True,
+    "sure": False,
+    "note": "Line one\r\nline two",
+    "nickname": None,
+    "mood": "cross",
+    "level": 2,
+    "kind": "refund",
+    "day": "2026-01-31",
+    "at": "2026-01-31T14:30:00.125+02:00",
+    "tags": ["a", "b c"],
+    "moods": ["cross"],
+    "address": {"street": "", "floor": 4, "door": "left"},
+    "second": None,
+    "anything": {"k": [1, None]},
+    "limit": 12.5,
+    "not in the schema": {"kept": True},
+}
+
+
+def asked(
+    shape: Shape, original: Any = MISSING, changes: dict[str, Any] | None = None
+) -> AnswerForm:
+    """Returns the form as it comes back: what was shown, with the changes a person made."""
+    data = QueryDict(mutable=True)
+    for name, values in post_of(AnswerForm(shape, original).as_p()).items():
+        data.setlist(name, values)
+    for name, value in (changes or {}).items():
+        data.setlist(f"answer{name}", value if isinstance(value, list) else [value])
+    return AnswerForm(shape, original, data)
+
+
+def answered(shape: Shape, original: Any = MISSING, changes: dict[str, Any] | None = None) -> Any:
+    form = asked(shape, original, changes)
+    assert form.is_valid(), form.errors
+    return form.answer
+
+
+def exactly(value: Any) -> str:
+    """Returns a text that is equal only for the same JSON: 1 is neither 1.0 nor true."""
+    return json.dumps(value, sort_keys=True)
+
+
+def test_an_untouched_form_gives_back_what_was_asked() -> None:
+    form = asked(read_shape(SCHEMA), ORIGINAL)
+    assert form.is_valid(), form.errors
+    assert exactly(form.answer) == exactly(ORIGINAL)
+    assert list(form.answer) == list(ORIGINAL)
+    assert not form.is_edited()
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "expected"),
+    [
+        ("/amount", "99.50", "99.50"),
+        ("/limit", "13", 13.0),
+        ("/limit", "0.1", 0.1),
+        ("/count", " 12 ", 12),
+        ("/count", "-4", -4),
+        ("/ratio", "3", 3.0),
+        ("/urgent", [], False),
+        ("/note", "new\r\ntext", "new\r\ntext"),
+        ("/note", "", ""),
+        ("/nickname", "Sam", "Sam"),
+        ("/mood", "0", "calm"),
+        ("/level", "2", "max"),
+        ("/day", "2027-02-28", "2027-02-28"),
+        ("/day", "", None),
+        ("/tags", "b c\r\n\r\nnew\r\n", ["b c", "new"]),
+        ("/moods", ["0", "1"], ["cross", "calm"]),
+        ("/moods", [], []),
+        ("/anything", '{"a": 1.0}', {"a": 1.0}),
+        ("/kind", "something else", "refund"),
+    ],
+)
+def test_an_edited_field_keeps_its_type(field: str, typed: Any, expected: Any) -> None:
+    form = asked(read_shape(SCHEMA), ORIGINAL, {field: typed})
+    assert form.is_valid(), form.errors
+    name = field[1:]
+    assert exactly(form.answer) == exactly({**ORIGINAL, name: expected})
+    assert form.is_edited() is (exactly(expected) != exactly(ORIGINAL[name]))
+
+
+def test_a_nested_object_keeps_the_keys_that_the_schema_does_not_know() -> None:
+    answer = answered(read_shape(SCHEMA), ORIGINAL, {"/address/street": "Elm Street 1"})
+    assert answer["address"] == {"street": "Elm Street 1", "floor": 4, "door": "left"}
+
+
+def test_an_edited_moment_is_taken_in_the_reviewers_time_zone() -> None:
+    answer = answered(read_shape(SCHEMA), ORIGINAL, {"/at": "2026-02-01T08:00"})
+    assert datetime.datetime.fromisoformat(answer["at"]).utcoffset() is not None
+
+
+def test_an_optional_object_can_be_left_blank_filled_and_taken_away() -> None:
+    shape = read_shape(SCHEMA)
+    filled = answered(shape, ORIGINAL, {"/second/street": "High Street"})
+    assert filled["second"] == {"street": "High Street"}
+    again = answered(shape, filled, {"/second?absent": "on"})
+    assert again["second"] is None
+    assert asked(shape, filled, {"/second?absent": "on"}).is_valid()
+
+
+def test_what_has_no_value_yet_has_to_be_given() -> None:
+    form = asked(read_shape(SCHEMA), {})
+    assert not form.is_valid()
+    assert set(form.errors) == {"answer/amount", "answer/sure"}
+
+
+def test_only_what_is_wanted_is_given_when_nothing_was_asked() -> None:
+    answer = answered(read_shape(SCHEMA), {}, {"/amount": "1", "/sure": "0"})
+    assert answer == {"amount": "1", "sure": True, "address": {"street": ""}}
+
+
+def test_null_and_an_empty_text_stay_what_they_are() -> None:
+    shape = read_shape({"type": "object", "properties": {"a": {"type": ["string", "null"]}}})
+    for value in (None, "", "x"):
+        assert exactly(answered(shape, {"a": value})) == exactly({"a": value})
+    assert answered(shape, {}) == {}
+    assert answered(shape, {"a": "x"}, {"/a": ""}) == {"a": None}
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [
+        ("/count", "1.5"),
+        ("/count", "١٢"),
+        ("/count", "9" * 5000),
+        ("/count", ""),
+        ("/ratio", "1e999"),
+        ("/ratio", "NaN"),
+        ("/ratio", "1,5"),
+        ("/amount", "twelve"),
+        ("/amount", "Infinity"),
+        ("/mood", "7"),
+        ("/mood", "-1"),
+        ("/moods", ["0", "x"]),
+        ("/day", "31.01.2026"),
+        ("/day", "2026-02-30"),
+        ("/at", "2026-02-30T10:00"),
+        ("/anything", "{"),
+        ("/anything", '{"a": 1, "a": 2}'),
+        ("/anything", "NaN"),
+        ("/anything", "1e999"),
+        ("/anything", "[" * 100_000),
+    ],
+)
+def test_what_can_not_be_read_is_said_at_its_field(field: str, typed: Any) -> None:
+    original = {k: v for k, v in ORIGINAL.items() if k != "count"} if not typed else ORIGINAL
+    schema = {**SCHEMA, "required": [*SCHEMA["required"], "count"]}
+    form = asked(read_shape(schema), original, {field: typed})
+    assert not form.is_valid()
+    assert list(form.errors) == [f"answer{field}"]
+
+
+def test_the_faults_of_an_answer_land_on_their_fields() -> None:
+    form = asked(read_shape(SCHEMA), ORIGINAL)
+    assert form.is_valid()
+    form.add_faults(
+        [
+            ("/amount", "must be more than 0"),
+            ("/address/street", "is too short"),
+            ("/tags/1", "is too long"),
+            ("/address", "is odd"),
+            ("/unknown~1key", "is not allowed"),
+            ("", "is not right"),
+        ]
+    )
+    assert form.errors["answer/amount"] == ["must be more than 0"]
+    assert form.errors["answer/address/street"] == ["is too short"]
+    assert form.errors["answer/tags"] == ["Entry 2: is too long"]
+    assert form.non_field_errors() == [
+        "is odd",
+        "unknown/key: is not allowed",
+        "is not right",
+    ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        True,
+        {"type": "object"},
+        {"type": "array"},
+        {"$ref": "https://example.com/schema.json"},
+        {"$ref": "#/$defs/gone"},
+        {"$ref": "#"},
+        {"$defs": {"n": {"$ref": "#/$defs/n"}}, "$ref": "#/$defs/n"},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"allOf": [{"type": "string"}, {"minLength": 1}]},
+        {"type": ["string", "integer"]},
+        {"enum": [{"a": 1}, [2]]},
+        {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "string"}},
+        {"type": "object", "properties": ["not", "a", "dict"]},
+        {"type": "string", "pattern": 7, "format": [], "maxLength": "long"},
+        {"type": "object", "properties": {str(n): {"type": "string"} for n in range(300)}},
+    ],
+)
+def test_any_schema_can_be_answered(schema: Any) -> None:
+    shape = read_shape(schema)
+    value = "text" if shape.kind == "text" else {"a": [1, None, "ü"]}
+    assert exactly(answered(shape, value)) == exactly(value)
+
+
+def test_a_schema_that_refers_to_itself_ends_in_json() -> None:
+    class Tree(BaseModel):
+        name: str
+        child: Tree | None = None
+
+    Tree.model_rebuild(_types_namespace={"Tree": Tree})
+    shape = read_shape(Tree.model_json_schema())
+    assert [prop.shape.kind for prop in shape.properties] == ["text", "json"]
+    value = {"name": "a", "child": {"name": "b", "child": None}}
+    assert answered(shape, value) == value
+
+
+def test_an_answer_that_is_not_an_object_is_one_field() -> None:
+    assert answered(read_shape({"type": "integer"}), MISSING, {"": "7"}) == 7
+    assert answered(read_shape({"enum": ["a", "b"]}), MISSING, {"": "1"}) == "b"
+    assert answered(read_shape({"type": "boolean"}), MISSING, {"": "1"}) is False
+
+
+def test_boxes_are_as_large_as_their_texts() -> None:
+    shape = infer_shape({"short": "a", "long": "word " * 100, "lines": "a\nb"})
+    html = AnswerForm(shape, {"short": "a", "long": "word " * 100, "lines": "a\nb"}).as_p()
+    assert html.count("<textarea") == 2
+
+
+json_texts = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20
+)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | json_texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(json_texts, inner, max_size=5),
+    max_leaves=15,
+)
+
+
+@given(json_values)
+def test_any_payload_comes_back_untouched(payload: Any) -> None:
+    assert exactly(answered(infer_shape(payload), payload)) == exactly(payload)
+
+
+def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
+    """Makes schemas as pydantic writes them."""
+    plain = st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "string", "maxLength": 5000},
+            {"type": "integer"},
+            {"type": "number"},
+            {"type": "boolean"},
+            {"anyOf": [{"type": "number"}, {"type": "string"}]},
+            {"enum": ["a", 1, None]},
+            {"const": "x"},
+            {"type": "string", "format": "date"},
+            {"type": "string", "format": "date-time"},
+            {"type": "string", "format": "time"},
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "array", "items": {"type": "number"}},
+            {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+        ]
+    )
+    nullable = plain.map(lambda schema: {"anyOf": [schema, {"type": "null"}]})
+    return st.recursive(
+        plain | nullable,
+        lambda inner: st.builds(
+            lambda properties, wanted: {
+                "type": "object",
+                "properties": properties,
+                "required": [name for name in properties if name in wanted],
+            },
+            st.dictionaries(st.sampled_from("abcdef/~%ü "), inner, min_size=1, max_size=5),
+            st.sets(st.sampled_from("abcdef")) if required else st.just(set()),
+        ),
+        max_leaves=8,
+    )
+
+
+@settings(max_examples=200)
+@given(schemas(required=False), json_values)
+def test_any_value_comes_back_untouched_whatever_the_schema(
+    schema: dict[str, Any], value: Any
+) -> None:
+    assert exactly(answered(read_shape(schema), value)) == exactly(value)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_value_that_fits_comes_back_untouched(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    value = data.draw(fitting(schema))
+    assert exactly(answered(read_shape(schema), value)) == exactly(value)
+
+
+def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Makes values that a schema of ``schemas`` allows."""
+    if "properties" in schema:
+        required = {k: fitting(v) for k, v in schema["properties"].items()}
+        optional = {k: required.pop(k) for k in list(required) if k not in schema["required"]}
+        return st.fixed_dictionaries(required, optional=optional)
+    if "anyOf" in schema:
+        return st.one_of([fitting(part) for part in schema["anyOf"]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "const" in schema:
+        return st.just(schema["const"])
+    if "items" in schema:
+        unique = (exactly,) if schema.get("uniqueItems") else None
+        return st.lists(fitting(schema["items"]), max_size=5, unique_by=unique)
+    moments = {
+        "date": st.dates().map(str),
+        "time": st.times().map(str),
+        "date-time": st.datetimes(timezones=st.none() | st.timezones()).map(
+            lambda moment: moment.isoformat()
+        ),
+    }
+    if "format" in schema:
+        return moments[schema["format"]]
+    return {
+        "string": json_texts,
+        "integer": st.integers(),
+        "number": st.floats(allow_nan=False, allow_infinity=False),
+        "boolean": st.booleans(),
+        "null": st.none(),
+        "object": st.dictionaries(json_texts, st.integers(), max_size=3),
+    }[schema["type"]]
+
+
+@given(st.integers())
+def test_a_typed_whole_number_is_a_whole_number(number: int) -> None:
+    answer = answered(read_shape({"type": "integer"}), MISSING, {"": str(number)})
+    assert exactly(answer) == exactly(number)
+
+
+@given(json_values)
+def test_typed_json_is_that_json(value: Any) -> None:
+    answer = answered(Shape("json"), MISSING, {"": json.dumps(value)})
+    assert exactly(answer) == exactly(value)
+
+
+def test_characters_that_do_not_show_are_shown() -> None:
+    assert visible("a\u202eb\x1bc\r\nd\te\u2066") == "a⟨U+202E⟩b⟨U+001B⟩c\nd\te⟨U+2066⟩"
+    assert visible("می‌خواهم 👩‍👧") == "می‌خواهم 👩‍👧"
+    assert visible("ap\u200dprove") == "ap⟨U+200D⟩prove"
+    assert hidden("a\u200bb\u200bc\u00ad") == ["U+200B", "U+00AD"]
+    assert hidden("plain\ttext\n") == []
+
+
+def test_json_text_is_read_strictly() -> None:
+    assert from_json("\ufeff[1, 2.5]") == [1, 2.5]
+    for text in ("[1,]", "{'a': 1}", "“a”", "-Infinity", "01", ""):
+        with pytest.raises(ValueError):
+            from_json(text)
