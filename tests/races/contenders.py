@@ -1,0 +1,73 @@
+"""What each of many processes does in a race; imported once by the server that forks them.
+
+A contender waits at a barrier with all others before each round, so that the database and nothing
+else decides who comes first. It says how each round went by one word.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+django.setup()
+
+from django.db import connections  # noqa: E402
+
+from hitl_django import leases, services  # noqa: E402
+from hitl_django.engine.errors import AlreadyDecidedError, HitlError  # noqa: E402
+
+
+def use(database: str) -> None:
+    """Work on the database of the test, not on the one of the settings."""
+    connections["default"].settings_dict["NAME"] = database
+
+
+def contend(
+    act: str, database: str, number: int, rounds: Iterable[str], barrier: Any, results: Any
+) -> None:
+    use(database)
+    connections["default"].ensure_connection()
+    for subject in rounds:
+        barrier.wait()
+        try:
+            said = ACTS[act](number, subject)
+        except AlreadyDecidedError as error:
+            said = f"late:{error.decision.id}" if error.decision else f"late:{error.status}"
+        except HitlError as error:
+            said = f"refused:{type(error).__name__}"
+        except Exception as error:
+            said = f"error:{type(error).__name__}: {error}"
+        results.put((subject, number, said))
+    connections.close_all()
+
+
+def decide(number: int, question: str) -> str:
+    kind = "approve" if number % 2 else "reject"
+    return f"won:{services.decide(question, kind, via='api', reason=str(number)).id}"
+
+
+def repeat(number: int, question: str) -> str:
+    info = services.decide(question, "respond", {"same": "content"}, key="one key")
+    return f"{'repeated' if info.repeated else 'won'}:{info.id}"
+
+
+def start(number: int, key: str) -> str:
+    info = services.start("approval", {"text": "x"}, key=key)
+    return f"{'created' if info.created else 'found'}:{info.id}"
+
+
+def claim(number: int, run: str) -> str:
+    lease = leases.claim(run)
+    return "none" if lease is None else f"claimed:{lease.thread.epoch}"
+
+
+ACTS: dict[str, Callable[[int, str], str]] = {
+    "decide": decide,
+    "repeat": repeat,
+    "start": start,
+    "claim": claim,
+}

@@ -1,0 +1,118 @@
+"""Fifty processes want the same thing at the same moment, on whatever database this is."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.db import connections
+from django_q.models import OrmQ
+
+from hitl_django import audit, services, testing
+from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
+
+from . import contenders
+
+pytestmark = [pytest.mark.race, pytest.mark.django_db(transaction=True)]
+
+PROCESSES = 50
+ROUNDS = 5
+PATIENCE = 120
+
+
+def race(act: str, rounds: Sequence[str]) -> dict[str, list[str]]:
+    """Have all processes act on each subject at once; return what they said, by subject."""
+    # Forked from a server that has loaded Django and holds no connection: a start costs a
+    # hundredth of a second, and nothing of this process is shared by accident.
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([contenders.__name__])
+    barrier, results = server.Barrier(PROCESSES, timeout=PATIENCE), server.Queue()
+    database = str(connections["default"].settings_dict["NAME"])
+    processes = [
+        server.Process(
+            target=contenders.contend, args=(act, database, number, rounds, barrier, results)
+        )
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    said: dict[str, list[str]] = defaultdict(list)
+    for _ in range(PROCESSES * len(rounds)):
+        subject, _number, word = results.get(timeout=PATIENCE)
+        said[subject].append(word)
+    for process in processes:
+        process.join(PATIENCE)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    return said
+
+
+def questions() -> list[str]:
+    with testing.inline() as advance:
+        for _ in range(ROUNDS):
+            services.start("approval", {"text": "x"})
+        advance()
+    return [str(pk) for pk in Interrupt.objects.values_list("pk", flat=True)]
+
+
+def sort(words: Sequence[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for word in words:
+        kind, _, which = word.partition(":")
+        found[kind].add(which)
+    return found
+
+
+@pytest.mark.promise("P1")
+def test_one_of_fifty_decides_and_the_others_learn_who() -> None:
+    asked = questions()
+    for question, words in race("decide", asked).items():
+        found = sort(words)
+        assert set(found) == {"won", "late"}, found
+        assert len([word for word in words if word.startswith("won")]) == 1
+        assert len([word for word in words if word.startswith("late")]) == PROCESSES - 1
+        assert found["won"] == found["late"]
+
+        row = Interrupt.objects.get(pk=question)
+        decision = Decision.objects.get(interrupt=row)
+        assert {str(decision.pk)} == found["won"]
+        entry = AuditEntry.objects.get(thread=row.thread, verb="decide")
+        assert entry.detail["reason"] == decision.reason
+        assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
+        assert row.run.state == Run.State.QUEUED
+        assert audit.first_fault(row.thread) is None
+    # One wake-up for each question, committed with its decision.
+    assert OrmQ.objects.count() == len(asked)
+
+
+@pytest.mark.promise("P2")
+def test_one_request_sent_fifty_times_is_one_decision() -> None:
+    for question, words in race("repeat", questions()).items():
+        found = sort(words)
+        assert set(found) == {"won", "repeated"}, found
+        assert len([word for word in words if word.startswith("won")]) == 1
+        assert found["won"] == found["repeated"]
+        assert Decision.objects.filter(interrupt=question).count() == 1
+
+
+@pytest.mark.promise("P2")
+def test_one_start_sent_fifty_times_is_one_run() -> None:
+    for words in race("start", ["a", "b", "c"]).values():
+        found = sort(words)
+        assert set(found) == {"created", "found"}, found
+        assert len([word for word in words if word.startswith("created")]) == 1
+        assert found["created"] == found["found"]
+    assert (Run.objects.count(), Thread.objects.count()) == (3, 3)
+    assert AuditEntry.objects.count() == 3
+
+
+@pytest.mark.promise("P10")
+def test_one_of_fifty_workers_claims_a_run() -> None:
+    with testing.inline():
+        runs = [str(services.start("steps", {"log": []}).id) for _ in range(ROUNDS)]
+    said: dict[str, Any] = race("claim", runs)
+    for words in said.values():
+        assert sorted(set(words)) == ["claimed:1", "none"]
+        assert words.count("claimed:1") == 1
