@@ -8,7 +8,10 @@ chain; what they can't do is change one entry unnoticed by those who kept a late
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Any
+
+from django.utils.timezone import is_aware
 
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json
@@ -46,7 +49,7 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
     told = {
         "thread": thread_id,
         "seq": entry.seq,
-        "at": entry.at.isoformat(),
+        "at": _utc(entry.at),
         "verb": entry.verb,
         "subject": entry.subject,
         "actor": entry.actor_label,
@@ -71,6 +74,11 @@ def first_fault(thread: Thread) -> int | None:
     if (expected - 1, previous) != (thread.audit_seq, thread.audit_hash):
         return expected
     return None
+
+
+def _utc(at: datetime) -> str:
+    # The same instant reads differently under another TIME_ZONE; its hash must not.
+    return (at.astimezone(UTC) if is_aware(at) else at).isoformat()
 
 
 def label(user: Any) -> str:
