@@ -1,0 +1,182 @@
+"""Where the engine means to differ from LangGraph: the whole list, each row with its reason.
+
+``test_differences`` shows every row at work in both engines; whatever isn't listed is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One behaviour: what LangGraph does, what is done here, and why."""
+
+    name: str
+    langgraph: str
+    here: str
+    why: str
+
+
+TABLE = (
+    Difference(
+        "the pause is a BaseException",
+        "A node's `except Exception` around interrupt() swallows the question.",
+        "GraphInterrupt is a BaseException: the node pauses.",
+        "A question that nobody sees is a decision that nobody made.",
+    ),
+    Difference(
+        "a swallowed pause pauses all the same",
+        "A bare `except:` around interrupt() lets the node go on without an answer.",
+        "The node pauses, with a warning that names it.",
+        "Going on would act on nobody's decision.",
+    ),
+    Difference(
+        "a map names open questions only",
+        "Unknown ids in a resume map are ignored; the call returns as if it had worked.",
+        "UnknownInterruptError (not_pending), raised before anything is written.",
+        "An answer that reaches nobody has to be noticed by whoever gave it.",
+    ),
+    Difference(
+        "an empty map is an error",
+        "Command(resume={}) re-runs the tasks and asks again.",
+        "UnknownInterruptError (empty_map).",
+        "It answers nothing and can only be a mistake.",
+    ),
+    Difference(
+        "a value needs one open question",
+        "Several open questions: RuntimeError.",
+        "UnknownInterruptError (ambiguous), which is a RuntimeError and names the open ids.",
+        "Whoever gets the error can repeat the call with the right id.",
+    ),
+    Difference(
+        "nothing pending is an error",
+        "A resume on a finished thread is stored, and answers the next run's first question.",
+        "NothingPendingError; nothing is written.",
+        "A late double click must not decide a question that was asked after it.",
+    ),
+    Difference(
+        "an empty thread can't be resumed",
+        "A resume on a thread that never ran starts the graph with the Command as input.",
+        "ThreadNotFound.",
+        "A mistyped thread id would start a run nobody asked for.",
+    ),
+    Difference(
+        "an empty Command is an error",
+        "Command() and Command(resume=None) end in an UnboundLocalError.",
+        "EmptyInputError that says how None is given as an answer.",
+        "An error has to say what was wrong.",
+    ),
+    Difference(
+        "an answer is used once",
+        "A consumed answer is given again: go on with None at the second question, and it gets "
+        "the first one's answer.",
+        "Answers stand under task and position; the second question stays open.",
+        "An answer belongs to the question it was given to.",
+    ),
+    Difference(
+        "a breakpoint's value answers nothing",
+        "The value that continues a static breakpoint is taken as the answer to the node's own "
+        "first question.",
+        "The value is dropped and the question is asked.",
+        "Nobody had seen the question.",
+    ),
+    Difference(
+        "a corrected answer replaces the first",
+        "After an answer that made the node fail, another answer is ignored: the first is used.",
+        "The later answer replaces the first while the task is unfinished.",
+        "A wrong answer must not brick the thread.",
+    ),
+    Difference(
+        "no questions without a saver",
+        "interrupt() in a graph without a checkpointer pauses a run that can never go on.",
+        "NoSaverError, unless the config says allow_unsaved.",
+        "The pause would lose the run.",
+    ),
+    Difference(
+        "payloads are plain JSON",
+        "What the serialiser takes may be asked, and what it doesn't take fails after the node.",
+        "UnserializableError inside interrupt(), with the path to the value.",
+        "A reviewer's screen in another process has to be able to show it.",
+    ),
+    Difference(
+        "new input waits for open questions",
+        "New input on a paused thread drops the questions silently.",
+        "OpenQuestionsError, unless the config says discard_pending.",
+        "A question in somebody's queue mustn't vanish.",
+    ),
+    Difference(
+        "an unknown goto is an error",
+        "A jump to a node that isn't there is logged and dropped.",
+        "ValueError from a node, InvalidUpdateError for a caller's Command; both name the nodes.",
+        "The work that should have followed would be lost.",
+    ),
+    Difference(
+        "an unknown update key is an error",
+        "A key of a caller's Command(update=...) that isn't in the state is logged and dropped.",
+        "InvalidUpdateError that names the keys.",
+        "What the caller wanted changed would stay as it is.",
+    ),
+    Difference(
+        "an empty list turns breakpoints off",
+        "interrupt_before=[] of a call can't disable the compiled breakpoints.",
+        "None inherits, [] means none.",
+        "There has to be a way to say none.",
+    ),
+    Difference(
+        "questions come in task order",
+        "The questions of a step come in the order in which their tasks paused.",
+        "They come in task-path order.",
+        "The same run shows the same list.",
+    ),
+    Difference(
+        "a failed branch fails its node",
+        "A conditional edge that raises leaves its node's writes stored: the node counts as "
+        "finished, and going on ends the run without what should have followed.",
+        "The node failed; it runs again.",
+        "The run would end early and look finished.",
+    ),
+    Difference(
+        "a paused node has written nothing",
+        "A conditional edge that asks shows its node's writes in the values of the pause, though "
+        "the node runs again.",
+        "The values are those that the node started from.",
+        "What runs again hasn't happened yet.",
+    ),
+    Difference(
+        "a jump is on record",
+        "A caller's Command(goto=...) leaves no trace in the history: next is empty there.",
+        "The record shows the nodes that the jump started, and their results.",
+        "A question asked there has to be found from storage.",
+    ),
+    Difference(
+        "a failed task streams no update",
+        "A task that fails after using an answer streams {node: None} as its update.",
+        "It streams its error under tasks, and no update.",
+        "It updated nothing.",
+    ),
+    Difference(
+        "a broken step can be looked at",
+        "After two nodes wrote one plain key in a step, get_state raises too.",
+        "get_state shows the state before the step.",
+        "A person has to be able to see what went wrong.",
+    ),
+    Difference(
+        "messages carry no links",
+        "Some errors end in a link to LangGraph's documentation.",
+        "They end with the sentence.",
+        "The documentation there isn't about this package.",
+    ),
+    Difference(
+        "records are of their own step",
+        "Stored in the background (the default), a join's record can show a later state.",
+        "Each step is stored before the next begins.",
+        "History has to be true.",
+    ),
+    Difference(
+        "graph errors list all faults",
+        "compile() raises for the first fault.",
+        "GraphDefinitionError, a ValueError, names every fault.",
+        "One look at the message is enough to repair the graph.",
+    ),
+)

@@ -1,0 +1,261 @@
+"""Drives one graph through inputs and answers, and writes down all that could be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .engines import Engine
+
+CONFIG = {"configurable": {"thread_id": "thread"}}
+MODES = ("values", "updates", "tasks", "checkpoints", "custom")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: ``make(engine, open interrupts)`` gives its input."""
+
+    make: Callable[[Engine, Sequence[Any]], Any]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def start(value: Any, **options: Any) -> Step:
+    """New input."""
+    return Step(lambda engine, asked: value, options)
+
+
+def go_on(**options: Any) -> Step:
+    """Input None."""
+    return Step(lambda engine, asked: None, options)
+
+
+def answer(value: Any, **options: Any) -> Step:
+    """The answer to the one open question."""
+    return Step(lambda engine, asked: engine.Command(resume=value), options)
+
+
+def answer_each(reply: Callable[[Any], Any], **options: Any) -> Step:
+    """A map with an answer to each open question, made from its payload."""
+    return Step(
+        lambda engine, asked: engine.Command(resume={i.id: reply(i.value) for i in asked}), options
+    )
+
+
+def answer_some(*payloads: Any, reply: Callable[[Any], Any] = lambda v: f"re {v}") -> Step:
+    """A map with an answer to the open questions that have these payloads."""
+    return Step(
+        lambda engine, asked: engine.Command(
+            resume={i.id: reply(i.value) for i in asked if i.value in payloads}
+        )
+    )
+
+
+def command(**fields: Any) -> Step:
+    """A Command as input; a callable field is called with the engine."""
+    return Step(
+        lambda engine, asked: engine.Command(
+            **{key: value(engine) if callable(value) else value for key, value in fields.items()}
+        )
+    )
+
+
+def update(values: Any, as_node: str | None = None) -> Step:
+    """update_state instead of a run."""
+    return Step(lambda engine, asked: (values, as_node), {"update": True})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph, how it is compiled, and what is done with it."""
+
+    name: str
+    build: Callable[[Engine], Any]
+    steps: tuple[Step, ...]
+    compiled: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    #: What the case is run with; a graph of async nodes can't be invoked.
+    ways: tuple[str, ...] = ("invoke", "stream", "ainvoke", "astream")
+    #: Kinds of lines that a row of the table of differences speaks about, and that row.
+    leaves_out: tuple[str, ...] = ()
+    differs: str = ""
+
+
+def cases_of(register: list[Case]) -> Callable[..., Any]:
+    """Returns a decorator that adds a builder, with its steps, to a list."""
+
+    def case(*steps: Step, config: Any = None, **options: Any) -> Any:
+        about = {
+            key: options.pop(key) for key in ("ways", "leaves_out", "differs") if key in options
+        }
+
+        def add(build: Callable[[Engine], Any]) -> Callable[[Engine], Any]:
+            register.append(Case(build.__name__, build, steps, options, config or {}, **about))
+            return build
+
+        return add
+
+    return case
+
+
+def transcript(engine: Engine, case: Case, way: str) -> list[Any]:
+    """Returns what each step gave, the state after it, and the history at the end."""
+    graph = case.build(engine).compile(checkpointer=engine.InMemorySaver(), **case.compiled)
+    config = {**CONFIG, **case.config}
+    lines: list[Any] = []
+    for position, step in enumerate(case.steps):
+        value = step.make(engine, () if position == 0 else graph.get_state(config).interrupts)
+        lines.append(("step", outcome(graph, value, config, way, step.options)))
+        if "state" not in case.leaves_out:
+            lines.append(("state", snapshot(graph.get_state(config))))
+    lines.extend(("record", snapshot(seen)) for seen in graph.get_state_history(config))
+    return [line for line in lines if line[0] not in case.leaves_out]
+
+
+def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, Any]) -> Any:
+    """Makes one call and returns its result or error in plain form."""
+    options = dict(options)
+    if options.pop("update", False):
+        return attempted(lambda: graph.update_state(config, *value) and None)
+    # LangGraph stores in the background by default, and then a record can show a later state.
+    options.setdefault("durability", "sync")
+    if way == "invoke":
+        return attempted(lambda: graph.invoke(value, config, **options))
+    if way == "ainvoke":
+        return attempted(lambda: asyncio.run(graph.ainvoke(value, config, **options)))
+    events: list[Any] = []
+    if options.get("subgraphs"):
+        # Each chunk comes as (namespace, mode, data): sorted as a whole, for nothing says how
+        # the chunks of parent and child are to interleave.
+        chunks = attempted(lambda: sorted(heard(graph, value, config, options), key=repr))
+        return [chunks]
+
+    async def astream() -> None:
+        async for event in graph.astream(value, config, stream_mode=list(MODES), **options):
+            events.append(event)
+
+    def stream() -> None:
+        if way == "astream":
+            asyncio.run(astream())
+        else:
+            events.extend(graph.stream(value, config, stream_mode=list(MODES), **options))
+
+    ended = attempted(stream)
+    return [*in_steady_order([plain(event) for event in events]), ended]
+
+
+def heard(graph: Any, value: Any, config: Any, options: dict[str, Any]) -> list[Any]:
+    """Returns the plain chunks of a stream that tells of subgraphs too."""
+    stream = graph.stream(value, config, stream_mode=list(MODES), **options)
+    return [[[namespace(level) for level in ns], mode, plain(data)] for ns, mode, data in stream]
+
+
+def attempted(call: Callable[[], Any]) -> Any:
+    """Returns the plain result of a call, or its error as (class, message)."""
+    try:
+        return plain(call())
+    except Exception as error:
+        return plain(error)
+
+
+def in_steady_order(events: Iterable[Any]) -> list[Any]:
+    """Sorts what tasks of one step told, whose order depends on which ended first."""
+    told: list[Any] = []
+    step: list[Any] = []
+    for event in events:
+        mode, data = event[0], event[1]
+        if mode == "checkpoints" or (mode == "values" and not asks(data)):
+            told += sorted(step, key=repr)
+            told.append(event)
+            step = []
+        else:
+            step.append(event)
+    return told + sorted(step, key=repr)
+
+
+def asks(data: Any) -> bool:
+    """Tells whether a values chunk carries questions."""
+    return isinstance(data, dict) and "__interrupt__" in data
+
+
+def snapshot(seen: Any) -> dict[str, Any]:
+    """Returns a StateSnapshot without ids and times."""
+    metadata = dict(seen.metadata or {})
+    parents = metadata.pop("parents", None)
+    return {
+        "values": plain(seen.values),
+        "next": seen.next,
+        "metadata": metadata,
+        "parents": None if parents is None else sorted(namespace(ns) for ns in parents),
+        "config": sorted(seen.config["configurable"]),
+        "has_parent": seen.parent_config is not None,
+        "has_time": seen.created_at is not None,
+        "tasks": [plain(task) for task in seen.tasks],
+        "interrupts": sorted((plain(asked) for asked in seen.interrupts), key=repr),
+    }
+
+
+#: Keys whose values are different in every run.
+FLEETING = frozenset(
+    {"id", "checkpoint_id", "ts", "created_at", "timestamp", "thread_id", "run_id", "parents"}
+)
+
+
+def namespace(ns: str) -> str:
+    """Returns a namespace without its task ids."""
+    return "|".join(level.partition(":")[0] for level in ns.split("|"))
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of either engine as plain data that can be compared."""
+    kind = type(value).__name__
+    if kind == "Interrupt":
+        return ("Interrupt", plain(value.value), plain(getattr(value, "response_schema", None)))
+    if kind == "Overwrite":
+        return ("Overwrite", plain(value.value))
+    if kind == "Send":
+        return ("Send", value.node, plain(value.arg))
+    if kind == "PregelTask":
+        asked = sorted((plain(asked) for asked in value.interrupts), key=repr)
+        state = value.state if value.state is None else "state"
+        return ("Task", value.name, plain(value.path), without_link(str(value.error)), asked, state,
+                plain(value.result))  # fmt: skip
+    if isinstance(value, dict):
+        return {key: plain_item(key, item) for key, item in value.items() if key not in FLEETING}
+    if isinstance(value, BaseException):
+        return plain_error(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return plain(value._asdict())
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, set):
+        return {"set": sorted(value, key=repr)}
+    return value
+
+
+def plain_item(key: Any, item: Any) -> Any:
+    """Returns one entry of a dict; what has no order of its own is sorted."""
+    if key == "__interrupt__":
+        return sorted((plain(asked) for asked in item), key=repr)
+    if key == "langgraph_checkpoint_ns" or (key == "checkpoint_ns" and isinstance(item, str)):
+        return namespace(item)
+    if key == "checkpoint_map":
+        return sorted(namespace(ns) for ns in item)
+    if key == "interrupts":
+        return sorted((plain(asked) for asked in item), key=repr)
+    return plain(item)
+
+
+def plain_error(error: BaseException) -> Any:
+    """Returns an error as its class and, where it is the node's own, its message."""
+    name = type(error).__name__
+    if type(error).__module__.startswith(("langgraph", "hitl_django")):
+        return ("Error", name)
+    return ("Error", name, without_link(str(error)))
+
+
+def without_link(text: str) -> str:
+    """Returns a message without LangGraph's pointer to its own documentation."""
+    return re.sub(r"(\n|\\n)For troubleshooting, visit: [^\s\"\')]+", "", text)

@@ -1,0 +1,76 @@
+"""The two engines under one set of names; the only place that imports LangGraph."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import hitl_django
+from hitl_django.engine import channels
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("langgraph", reason="the oracle isn't installed")
+    import langgraph.channels
+    import langgraph.channels.ephemeral_value
+    import langgraph.channels.last_value
+    import langgraph.channels.named_barrier_value
+    import langgraph.channels.untracked_value
+    import langgraph.checkpoint.memory
+    import langgraph.config
+    import langgraph.errors
+    import langgraph.graph
+    import langgraph.graph.message
+    import langgraph.managed
+    import langgraph.runtime
+    import langgraph.types
+
+Engine = Any  # a namespace of public names
+
+OURS: Engine = SimpleNamespace(
+    channels=channels,
+    **{
+        name: getattr(hitl_django, name)
+        for name in (
+            "END", "START", "Command", "InMemorySaver", "IsLastStep", "MessagesState", "Overwrite",
+            "RemainingSteps", "RetryPolicy", "Runtime", "Send", "StateGraph", "add_messages",
+            "get_config", "get_stream_writer", "interrupt",
+        )
+    },
+)  # fmt: skip
+
+LANGGRAPH: Engine = SimpleNamespace(
+    name="langgraph",
+    channels=SimpleNamespace(
+        AnyValue=langgraph.channels.AnyValue,
+        BinaryOperatorAggregate=langgraph.channels.BinaryOperatorAggregate,
+        EphemeralValue=langgraph.channels.ephemeral_value.EphemeralValue,
+        LastValue=langgraph.channels.LastValue,
+        LastValueAfterFinish=langgraph.channels.last_value.LastValueAfterFinish,
+        NamedBarrierValue=langgraph.channels.named_barrier_value.NamedBarrierValue,
+        NamedBarrierValueAfterFinish=(
+            langgraph.channels.named_barrier_value.NamedBarrierValueAfterFinish
+        ),
+        Topic=langgraph.channels.Topic,
+        UntrackedValue=langgraph.channels.untracked_value.UntrackedValue,
+    ),
+    END=langgraph.graph.END,
+    START=langgraph.graph.START,
+    Command=langgraph.types.Command,
+    InMemorySaver=langgraph.checkpoint.memory.InMemorySaver,
+    IsLastStep=langgraph.managed.IsLastStep,
+    MessagesState=langgraph.graph.MessagesState,
+    Overwrite=langgraph.types.Overwrite,
+    RemainingSteps=langgraph.managed.RemainingSteps,
+    RetryPolicy=langgraph.types.RetryPolicy,
+    Runtime=langgraph.runtime.Runtime,
+    Send=langgraph.types.Send,
+    StateGraph=langgraph.graph.StateGraph,
+    add_messages=langgraph.graph.message.add_messages,
+    get_config=langgraph.config.get_config,
+    get_stream_writer=langgraph.config.get_stream_writer,
+    interrupt=langgraph.types.interrupt,
+)

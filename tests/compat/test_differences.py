@@ -1,0 +1,405 @@
+"""Every row of the table of differences, shown in both engines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django.engine import errors
+
+from .cases_asking import asks, one, parallel
+from .cases_flow import State, chain, says
+from .differences import TABLE
+from .engines import LANGGRAPH, OURS, Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CONFIG = {"configurable": {"thread_id": "thread"}}
+SHOWN: set[str] = set()
+
+
+def shows(name: str) -> Callable[[Any], Any]:
+    """Says which row a test shows."""
+    SHOWN.add(name)
+    return lambda test: test
+
+
+def stored(engine: Engine, graph: Any, **options: Any) -> Any:
+    """Returns the graph with a saver of its own."""
+    return graph.compile(checkpointer=engine.InMemorySaver(), **options)
+
+
+def paused(engine: Engine, node: Any) -> Any:
+    """Returns a graph of one node, stopped at its first question."""
+    graph = stored(engine, one(engine, node))
+    graph.invoke({"x": 1}, CONFIG)
+    return graph
+
+
+def error_of(call: Callable[[], Any]) -> BaseException | None:
+    """Returns what a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def test_every_row_is_shown_and_has_its_reason() -> None:
+    names = [row.name for row in TABLE]
+    assert len(set(names)) == len(names)
+    assert set(names) == SHOWN
+    assert all(row.langgraph and row.here and row.why for row in TABLE)
+
+
+def catching(engine: Engine, caught: type[BaseException]) -> Any:
+    def node(state: Any) -> dict[str, Any]:
+        try:
+            return {"log": [engine.interrupt("q")]}
+        except caught:
+            return {"log": ["went on"]}
+
+    return node
+
+
+@shows("the pause is a BaseException")
+def test_except_exception_around_a_question() -> None:
+    assert paused(LANGGRAPH, catching(LANGGRAPH, Exception)).get_state(CONFIG).values["log"]
+    ours = paused(OURS, catching(OURS, Exception)).get_state(CONFIG)
+    assert (ours.values["log"], [asked.value for asked in ours.interrupts]) == ([], ["q"])
+    assert not issubclass(errors.GraphInterrupt, Exception)
+
+
+@shows("a swallowed pause pauses all the same")
+def test_a_bare_except_around_a_question(caplog: pytest.LogCaptureFixture) -> None:
+    theirs = paused(LANGGRAPH, catching(LANGGRAPH, BaseException))
+    assert theirs.get_state(CONFIG).values["log"] == ["went on"]
+    ours = paused(OURS, catching(OURS, BaseException))
+    assert [asked.value for asked in ours.get_state(CONFIG).interrupts] == ["q"]
+    assert "Node a returned after an unanswered interrupt()" in caplog.text
+    assert ours.invoke(OURS.Command(resume="yes"), CONFIG)["log"] == ["yes"]
+
+
+UNKNOWN = "0" * 32
+
+
+@shows("a map names open questions only")
+def test_a_map_with_an_unknown_id() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={UNKNOWN: 1}), CONFIG)
+    ours = paused(OURS, asks(OURS, "q"))
+    [asked] = ours.get_state(CONFIG).interrupts
+    with pytest.raises(errors.UnknownInterruptError) as raised:
+        ours.invoke(OURS.Command(resume={UNKNOWN: 1, asked.id: 2}), CONFIG)
+    assert raised.value.reason == "not_pending"
+    assert raised.value.interrupt_ids == (UNKNOWN,)
+    assert raised.value.pending_ids == (asked.id,)
+    assert ours.invoke(OURS.Command(resume={asked.id: 2}), CONFIG)["log"] == [2]
+
+
+@shows("an empty map is an error")
+def test_an_empty_map() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    assert "__interrupt__" in theirs.invoke(LANGGRAPH.Command(resume={}), CONFIG)
+    ours = paused(OURS, asks(OURS, "q"))
+    with pytest.raises(errors.UnknownInterruptError) as raised:
+        ours.invoke(OURS.Command(resume={}), CONFIG)
+    assert raised.value.reason == "empty_map"
+
+
+@shows("a value needs one open question")
+def test_a_value_for_several_questions() -> None:
+    raised = {}
+    for engine in (LANGGRAPH, OURS):
+        graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"))
+        graph = stored(engine, graph)
+        graph.invoke({"x": 1}, CONFIG)
+        error = error_of(lambda g=graph, e=engine: g.invoke(e.Command(resume=1), CONFIG))
+        asked = sorted(asked.id for asked in graph.get_state(CONFIG).interrupts)
+        raised["ours" if engine is OURS else "langgraph"] = (error, asked)
+    assert type(raised["langgraph"][0]) is RuntimeError
+    error, open_ids = raised["ours"]
+    assert isinstance(error, errors.UnknownInterruptError)
+    assert isinstance(error, RuntimeError)
+    assert (error.reason, list(error.pending_ids)) == ("ambiguous", open_ids)
+
+
+@shows("nothing pending is an error")
+def test_an_answer_on_a_finished_thread() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
+    assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="late"), CONFIG)) is None
+    ours = paused(OURS, asks(OURS, "q"))
+    ours.invoke(OURS.Command(resume="first"), CONFIG)
+    before = list(ours.get_state_history(CONFIG))
+    with pytest.raises(errors.NothingPendingError):
+        ours.invoke(OURS.Command(resume="late"), CONFIG)
+    assert list(ours.get_state_history(CONFIG)) == before
+    assert "__interrupt__" in ours.invoke({"x": 2}, CONFIG)
+
+
+@shows("an empty thread can't be resumed")
+def test_an_answer_on_a_thread_that_never_ran() -> None:
+    theirs = stored(LANGGRAPH, one(LANGGRAPH, asks(LANGGRAPH, "q")))
+    error = error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="a"), CONFIG))
+    assert not isinstance(error, LookupError)
+    ours = stored(OURS, one(OURS, asks(OURS, "q")))
+    with pytest.raises(errors.ThreadNotFound, match="'thread' has no checkpoint to resume"):
+        ours.invoke(OURS.Command(resume="a"), CONFIG)
+    assert list(ours.get_state_history(CONFIG)) == []
+
+
+@shows("an empty Command is an error")
+def test_an_empty_command() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    for empty in (LANGGRAPH.Command(), LANGGRAPH.Command(resume=None)):
+        assert error_of(lambda empty=empty: theirs.invoke(empty, CONFIG)) is not None
+    ours = paused(OURS, asks(OURS, "q"))
+    for empty in (OURS.Command(), OURS.Command(resume=None)):
+        with pytest.raises(errors.EmptyInputError, match=r"resume=\{id: None\}"):
+            ours.invoke(empty, CONFIG)
+
+
+@shows("an answer is used once")
+def test_going_on_at_the_second_question() -> None:
+    left = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = paused(engine, asks(engine, "one", "two"))
+        graph.invoke(engine.Command(resume="first"), CONFIG)
+        graph.invoke(None, CONFIG)
+        seen = graph.get_state(CONFIG)
+        left[name] = (seen.values["log"], [asked.value for asked in seen.interrupts])
+    assert left == {"langgraph": (["first", "first"], []), "ours": ([], ["two"])}
+
+
+@shows("a breakpoint's value answers nothing")
+def test_the_value_that_continues_a_breakpoint() -> None:
+    left = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, one(engine, asks(engine, "q")), interrupt_before=["a"])
+        graph.invoke({"x": 1}, CONFIG)
+        graph.invoke(engine.Command(resume="go"), CONFIG)
+        seen = graph.get_state(CONFIG)
+        left[name] = (seen.values["log"], [asked.value for asked in seen.interrupts])
+    assert left == {"langgraph": (["go"], []), "ours": ([], ["q"])}
+
+
+@shows("a corrected answer replaces the first")
+def test_another_answer_after_one_that_failed() -> None:
+    def node(engine: Engine) -> Any:
+        def ask(state: Any) -> dict[str, Any]:
+            return {"log": [10 // engine.interrupt("q")]}
+
+        return ask
+
+    theirs = paused(LANGGRAPH, node(LANGGRAPH))
+    ours = paused(OURS, node(OURS))
+    for graph, engine in ((theirs, LANGGRAPH), (ours, OURS)):
+        with pytest.raises(ZeroDivisionError):
+            graph.invoke(engine.Command(resume=0), CONFIG)
+    with pytest.raises(ZeroDivisionError):
+        theirs.invoke(LANGGRAPH.Command(resume=5), CONFIG)
+    assert ours.invoke(OURS.Command(resume=5), CONFIG)["log"] == [2]
+
+
+@shows("no questions without a saver")
+def test_a_question_without_a_saver() -> None:
+    assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
+    ours = one(OURS, asks(OURS, "q")).compile()
+    with pytest.raises(errors.NoSaverError, match="Node 'a' asked a question"):
+        ours.invoke({"x": 1})
+    unsaved = ours.invoke({"x": 1}, {"configurable": {"allow_unsaved": True}})
+    assert [asked.value for asked in unsaved["__interrupt__"]] == ["q"]
+
+
+@shows("payloads are plain JSON")
+def test_a_payload_that_is_not_json() -> None:
+    payload = {"order": [{"amount": 1 + 2j}]}
+    assert paused(LANGGRAPH, asks(LANGGRAPH, {"when": {1, 2}})).get_state(CONFIG).interrupts
+    ours = stored(OURS, one(OURS, asks(OURS, payload)))
+    with pytest.raises(errors.UnserializableError) as raised:
+        ours.invoke({"x": 1}, CONFIG)
+    assert raised.value.path == "$.order[0].amount"
+
+
+@shows("new input waits for open questions")
+def test_new_input_on_a_paused_thread() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    assert "__interrupt__" in theirs.invoke({"x": 2}, CONFIG)
+    ours = paused(OURS, asks(OURS, "q"))
+    [asked] = ours.get_state(CONFIG).interrupts
+    with pytest.raises(errors.OpenQuestionsError) as raised:
+        ours.invoke({"x": 2}, CONFIG)
+    assert raised.value.pending_ids == (asked.id,)
+    assert ours.get_state(CONFIG).interrupts == (asked,)
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    assert ours.invoke({"x": 2}, discarding)["x"] == 2
+    [later] = ours.get_state(CONFIG).interrupts
+    assert later.id != asked.id
+
+
+@shows("an unknown goto is an error")
+def test_a_jump_to_nowhere() -> None:
+    theirs = one(LANGGRAPH, lambda s: LANGGRAPH.Command(goto="nowhere"))
+    assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG) == {"x": 1, "log": []}
+    ours = one(OURS, lambda s: OURS.Command(goto="nowhere"))
+    with pytest.raises(ValueError, match=r"Node 'a' goes to unknown node 'nowhere'. Nodes: a\."):
+        stored(OURS, ours).invoke({"x": 1}, CONFIG)
+
+
+@shows("an unknown goto is an error")
+def test_a_callers_jump_to_nowhere() -> None:
+    theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
+    theirs.invoke({"x": 1}, CONFIG)
+    assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(goto="nowhere"), CONFIG)) is None
+    ours = stored(OURS, chain(OURS, "a"))
+    ours.invoke({"x": 1}, CONFIG)
+    with pytest.raises(errors.InvalidUpdateError, match="goto names unknown node 'nowhere'"):
+        ours.invoke(OURS.Command(goto="nowhere"), CONFIG)
+
+
+@shows("an unknown update key is an error")
+def test_a_callers_update_of_an_unknown_key() -> None:
+    theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
+    theirs.invoke({"x": 1}, CONFIG)
+    assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(update={"y": 1}), CONFIG)) is None
+    ours = stored(OURS, chain(OURS, "a"))
+    ours.invoke({"x": 1}, CONFIG)
+    with pytest.raises(errors.InvalidUpdateError, match=r"unknown key 'y'. Keys: x, log\."):
+        ours.invoke(OURS.Command(update={"y": 1}), CONFIG)
+
+
+@shows("an empty list turns breakpoints off")
+def test_an_empty_list_of_breakpoints() -> None:
+    ended = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, chain(engine, "a", "b"), interrupt_before=["b"])
+        graph.invoke({"x": 1}, CONFIG, interrupt_before=[])
+        ended[name] = graph.get_state(CONFIG).next
+    assert ended == {"langgraph": ("b",), "ours": ()}
+
+
+def late(engine: Engine, seconds: float, payload: str) -> Any:
+    def ask(state: Any) -> dict[str, Any]:
+        time.sleep(seconds)
+        return {"log": [engine.interrupt(payload)]}
+
+    return ask
+
+
+@shows("questions come in task order")
+def test_the_order_of_questions() -> None:
+    order = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = parallel(engine, a=late(engine, 0.05, "qa"), b=late(engine, 0, "qb"))
+        asked = stored(engine, graph).invoke({"x": 1}, CONFIG)["__interrupt__"]
+        order[name] = [one.value for one in asked]
+    assert order == {"langgraph": ["qb", "qa"], "ours": ["qa", "qb"]}
+
+
+@shows("a failed branch fails its node")
+def test_a_branch_that_fails_once() -> None:
+    ended = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        calls: list[int] = []
+
+        def route(state: Any, calls: list[int] = calls) -> str:
+            calls.append(1)
+            if len(calls) == 1:
+                raise OSError("down")
+            return "b"
+
+        graph = chain(engine, "a").add_node("b", says("b"))
+        graph = stored(engine, graph.add_conditional_edges("a", route, ["b"]))
+        with pytest.raises(OSError, match="down"):
+            graph.invoke({"x": 1}, CONFIG)
+        graph.invoke(None, CONFIG)
+        ended[name] = graph.get_state(CONFIG).values["log"]
+    assert ended == {"langgraph": ["a"], "ours": ["a", "b"]}
+
+
+@shows("a paused node has written nothing")
+def test_a_branch_that_asks() -> None:
+    shown = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = chain(engine, "a").add_node("b", says("b"))
+        graph.add_conditional_edges("a", lambda s, e=engine: e.interrupt("where to?"), ["b"])
+        graph = stored(engine, graph)
+        shown[name] = graph.invoke({"x": 1}, CONFIG)["log"]
+        assert graph.invoke(engine.Command(resume="b"), CONFIG)["log"] == ["a", "b"]
+    assert shown == {"langgraph": ["a"], "ours": []}
+
+
+@shows("a jump is on record")
+def test_the_record_of_a_jump() -> None:
+    recorded = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, chain(engine, "a").add_node("b", asks(engine, "q")))
+        graph.invoke({"x": 1}, CONFIG)
+        graph.invoke(engine.Command(goto="b"), CONFIG)
+        record = next(graph.get_state_history(CONFIG))
+        recorded[name] = (record.next, [asked.value for asked in record.interrupts])
+        assert graph.invoke(engine.Command(resume="r"), CONFIG)["log"] == ["a", "r"]
+    assert recorded == {"langgraph": ((), []), "ours": (("b",), ["q"])}
+
+
+@shows("a failed task streams no update")
+def test_the_update_of_a_task_that_failed_after_an_answer() -> None:
+    told = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        heard: list[Any] = []
+        graph = paused(engine, lambda s, e=engine: 1 / e.interrupt("q"))
+        with pytest.raises(ZeroDivisionError):
+            heard.extend(graph.stream(engine.Command(resume=0), CONFIG))
+        told[name] = heard
+    assert told == {"langgraph": [{"a": None}], "ours": []}
+
+
+@shows("a broken step can be looked at")
+def test_the_state_after_two_writes_to_one_key() -> None:
+    for engine in (LANGGRAPH, OURS):
+        graph = engine.StateGraph(State)
+        for name in "ab":
+            graph.add_node(name, says(name, x=1)).add_edge(engine.START, name)
+        graph = stored(engine, graph)
+        with pytest.raises(Exception, match="At key 'x': Can receive only one value per step"):
+            graph.invoke({"x": 0}, CONFIG)
+        error = error_of(lambda graph=graph: graph.get_state(CONFIG))
+        assert (error is None) == (engine is OURS)
+
+
+@shows("messages carry no links")
+def test_the_message_of_a_bad_return_value() -> None:
+    said = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, one(engine, lambda s: 5))
+        said[name] = str(error_of(lambda graph=graph: graph.invoke({"x": 1}, CONFIG)))
+    assert said["ours"] == "Expected dict, got 5"
+    assert said["langgraph"].startswith("Expected dict, got 5\nFor troubleshooting, visit")
+
+
+@shows("records are of their own step")
+def test_a_join_is_recorded_as_it_was() -> None:
+    graph = chain(OURS, "a", "b", "c")
+    graph.add_node("short", says("short")).add_node("join", says("join"))
+    graph = stored(OURS, graph.add_edge("a", "short").add_edge(["short", "c"], "join"))
+    graph.invoke({"x": 1}, CONFIG, durability="async")
+    planned = [record.next for record in graph.get_state_history(CONFIG)]
+    assert planned == [(), ("join",), ("c",), ("b", "short"), ("a",), ("__start__",)]
+
+
+@shows("graph errors list all faults")
+def test_two_faults_of_one_graph() -> None:
+    said = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = engine.StateGraph(State)
+        graph.add_node("a", says("a")).add_edge("nowhere", "a").add_edge("a", "elsewhere")
+        error = error_of(graph.compile)
+        assert isinstance(error, ValueError)
+        said[name] = str(error).splitlines()
+    assert len(said["langgraph"]) == 1
+    assert len(said["ours"]) == 3
+    assert said["langgraph"][0] in said["ours"]
