@@ -106,7 +106,7 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
     short = (10, 30, 100)
     return [
         Workload(
-            f"{kind}-sequential", f"sequential, {title}, durability sync", chain, 100,
+            f"{kind}-sequential", f"sequential, {title}, durability sync", chain, 1000,
             "super-step", sequential, growth=(10, 100, 300), store=kind,
         ),
         Workload(

@@ -638,6 +638,15 @@ def test_damaged_bytes_are_said_to_be_damaged(stored: bytes) -> None:
         codec.decode(stored)
 
 
+def test_a_record_of_the_engine_has_the_same_bytes() -> None:
+    record = {"id": "1f", "versions": {f"channel{n}": n << 32 for n in range(20)}, "v": (4, 0)}
+    assert codec.encode_record(record) == codec.encode(record)
+    with pytest.raises(UnserializableError, match=r"\$\.x can't be stored"):
+        codec.encode_record({"x": object()})
+    with pytest.raises(PayloadLimitError):
+        Codec(max_items=5).encode_record(record)
+
+
 def test_bytes_of_every_kind_are_read() -> None:
     stored = codec.encode({"a": (1,)})
     assert codec.decode(bytearray(stored)) == codec.decode(memoryview(stored)) == {"a": (1,)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import xxhash
 
-from .classes import TypeCodec, register_model, register_type
+from .classes import TypeCodec, adopt_model, register_model, register_type
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Codec
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "MAX_ITEMS",
     "Codec",
     "TypeCodec",
+    "adopt_model",
     "digest",
     "register_model",
     "register_type",

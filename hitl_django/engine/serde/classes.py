@@ -15,6 +15,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}\Z")
+_NOT_IN_TAG = re.compile(r"[^A-Za-z0-9_.:-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,13 @@ class TypeTable:
             raise ValueError(f"{entry.cls.__qualname__} is registered already, as {tag!r}.")
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
+    def adopt(self, entry: TypeCodec) -> None:
+        """Adds a type codec under a name that nobody chose; the newest class of the name counts."""
+        held = self.by_tag.pop(entry.tag, None)
+        if held is not None:
+            self.by_class.pop(held.cls, None)
+        self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
+
 
 REGISTERED = TypeTable()
 
@@ -76,6 +84,19 @@ def register_model(cls: C, tag: str | None = None) -> C:
     dump, load = _recipe(cls)
     register_type(tag or cls.__name__, cls, dump, load)
     return cls
+
+
+def adopt_model(cls: type) -> None:
+    """Registers a class that a graph's schema mentions under its dotted name, unless it has one.
+
+    Whoever renames or moves such a class while threads that hold it are stored registers it by a
+    short name first: ``register_model(cls, "old.dotted.name")``.
+    """
+    if cls in REGISTERED.by_class:
+        return
+    dump, load = _recipe(cls)
+    tag = _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
+    REGISTERED.adopt(TypeCodec(tag, cls, dump, load))
 
 
 def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

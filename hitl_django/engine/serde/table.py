@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
 
-from ..types import Command, Interrupt, Overwrite, Send
+from ..types import Command, Interrupt, Overwrite, Send, Unanswered
 
 # Branches: the extension holds one more msgpack value.
 TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
@@ -21,6 +21,7 @@ OBJECT = 32  # [short name, what the registered dump returned]
 
 # Leaves: the extension holds plain bytes.
 BIG_INT, BYTEARRAY, COMPLEX, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_BYTES = range(64, 73)
+NO_ANSWER = 80
 
 #: Types that ormsgpack writes itself, without loss.
 NATIVE = frozenset({type(None), bool, int, float, str, bytes})
@@ -136,6 +137,7 @@ LEAVES: dict[type, tuple[int, Callable[[Any], Any]]] = {
     ),
     Decimal: (DECIMAL, lambda value: str(value).encode()),
     UUID: (UUID_BYTES, lambda value: value.bytes),
+    Unanswered: (NO_ANSWER, lambda value: b""),
 }
 
 #: type → (code, what turns it into the value that the extension holds).
@@ -185,6 +187,7 @@ LOAD_LEAF: dict[int, Callable[[bytes], Any]] = {
     TIMEDELTA: lambda data: timedelta(*_TIMEDELTA.unpack(data)),
     DECIMAL: lambda data: Decimal(str(data, "ascii")),
     UUID_BYTES: lambda data: UUID(bytes=bytes(data)),
+    NO_ANSWER: lambda data: Unanswered(),
 }
 
 LOAD_BRANCH: dict[int, Callable[[Any], Any]] = {
