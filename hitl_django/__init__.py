@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
+    "engine.builder": ("NodeBuilder",),
+    "engine.callbacks": ("GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"),
     "engine.channels": (
         "AnyValue",
         "BaseChannel",
@@ -93,6 +95,7 @@ _NAMES = {
     "engine.types": (
         "Command",
         "Durability",
+        "GraphOutput",
         "Interrupt",
         "Overwrite",
         "PregelTask",

@@ -12,13 +12,13 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from .constants import BRANCH_TO, CHANGED
+from .constants import BRANCH_TO, CHANGED, START, TASKS
 from .context import TaskContext
 from .effects import Call, Wait
 from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
 from .nodes import Write, fresh_reader
 from .retry import should_retry
-from .types import RetryPolicy
+from .types import RetryPolicy, Send
 
 logger = logging.getLogger("hitl_django")
 
@@ -87,15 +87,21 @@ def _once(context: TaskContext) -> Generator[Call | Wait, Any, list[Write]]:
 
 
 def _check_targets(context: TaskContext, writes: list[Write]) -> None:
-    """Refuses a goto to a node that isn't there: LangGraph drops it, and the work with it."""
-    channels = context.task.origin.blueprint.channels
-    for name, _ in writes:
-        if name not in channels and name.startswith(BRANCH_TO):
-            nodes = ", ".join(n for n in context.task.origin.blueprint.nodes if n != "__start__")
-            raise ValueError(
-                f"Node '{context.task.name}' goes to unknown node "
-                f"'{name.removeprefix(BRANCH_TO)}'. Nodes: {nodes}."
-            )
+    """Refuses a goto or a Send to a node that isn't there: dropping it would drop the work."""
+    blueprint = context.task.origin.blueprint
+    for name, value in writes:
+        if name == TASKS:
+            target = value.node if isinstance(value, Send) else None
+            if target is None or target in blueprint.nodes:
+                continue
+        elif name in blueprint.channels or not name.startswith(BRANCH_TO):
+            continue
+        else:
+            target = name.removeprefix(BRANCH_TO)
+        nodes = ", ".join(node for node in blueprint.nodes if node != START)
+        raise ValueError(
+            f"Node '{context.task.name}' goes to unknown node '{target}'. Nodes: {nodes}."
+        )
 
 
 def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import ids
+from .callbacks import handlers_of
 from .checkpoint import BaseCheckpointSaver, Commit, Question, TaskWrites
 from .constants import ASKED, CHANGED, KEYED, ONCE, RESUME
 from .errors import GraphInterrupt, InvalidAnswerError, NoSaverError, QuestionChangedError
 from .payload import check_json
 from .schema import coerce, json_schema
-from .types import Interrupt, RunnableConfig
+from .types import Interrupt, RunnableConfig, Unanswered
 
 if TYPE_CHECKING:
     from .plan import Task
@@ -134,6 +135,7 @@ class RunContext:
 
     __slots__ = (
         "answers",
+        "callbacks",
         "checkpoint_ids",
         "checkpoint_map",
         "config",
@@ -181,6 +183,7 @@ class RunContext:
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
+        self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
         self.replay: Replay | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
@@ -209,6 +212,8 @@ class Memory:
         """Returns what the stored writes of a task say."""
         return cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
 
+
+_UNANSWERED = Unanswered()
 
 #: Of a task that runs for the first time.
 NO_MEMORY = Memory()
@@ -278,7 +283,7 @@ class TaskContext:
             return True, given[key]
         if index >= len(self.answers) and self.run.wildcard:
             self.answers = [*self.answers, self.run.wildcard.pop()]
-        if index >= len(self.answers):
+        if index >= len(self.answers) or self.answers[index] == _UNANSWERED:
             return False, None
         self.consumed = max(self.consumed, index + 1)
         return True, self.answers[index]

@@ -12,13 +12,14 @@ import contextvars
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from .attempt import attempt
+from .callbacks import atell, tell
 from .checkpoint import BaseCheckpointSaver
 from .context import TaskContext, current
-from .effects import Await, Call, Cancel, Emit, List, Load, Query, Run, Save
+from .effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
 from .loop import Loop
 from .nodes import Action
 from .plan import Task
@@ -126,7 +127,8 @@ class SyncDriver:
         self.chunks: list[Chunk] = []
         self.pool: ThreadPoolExecutor | None = None
         self.futures: list[Future[None]] = []
-        self.crash: BaseException | None = None
+        #: When the running tasks have to be done, by the monotonic clock.
+        self.deadline: float | None = None
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -152,6 +154,9 @@ class SyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = self._cancel()
+                    elif kind is Notify:
+                        tell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
+                        reply = None
                     else:
                         saver = self.loop.run.saver
                         reply = self.loop.run.perform(_answer, effect, saver)
@@ -169,7 +174,10 @@ class SyncDriver:
             self._close()
 
     def _start(self, contexts: Sequence[TaskContext]) -> None:
-        if len(contexts) == 1 and not self.loop.run.live:
+        timeout = self.loop.graph.step_timeout
+        if timeout is not None:
+            self.deadline = time.monotonic() + timeout
+        elif len(contexts) == 1 and not self.loop.run.live:
             self.ended.append(perform(contexts[0]))
             return
         if self.pool is None:
@@ -195,7 +203,11 @@ class SyncDriver:
 
     def _take(self) -> Iterator[Chunk]:
         """Waits for a task to end or to ask something of this thread."""
-        self.inbox.get()()
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        try:
+            self.inbox.get(timeout=left)()
+        except Empty:
+            raise TimeoutError("Timed out") from None
         while not self.inbox.empty():
             self.inbox.get()()
         if self.chunks:
@@ -318,6 +330,7 @@ class AsyncDriver:
         self.chunks: list[Chunk] = []
         self.wake: asyncio.Event | None = None
         self.home: asyncio.AbstractEventLoop | None = None
+        self.deadline: float | None = None
 
     async def chunks_of(self) -> AsyncIterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -347,6 +360,9 @@ class AsyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = await self._cancel()
+                    elif kind is Notify:
+                        await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
+                        reply = None
                     else:
                         reply = await _aanswer(effect, saver)  # type: ignore[arg-type]
                 except GeneratorExit:
@@ -364,7 +380,10 @@ class AsyncDriver:
             await self._cancel()
 
     async def _start(self, contexts: Sequence[TaskContext]) -> None:
-        if len(contexts) == 1 and not self.loop.run.live:
+        timeout = self.loop.graph.step_timeout
+        if timeout is not None:
+            self.deadline = time.monotonic() + timeout
+        elif len(contexts) == 1 and not self.loop.run.live:
             self.ended.append(await aperform(contexts[0]))
             return
         if self.wake is None:
@@ -382,7 +401,11 @@ class AsyncDriver:
 
     async def _take(self) -> None:
         assert self.wake is not None
-        await self.wake.wait()
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        try:
+            await asyncio.wait_for(self.wake.wait(), left)
+        except TimeoutError:
+            raise TimeoutError("Timed out") from None
         self.wake.clear()
         done = {task for task in self.running if task.done()}
         self.running -= done

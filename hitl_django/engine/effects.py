@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .callbacks import GraphInterruptEvent, GraphResumeEvent
 from .checkpoint import Commit
 from .context import TaskContext
 from .nodes import Action
@@ -85,6 +86,15 @@ class Cancel:
     __slots__ = ()
 
 
+class Notify:
+    """Asks for the caller's callback handlers to be told of a pause or a resume."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: GraphInterruptEvent | GraphResumeEvent) -> None:
+        self.event = event
+
+
 class Emit:
     """Asks for chunks to be handed to the caller."""
 
@@ -94,7 +104,7 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | List | Save | Run | Await | Cancel | Emit
+Effect = Load | List | Save | Run | Await | Cancel | Notify | Emit
 Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from .adoption import adopt
 from .channels import (
     BaseChannel,
     EphemeralValue,
@@ -100,6 +101,7 @@ class StateGraph:
                 raise ValueError(f"Channel '{name}' already exists with a different type")
         self.managed.update(managed)
         self.schemas[id(schema)] = (*channels, *managed)
+        adopt(schema)
         self._kept_schemas.append(schema)  # an id is only good while its object lives
 
     def _keys(self, schema: Any) -> tuple[str, ...]:
@@ -309,15 +311,15 @@ class StateGraph:
         return CompiledStateGraph(
             builder=self,
             nodes=nodes,
-            channels=channels,
-            managed=self.managed,
-            input_keys=START,
-            output_keys=self._output_keys(self.output_schema),
-            stream_keys=self._output_keys(self.state_schema, all_schemas=True),
+            channels={**channels, **self.managed},
+            input_channels=START,
+            output_channels=self._output_keys(self.output_schema),
+            stream_channels=self._output_keys(self.state_schema, all_schemas=True),
             checkpointer=checkpointer,
             store=store,
-            interrupt_before=before,
-            interrupt_after=after,
+            interrupt_before_nodes=before,
+            interrupt_after_nodes=after,
+            auto_validate=False,
             name=name or "LangGraph",
             input_schema=self.input_schema,
             output_schema=self.output_schema,

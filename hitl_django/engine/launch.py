@@ -34,6 +34,7 @@ class Options:
     modes: frozenset[str] = frozenset()
     subgraphs: bool = False
     streams: bool = False
+    output_keys: Sequence[str] | str | None = None
     kind: str = "call"
 
 
@@ -69,7 +70,7 @@ def open_loop(
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(place.get("discard_pending")),
     )
-    return Loop(graph, job, run, options.modes)
+    return Loop(graph, job, run, options.modes, options.output_keys)
 
 
 def _parent_of(place: Mapping[str, Any]) -> TaskContext | None:

@@ -7,6 +7,7 @@ stopped between any two effects without losing anything that was stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from .checkpoint import (
 )
 from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
-from .effects import AWAIT, CANCEL, Effects, Emit, Job, Run, Save
-from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand
+from .callbacks import GraphInterruptEvent
+from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
+from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand, PayloadError, UnserializableError
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .slots import TaskStatus, answers_for
@@ -42,9 +44,18 @@ class Loop:
     """
 
     def __init__(
-        self, graph: Pregel, job: Job, run: RunContext, wanted: frozenset[str] = frozenset()
+        self,
+        graph: Pregel,
+        job: Job,
+        run: RunContext,
+        wanted: frozenset[str],
+        output_keys: Sequence[str] | str | None = None,
     ) -> None:
         self.graph, self.job, self.run, self.wanted = graph, job, run, wanted
+        self.output_keys = graph.output_keys if output_keys is None else output_keys
+        self.output_set = frozenset(
+            (self.output_keys,) if isinstance(self.output_keys, str) else self.output_keys
+        )
         self.blueprint = graph.blueprint
         self.saver = run.saver
         self.next_version: NextVersion = (
@@ -54,6 +65,7 @@ class Loop:
         self.ns = tuple(job.ns.split("|")) if job.ns else ()
         self.outcome: Outcome | None = None
         self.has_values = False
+        self.stopped_after = False
         self.tasks: list[Task] = []
         self.statuses: Mapping[str, TaskStatus] = {}
         self.state: State
@@ -64,6 +76,8 @@ class Loop:
         self.parent_id: str | None = None
         self.metadata: CheckpointMetadata = {}
         self.unsaved: list[TaskWrites] = []
+        #: A failure that was met while siblings were still running.
+        self.broken: Outcome | None = None
 
     # The machine.
 
@@ -74,10 +88,34 @@ class Loop:
             return
         while self.outcome is None:
             yield from self._super_step()
+        if self.run.callbacks and self.outcome.status == "interrupted" and not self.job.nested:
+            yield Notify(
+                GraphInterruptEvent(
+                    run_id=self.run.config.get("run_id"),
+                    status=self._pause_status(),
+                    checkpoint_id=self.origin.checkpoint_id,
+                    checkpoint_ns=self.ns,
+                    interrupts=tuple(
+                        q.interrupt for q in self.outcome.questions if q.kind == "interrupt"
+                    ),
+                )
+            )
+
+    def _pause_status(self) -> str:
+        questions = self.outcome.questions if self.outcome else ()
+        if any(question.kind == "interrupt" for question in questions):
+            return "pending"
+        return "interrupt_after" if self.stopped_after else "interrupt_before"
 
     def _super_step(self) -> Effects:
-        yield from self._run_tasks([task for task in self.tasks if task.writes is None])
-        failed = [task for task in self.tasks if task.error is not None]
+        broken = [task for task in self.tasks if task.error is not None]
+        if not broken:
+            todo = [task for task in self.tasks if task.writes is None]
+            yield from self._run_tasks(todo)
+        if self.broken is not None:
+            yield from self._leave()
+            return
+        failed = broken or [task for task in self.tasks if task.error is not None]
         if failed:
             yield from self._fail(failed)
         elif any(task.questions for task in self.tasks):
@@ -99,7 +137,7 @@ class Loop:
                 waiting -= yield CANCEL
             if waiting and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it.
-                yield self._save(None, None)
+                yield from self._store(None, None, held=True)
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None
@@ -107,7 +145,7 @@ class Loop:
             return TaskContext(task, self.run, NO_MEMORY)
         memory = Memory.of(status) if status else Memory()
         if self.run.answers:
-            memory.answers = answers_for(task.ns, memory.answers, self.run.answers)
+            memory.answers = answers_for(task.ns, status, self.run.answers)
         return TaskContext(task, self.run, memory)
 
     def _settle(self, task: Task) -> Effects:
@@ -150,7 +188,18 @@ class Loop:
 
     def _commit_step(self) -> Effects:
         tasks = self.tasks
-        apply(self.blueprint, self.state, tasks, self.next_version)
+        if self.exits:
+            # What is stored at the exit must not be a step that was applied by half.
+            self.state = self.state.copy()
+        try:
+            apply(self.blueprint, self.state, tasks, self.next_version)
+        except Exception as error:
+            # Two writes where one may be, a reducer that raises: the step's tasks have finished
+            # and stay finished, the step can't be taken.
+            self.outcome = Outcome("failed", next=_names(tasks), error=error)
+            self.state.touched = set()
+            yield from self._leave()
+            return
         if self.run.modes or not self.has_values:
             yield from self.emit_values([w for task in tasks for w in task.writes or ()])
         self.statuses = {}
@@ -170,7 +219,7 @@ class Loop:
             self._decide(ran)
         if self.saver is not None:
             if not self.exits:
-                yield self._save(self._checkpoint(), self.outcome)
+                yield from self._store(self._checkpoint(), self.outcome, raises=not ran)
             else:
                 self.unsaved = []
                 if self.outcome is not None:
@@ -189,6 +238,7 @@ class Loop:
         """Settles whether the run goes on with the planned tasks."""
         job, step = self.job, self.origin.step
         if job.after and (hits := breakpoint_hits(self.state, job.after, ran)):
+            self.stopped_after = True
             self.outcome = self._breakpoint(hits)
         elif step > self.origin.stop:
             limit = job.recursion_limit
@@ -233,7 +283,20 @@ class Loop:
 
     # What is stored.
 
-    def _save(self, checkpoint: Checkpoint | None, outcome: Outcome | None) -> Save:
+    def _store(
+        self,
+        checkpoint: Checkpoint | None,
+        outcome: Outcome | None,
+        *,
+        raises: bool = False,
+        held: bool = False,
+    ) -> Effects:
+        """Stores what there is to store, in one commit.
+
+        A value that can't be stored is the fault of the node that returned it: what the others
+        wrote is stored all the same, and the run fails with an error that names it. With
+        ``raises`` it is the caller's fault.
+        """
         commit = Commit(self.config_for(self.saved_id), self.unsaved, outcome=outcome)
         self.unsaved = []
         if checkpoint is not None:
@@ -243,20 +306,47 @@ class Loop:
             commit.new_versions = {
                 name: state.versions[name] for name in state.touched if name not in undurable
             }
-            state.touched = set()
-            self.parent_id, self.saved_id = self.saved_id, checkpoint["id"]
-        return Save(commit)
+        try:
+            yield Save(commit)
+        except PayloadError as error:
+            if raises:
+                raise
+            yield from self._store_rest(commit, error, held)
+        else:
+            if checkpoint is not None:
+                self.state.touched = set()
+                self.parent_id, self.saved_id = self.saved_id, checkpoint["id"]
+
+    def _store_rest(self, commit: Commit, error: PayloadError, held: bool) -> Effects:
+        """Stores each task's writes that can be stored, and the others' failure."""
+        names = {task.id: task.name for task in self.tasks}
+        for writes in commit.writes:
+            try:
+                yield Save(Commit(commit.config, [writes]))
+            except PayloadError as found:
+                error = blamed(found, names.get(writes.task_id, "?"), writes.writes)
+                failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
+                yield Save(Commit(commit.config, [failure]))
+        outcome = Outcome("failed", next=_names(self.tasks), error=error)
+        if held:
+            # Siblings are still running; the run fails when they have ended.
+            self.broken = outcome
+            return
+        self.outcome = outcome
+        yield Save(Commit(commit.config, outcome=outcome))
 
     def _leave(self) -> Effects:
         """Stores what is left when the run stops where it is."""
+        if self.broken is not None:
+            self.outcome = self.broken
         if self.saver is None:
             return
         if self.exits and self.state.touched:
             # The writes stand on this checkpoint, so it has to be there first.
             writes, self.unsaved = self.unsaved, []
-            yield self._save(self._checkpoint(), None)
+            yield from self._store(self._checkpoint(), None)
             self.unsaved = writes
-        yield self._save(None, self.outcome)
+        yield from self._store(None, self.outcome)
 
     def _checkpoint(self) -> Checkpoint:
         state = self.state
@@ -303,7 +393,7 @@ class Loop:
 
     def values(self) -> Any:
         """Returns the output channels' values."""
-        return self.read(self.graph.output_keys)
+        return self.read(self.output_keys)
 
     def read(self, keys: Sequence[str] | str) -> Any:
         """Returns one channel's value, or a dict of several."""
@@ -313,10 +403,10 @@ class Loop:
 
     def emit_values(self, writes: Sequence[Write] | None) -> Effects:
         """Emits the state where ``writes`` reached it (None: in any case)."""
-        keys = self.graph.output_keys
+        keys = self.output_keys
         updated = self.state.updated or ()
         if writes is not None and (
-            not (keys in updated if isinstance(keys, str) else self.graph.output_set & set(updated))
+            self.output_set.isdisjoint(updated)
             or not stream.wrote_output(writes, keys)
         ):
             return
@@ -335,10 +425,11 @@ class Loop:
         if self.outcome is None:
             for task in self.tasks:
                 if not task.node.hidden:
-                    self._add(chunks, "tasks", stream.task_started, task, self.user_metadata())
+                    about = (self.user_metadata(), self.run.config.get("tags") or ())
+                    self._add(chunks, "tasks", stream.task_started, task, *about)
             for task in self.tasks:
                 if task.writes and not task.node.hidden and "updates" in modes:
-                    keys = self.graph.output_keys
+                    keys = self.output_keys
                     update = stream.updates_of_task(task, task.writes, keys, cached=True)
                     chunks.append((self.ns, "updates", update))
         elif self.outcome.status == "interrupted" and "updates" in modes:
@@ -360,7 +451,7 @@ class Loop:
         chunks: list[stream.Chunk] = []
         modes = self.run.modes
         if task.questions:
-            asked = tuple(question.interrupt for question in task.questions)
+            asked = _asked(task)
             if "updates" in modes:
                 chunks.append((self.ns, "updates", {INTERRUPT: asked}))
             if "values" in modes:
@@ -368,7 +459,7 @@ class Loop:
                 whole = {**values, INTERRUPT: asked} if isinstance(values, dict) else None
                 chunks.append((self.ns, "values", whole or {INTERRUPT: asked}))
         elif task.error is None and "updates" in modes:
-            keys = self.graph.output_keys
+            keys = self.output_keys
             update = stream.updates_of_task(task, task.writes or (), keys, cached=False)
             chunks.append((self.ns, "updates", update))
         if not isinstance(task.error, ParentCommand):
@@ -376,8 +467,25 @@ class Loop:
         return chunks
 
 
+def blamed(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
+    """Returns a refusal to store a task's writes in words that name the node and the key."""
+    path = getattr(error, "path", "")
+    found = re.match(r"\$\[(\d+)\]\[1\](.*)", path)
+    if found is None or int(found[1]) >= len(writes):
+        error.add_note(f"During task with name '{name}'")
+        return error
+    key = writes[int(found[1])][0]
+    said = str(error).replace(path, f"$.{key}{found[2]}", 1)
+    return UnserializableError(f"Node '{name}' returned what can't be stored: {said}", f"$.{key}{found[2]}")
+
+
 def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(task.name for task in tasks if not task.writes)
+
+
+def _asked(task: Task) -> tuple[Interrupt, ...]:
+    """Returns the questions a task waits for; a breakpoint further down is not one of them."""
+    return tuple(q.interrupt for q in task.questions if q.kind == "interrupt")
 
 
 def _stops_siblings(task: Task) -> bool:
@@ -393,6 +501,6 @@ def _stored_writes(task: Task) -> Sequence[Write]:
         return ()
     answered = list(task.memory)
     if task.questions:
-        asked = tuple(question.interrupt for question in task.questions)
-        return [(INTERRUPT, asked), *answered]
+        asked = _asked(task)
+        return [(INTERRUPT, asked), *answered] if asked else answered
     return [(ERROR, repr(task.error)), *answered]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .callbacks import GraphResumeEvent
 from .apply import InputWrites, apply
 from .checkpoint import CheckpointTuple, TaskWrites
 from .constants import BRANCH_TO, INPUT, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
 from .context import Replay
-from .effects import Effects, List, Load
+from .effects import Effects, List, Load, Notify
 from .errors import (
     EmptyInputError,
     InvalidUpdateError,
@@ -57,6 +58,12 @@ def open_run(loop: Loop) -> Effects:
         # Passing the breakpoint it stands at is what going on means; a worker that picks up a
         # run which nobody answered must not.
         loop.state.seen[INTERRUPT] = dict(loop.state.versions)
+    if loop.run.callbacks:
+        yield Notify(
+            GraphResumeEvent(
+                loop.run.config.get("run_id"), "pending", loop.origin.checkpoint_id, loop.ns
+            )
+        )
     yield from loop.emit_values(None)
     source = loop.metadata.get("source")
     if travels and (superseded or source not in ("update", "fork")):
@@ -137,7 +144,7 @@ def _take_input(loop: Loop) -> Effects:
             "would lose them. Answer them first, or set the config key `discard_pending`.",
             open_ids,
         )
-    writes = input_writes(loop.graph.input_keys, job.input)
+    writes = loop.graph.input_writes(job.input)
     if not writes:
         raise EmptyInputError(f"Received no input for {loop.graph.input_keys}")
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
@@ -145,17 +152,6 @@ def _take_input(loop: Loop) -> Effects:
     loop.statuses = {}
     apply(loop.blueprint, state, [*dropped, InputWrites(INPUT, writes)], loop.next_version)
     yield from loop.commit_checkpoint("input")
-
-
-def input_writes(keys: Sequence[str] | str, value: Any) -> list[Write]:
-    """Returns the channel writes in a run's input."""
-    if value is None:
-        return []
-    if isinstance(keys, str):
-        return [(keys, value)]
-    if not isinstance(value, dict):
-        raise TypeError(f"Expected chunk to be a dict, got {type(value).__name__}")
-    return [(key, value[key]) for key in value if key in keys]
 
 
 # An answer, an update, a jump.

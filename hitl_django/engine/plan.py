@@ -221,11 +221,9 @@ def plan(blueprint: Blueprint, state: State, origin: Origin) -> list[Task]:
     for name in _candidates(blueprint, state):
         node = blueprint.nodes[name]
         if _is_triggered(blueprint, state, name, node):
-            value = read_input(blueprint, state, node, origin)
-            if value is not MISSING:
-                tasks.append(
-                    Task(name, node, (PULL, name), node.sorted_triggers, value, origin)
-                )
+            task = _triggered_task(blueprint, state, name, node, origin)
+            if task is not None:
+                tasks.append(task)
     return tasks
 
 
@@ -234,6 +232,20 @@ def _sent_task(blueprint: Blueprint, send: Any, index: int, origin: Origin) -> T
         return None
     node = blueprint.nodes[send.node]
     return Task(send.node, node, (PUSH, index, False), (PUSH,), send.arg, origin)
+
+
+def _triggered_task(
+    blueprint: Blueprint, state: State, name: str, node: Node, origin: Origin
+) -> Task | None:
+    task = Task(name, node, (PULL, name), node.sorted_triggers, None, origin)
+    try:
+        task.input = read_input(blueprint, state, node, origin)
+    except Exception as error:
+        # The state doesn't fit what the node declares. That is this task's failure, and the step
+        # before it, which has been taken, stays taken.
+        error.add_note(f"Before task with name '{name}' and path '{task.path}'")
+        task.error = error
+    return None if task.input is MISSING else task
 
 
 def _candidates(blueprint: Blueprint, state: State) -> Iterable[str]:
@@ -276,18 +288,7 @@ def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -
         for key in node.keys:
             if key in blueprint.managed:
                 value[key] = blueprint.managed[key].compute(origin.step, origin.stop)
-    if node.coercion is not None:
-        try:
-            return node.coercion(value)
-        except Exception as error:
-            error.add_note(f"Before task with name '{node_name(blueprint, node)}'")
-            raise
-    return value
-
-
-def node_name(blueprint: Blueprint, node: Node) -> str:
-    """Returns the name a node has in its graph."""
-    return next(name for name, other in blueprint.nodes.items() if other is node)
+    return value if node.coercion is None else node.coercion(value)
 
 
 def read_state(

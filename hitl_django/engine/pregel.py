@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from . import launch, snapshots, subgraphs, updates
-from .channels import BaseChannel
+from .builder import NodeBuilder, built, check_graph
+from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
-from .constants import INTERRUPT, NS_SEP, ROOT
+from .constants import INTERRUPT, NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
 from .context import RunControl, current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
 from .errors import GraphDrained, GraphInterrupt, NoSaverError
@@ -17,9 +18,16 @@ from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
 from .plan import Blueprint
-from .schema import ManagedValue, check_input, hints_of, json_schema, updates_of
+from .schema import (
+    ManagedValue,
+    check_input,
+    coercion_for,
+    hints_of,
+    json_schema,
+    updates_of,
+)
 from .stream import Chunk
-from .types import All, RunnableConfig, StateSnapshot, StateUpdate, StreamMode
+from .types import All, GraphOutput, RunnableConfig, Send, StateSnapshot, StateUpdate, StreamMode
 
 
 class Pregel:
@@ -35,42 +43,57 @@ class Pregel:
     def __init__(
         self,
         *,
-        nodes: Mapping[str, Node],
-        channels: Mapping[str, BaseChannel],
-        managed: Mapping[str, ManagedValue] | None = None,
-        input_keys: Sequence[str] | str,
-        output_keys: Sequence[str] | str,
-        stream_keys: Sequence[str] | str | None = None,
+        nodes: Mapping[str, Node | NodeBuilder],
+        channels: Mapping[str, BaseChannel | ManagedValue],
+        input_channels: Sequence[str] | str,
+        output_channels: Sequence[str] | str,
+        stream_channels: Sequence[str] | str | None = None,
+        interrupt_before_nodes: All | Sequence[str] = (),
+        interrupt_after_nodes: All | Sequence[str] = (),
         checkpointer: BaseCheckpointSaver | bool | None = None,
         store: Any = None,
-        interrupt_before: All | Sequence[str] = (),
-        interrupt_after: All | Sequence[str] = (),
+        step_timeout: float | None = None,
         name: str = "LangGraph",
         input_schema: Any = None,
         output_schema: Any = None,
         state_schema: Any = None,
         context_schema: Any = None,
+        auto_validate: bool = True,
     ) -> None:
-        self.nodes, self.channels, self.managed = nodes, channels, managed or {}
-        self.blueprint = Blueprint(nodes, channels, self.managed)
-        self.input_keys, self.output_keys = input_keys, output_keys
-        self.output_set = frozenset(
-            (output_keys,) if isinstance(output_keys, str) else output_keys
-        )
-        self.stream_keys = output_keys if stream_keys is None else stream_keys
-        self.state_keys = (
-            (self.stream_keys,) if isinstance(self.stream_keys, str) else tuple(self.stream_keys)
-        )
-        self.checkpointer, self.store = checkpointer, store
-        self.interrupt_before, self.interrupt_after = interrupt_before, interrupt_after
-        self.name = name
-        self.input_schema, self.output_schema = input_schema, output_schema
-        self.state_schema, self.context_schema = state_schema, context_schema
         if not isinstance(checkpointer, (BaseCheckpointSaver, bool, type(None))):
             raise TypeError(
                 "checkpointer must be a checkpoint saver, True, False or None, got "
                 f"{type(checkpointer).__name__}"
             )
+        self.nodes = built(nodes)
+        self.managed = {n: c for n, c in channels.items() if isinstance(c, ManagedValue)}
+        self.channels = {
+            n: c if c.key else c.bound(n)
+            for n, c in channels.items()
+            if not isinstance(c, ManagedValue)
+        }
+        self.channels.setdefault(TASKS, Topic(Send, key=TASKS))
+        self.blueprint = Blueprint(self.nodes, self.channels, self.managed)
+        self.input_keys, self.output_keys = input_channels, output_channels
+        if stream_channels is None:
+            stream_channels = [n for n in self.channels if n not in RESERVED_KEYS]
+        self.stream_keys = stream_channels
+        self.state_keys = _several(stream_channels)
+        self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
+        self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
+        self.name = name
+        self.input_schema, self.output_schema = input_schema, output_schema
+        self.state_schema, self.context_schema = state_schema, context_schema
+        if auto_validate:
+            check_graph(
+                self.nodes,
+                self.channels,
+                self.managed,
+                input_channels,
+                (*_several(output_channels), *self.state_keys),
+                [n for names in (interrupt_before_nodes, interrupt_after_nodes)
+                 if names != "*" for n in names],
+            )  # fmt: skip
 
     # Running.
 
@@ -85,23 +108,30 @@ class Pregel:
         durability: str | None = None,
         control: RunControl | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Runs the graph to its end or its next question; returns the state.
 
         ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
-        its questions under ``"__interrupt__"``. Raises what a node raised.
+        its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
+        which has them beside the state. Raises what a node raised.
         """
         modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
         loop = launch.open_loop(
             self,
             input,
             config,
-            Options(context, interrupt_before, interrupt_after, durability, control, modes),
-        )
+            Options(
+                context, interrupt_before, interrupt_after, durability, control, modes,
+                output_keys=output_keys,
+            ),
+        )  # fmt: skip
         chunks = list(self._chunks(loop, config))
         if stream_mode != "values":
+            _raise_outcome(loop)
             return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return _result(loop)
+        return self._result(loop, version)
 
     def stream(
         self,
@@ -115,22 +145,25 @@ class Pregel:
         interrupt_after: All | Sequence[str] | None = None,
         durability: str | None = None,
         control: RunControl | None = None,
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
     ) -> Iterator[Any]:
         """Runs the graph and yields what it tells while it goes.
 
         ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
         node wrote; the default), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; with a list
         of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
-        namespace.
+        namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
+        the state has the form of its schema.
         """
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control, _modes(mode),
-            subgraphs, streams=True,
+            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         loop = launch.open_loop(self, input, config, options)
         for chunk in self._chunks(loop, config):
-            yield _unpacked(chunk, mode, subgraphs)
+            yield self._part(chunk) if version == "v2" else _unpacked(chunk, mode, subgraphs)
         _raise_outcome(loop)
 
     async def ainvoke(
@@ -144,6 +177,8 @@ class Pregel:
         durability: str | None = None,
         control: RunControl | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Like invoke, on the running event loop."""
         modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
@@ -151,12 +186,16 @@ class Pregel:
             self,
             input,
             config,
-            Options(context, interrupt_before, interrupt_after, durability, control, modes),
-        )
+            Options(
+                context, interrupt_before, interrupt_after, durability, control, modes,
+                output_keys=output_keys,
+            ),
+        )  # fmt: skip
         chunks = [chunk async for chunk in self._achunks(loop, config)]
         if stream_mode != "values":
+            _raise_outcome(loop)
             return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return _result(loop)
+        return self._result(loop, version)
 
     async def astream(
         self,
@@ -170,16 +209,18 @@ class Pregel:
         interrupt_after: All | Sequence[str] | None = None,
         durability: str | None = None,
         control: RunControl | None = None,
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control, _modes(mode),
-            subgraphs, streams=True,
+            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         loop = launch.open_loop(self, input, config, options)
         async for chunk in self._achunks(loop, config):
-            yield _unpacked(chunk, mode, subgraphs)
+            yield self._part(chunk) if version == "v2" else _unpacked(chunk, mode, subgraphs)
         _raise_outcome(loop)
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
@@ -327,7 +368,8 @@ class Pregel:
 
     def subgraph_of(self, name: str) -> Pregel | None:
         """Returns the graph that the node calls, as far as that can be seen."""
-        return subgraphs.called_by(self.nodes[name].action)
+        called = subgraphs.called_by(self.nodes[name].action)
+        return None if called is not None and called.checkpointer is False else called
 
     def nested_ns(self, ns: str) -> str:
         """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
@@ -336,6 +378,19 @@ class Pregel:
     def checkpoint_chunk(self, loop: Loop) -> dict[str, Any]:
         """Returns the ``checkpoints`` chunk of the checkpoint a loop stands at."""
         return snapshots.checkpoint_chunk(self, loop)
+
+    def input_writes(self, value: Any) -> list[Write]:
+        """Returns the channel writes in an input; a state object counts as the fields it sets."""
+        keys = self.input_keys
+        if value is None:
+            return []
+        if isinstance(keys, str):
+            if keys == START and hints_of(type(value)) and not isinstance(value, Mapping):
+                value = dict(updates_of(value, frozenset(self.channels)))
+            return [(keys, value)]
+        if not isinstance(value, dict):
+            raise TypeError(f"Expected chunk to be a dict, got {type(value).__name__}")
+        return [(key, value[key]) for key in value if key in keys]
 
     def update_writes(self, update: Any) -> list[Write]:
         """Returns the channel writes in the ``update`` of a Command."""
@@ -377,6 +432,32 @@ class Pregel:
             if chunk[1] in loop.wanted:
                 yield chunk
 
+    def _result(self, loop: Loop, version: str) -> Any:
+        """Returns what invoke returns of a loop that has ended."""
+        _raise_outcome(loop)
+        assert loop.outcome is not None
+        values = loop.values() if loop.has_values else None
+        asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
+        if version == "v2":
+            return GraphOutput(_coerced(self.output_schema, values), tuple(asked))
+        if not asked:
+            return values
+        return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
+
+    def _part(self, chunk: Chunk) -> dict[str, Any]:
+        """Returns a chunk in the form of version 2."""
+        ns, mode, data = chunk
+        part = {"type": mode, "ns": ns, "data": data}
+        if mode == "values":
+            asked = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
+            if isinstance(data, dict):
+                data = {key: value for key, value in data.items() if key != INTERRUPT}
+                part["data"] = _coerced(self.output_schema, data)
+            part["interrupts"] = asked
+        elif mode == "checkpoints":
+            part["data"] = {**data, "values": _coerced(self.state_schema, data["values"])}
+        return part
+
     async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncIterator[Chunk]:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit = driver.emit
@@ -388,6 +469,10 @@ class Pregel:
                 yield chunk
 
 
+def _several(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 def _modes(stream_mode: Any) -> frozenset[str]:
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
@@ -397,6 +482,11 @@ def _unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
     if isinstance(modes, str):
         return (ns, data) if subgraphs else data
     return (ns, mode, data) if subgraphs else (mode, data)
+
+
+def _coerced(schema: Any, values: Any) -> Any:
+    coercion = coercion_for(schema)
+    return coercion(values) if coercion is not None and isinstance(values, dict) else values
 
 
 def _raise_outcome(loop: Loop) -> None:
@@ -411,15 +501,3 @@ def _raise_outcome(loop: Loop) -> None:
         raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
     if outcome.status == "interrupted" and loop.job.nested:
         raise GraphInterrupt(outcome.questions)
-
-
-def _result(loop: Loop) -> Any:
-    _raise_outcome(loop)
-    assert loop.outcome is not None
-    values = loop.values() if loop.has_values else None
-    asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
-    if not asked:
-        return values
-    return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
-
-

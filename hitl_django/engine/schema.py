@@ -131,33 +131,20 @@ def updates_of(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 
 
 def _changed_fields(value: Any) -> Sequence[str] | None:
-    """Returns the fields a state object speaks for: those that were set or changed."""
+    """Returns the fields a state object speaks for.
+
+    Of a pydantic model those that were set, or whose value or default isn't None; of any other
+    class all.
+    """
     if is_model(type(value)):
-        given, defaults = value.model_fields_set, type(value).model_fields
+        given = value.model_fields_set
         return [
             name
-            for name, field in defaults.items()
-            if name in given
-            or (getattr(value, name) is not None and getattr(value, name) != field.default)
+            for name, field in type(value).model_fields.items()
+            if name in given or getattr(value, name) is not None or field.default is not None
         ]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [
-            field.name
-            for field in dataclasses.fields(value)
-            if getattr(value, field.name) is not None and not _is_default(field, value)
-        ]
-    if hints_of(type(value)):
-        return [name for name in hints_of(type(value)) or () if hasattr(value, name)]
-    return None
-
-
-def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
-    current = getattr(value, field.name)
-    if field.default is not dataclasses.MISSING:
-        return bool(current == field.default)
-    if field.default_factory is not dataclasses.MISSING:
-        return bool(current == field.default_factory())
-    return False
+    hints = hints_of(type(value))
+    return None if hints is None else [name for name in hints if hasattr(value, name)]
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ from .constants import (
     SCHEDULED,
 )
 from .errors import UnknownInterruptError
-from .types import Interrupt
+from .types import Interrupt, Unanswered
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -87,9 +87,10 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
     An answer that is there already is replaced, with all that were given after it: they were
     answers to what the old one led to.
     """
-    if index > len(answers):
-        raise ValueError(f"Answer {index} can't be given before answer {len(answers)}.")
-    return [*answers[:index], value]
+    if index < len(answers):
+        later = answers[index + 1 :] if answers[index] == Unanswered() else []
+        return [*answers[:index], value, *later]
+    return [*answers, *[Unanswered()] * (index - len(answers)), value]
 
 
 def is_resume_map(resume: Any) -> bool:
@@ -138,15 +139,18 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
     return dict(resume)
 
 
-def answers_for(ns: str, stored: Sequence[Any], answers: dict[str, Any]) -> Sequence[Any]:
-    """Returns a task's answers: those stored, with the one that was given now.
+def answers_for(
+    ns: str, status: TaskStatus | None, answers: dict[str, Any]
+) -> Sequence[Any]:
+    """Returns a task's answers by position: those stored, with those that were given now.
 
-    The one given now may answer the next question, or correct an earlier answer of a task that
+    One that is given now may answer an open question, or correct an earlier answer of a task that
     didn't finish.
     """
-    if answers:
-        for index in range(len(stored) + 1):
-            key = ids.interrupt_id(ns, index)
-            if key in answers:
-                return record_answer(stored, index, answers[key])
+    stored: Sequence[Any] = status.answers if status else ()
+    open_count = len(status.interrupts) if status else 0
+    for index in range(len(stored) + max(open_count, 1)):
+        name = ids.interrupt_id(ns, index)
+        if name in answers:
+            stored = record_answer(stored, index, answers[name])
     return stored

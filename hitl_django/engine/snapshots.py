@@ -67,15 +67,19 @@ def snapshot(
 ) -> Generator[Any, Any, StateSnapshot]:
     """Works out a snapshot from a stored checkpoint and the writes on top of it."""
     if saved is None:
-        return StateSnapshot({}, (), config, None, None, None, (), ())
+        place = dict(config["configurable"])
+        if not place["checkpoint_ns"]:
+            del place["checkpoint_ns"]
+        return StateSnapshot({}, (), {"configurable": place}, None, None, None, (), ())
     blueprint = graph.blueprint
     current = blueprint.state_from(saved.checkpoint)
     pending = saved.pending_writes or []
     null_writes = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
     if null_writes:
-        before = current.updated
         apply(blueprint, current, [InputWrites(INPUT, null_writes)], count_version)
-        current.updated = None if before is None else before | (current.updated or set())
+    # Looking at every node, not only at those an update may have triggered, keeps the order in
+    # which the nodes were added.
+    current.updated = None
     step = saved.metadata.get("step", -1) + 1
     ns = saved.config["configurable"].get("checkpoint_ns", "")
     origin = Origin(blueprint, current.values, saved.checkpoint["id"], ns, step, step + 2)
@@ -126,13 +130,12 @@ def _below(
     if called is None:
         return None
     ns = called.nested_ns(task.ns)
-    config = {
-        "configurable": {
-            "thread_id": saved.config["configurable"]["thread_id"],
-            "checkpoint_ns": ns,
-        }
-    }
+    config = _coordinates(saved.config["configurable"]["thread_id"], ns)
     return (yield from state(called, config, True)) if recurse else config
+
+
+def _coordinates(thread_id: str | None, ns: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
 def _same_clock(current: Any, channel: None) -> Any:
@@ -171,13 +174,24 @@ def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
             if shown.result:
                 data["result"] = shown.result
             data["interrupts"] = tuple(as_dict(interrupt) for interrupt in shown.interrupts)
-        data["state"] = shown.state
+        called = graph.subgraph_of(task.name)
+        data["state"] = None
+        if called is not None:
+            data["state"] = _coordinates(loop.run.thread_id, called.nested_ns(task.ns))
         tasks.append(data)
     return {
-        "config": loop.config_for(loop.checkpoint_id),
-        "parent_config": loop.config_for(loop.parent_id) if loop.parent_id else None,
+        "config": _placed(loop, loop.checkpoint_id),
+        "parent_config": _placed(loop, loop.parent_id) if loop.parent_id else None,
         "values": loop.read(graph.stream_keys),
-        "metadata": {**loop.user_metadata(), **loop.metadata},
+        "metadata": dict(loop.metadata),
         "next": [task.name for task in loop.tasks],
         "tasks": tasks,
     }
+
+
+def _placed(loop: Loop, checkpoint_id: str | None) -> RunnableConfig:
+    config = loop.config_for(checkpoint_id)
+    parents = loop.metadata.get("parents")
+    if parents:
+        config["configurable"]["checkpoint_map"] = {**parents, loop.job.ns: checkpoint_id}
+    return config

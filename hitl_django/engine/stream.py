@@ -46,7 +46,9 @@ def updates_of_task(
     return chunk
 
 
-def task_started(task: Task, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def task_started(
+    task: Task, metadata: Mapping[str, Any], tags: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns the ``tasks`` chunk of a task about to run."""
     chunk = {
         "id": task.id,
@@ -55,8 +57,8 @@ def task_started(task: Task, metadata: Mapping[str, Any]) -> dict[str, Any]:
         "triggers": task.triggers,
     }
     extra = {**metadata, **task.node.metadata}
-    if task.node.tags:
-        extra["tags"] = list(task.node.tags)
+    if tags or task.node.tags:
+        extra["tags"] = [*tags, *task.node.tags]
     if extra:
         chunk["metadata"] = extra
     return chunk

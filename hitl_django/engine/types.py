@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -75,6 +76,14 @@ class Overwrite:
     type: Literal["__overwrite__"] = "__overwrite__"
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Holds the place of an answer that isn't there while a later one is.
+
+    Several questions of one task may be open at once, and be answered in any order.
+    """
+
+
 class RetryPolicy(NamedTuple):
     """Runs a failed task again.
 
@@ -120,6 +129,37 @@ class StateSnapshot(NamedTuple):
     parent_config: RunnableConfig | None
     tasks: tuple[PregelTask, ...]
     interrupts: tuple[Interrupt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutput:
+    """What invoke returns with ``version="v2"``: the state, and the questions that stopped it."""
+
+    value: Any
+    interrupts: tuple[Interrupt, ...] = ()
+
+    def __getitem__(self, key: str) -> Any:
+        """Reads the state by key, for code written for version 1."""
+        warnings.warn(
+            "GraphOutput[key] is deprecated; use .value and .interrupts.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        if key == "__interrupt__":
+            return self.interrupts
+        return self.value[key] if isinstance(self.value, dict) else getattr(self.value, key)
+
+    def __contains__(self, key: object) -> bool:
+        warnings.warn(
+            "`key in GraphOutput` is deprecated; use .value and .interrupts.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        if key == "__interrupt__":
+            return bool(self.interrupts)
+        if isinstance(self.value, dict):
+            return key in self.value
+        return isinstance(key, str) and hasattr(self.value, key)
 
 
 class StateUpdate(NamedTuple):

@@ -14,7 +14,6 @@ from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RES
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
 from .nodes import Write, fresh_reader
-from .opening import input_writes
 from .plan import Origin, State, Task, plan
 from .slots import TaskStatus, read_task_statuses
 from .types import RunnableConfig, StateUpdate
@@ -198,7 +197,7 @@ def _cleared(change: _Change) -> Save:
 
 
 def _as_input(change: _Change, values: Any) -> Save:
-    writes = input_writes(change.graph.input_keys, values)
+    writes = change.graph.input_writes(values)
     if not writes:
         raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
     apply(change.graph.blueprint, change.state, [InputWrites(INPUT, writes)], change.next_version)
