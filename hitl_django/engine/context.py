@@ -303,9 +303,19 @@ class TaskContext:
             logger.warning("%s The answer is used all the same.", said)
             self.changed.append(name)
 
-    def questions(self, raised: Sequence[Question]) -> tuple[Question, ...]:
+    def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
-        return tuple({q.interrupt.id: q for q in (*self.open, *raised)}.values())
+        asked = [
+            self.task.question(self._named(q), len(self.open)) if isinstance(q, Interrupt) else q
+            for q in raised
+        ]
+        return tuple({q.interrupt.id: q for q in (*self.open, *asked)}.values())
+
+    def _named(self, interrupt: Interrupt) -> Interrupt:
+        """Returns a question that the node raised by hand, under the id that answers it."""
+        if interrupt.id != "placeholder-id":
+            return interrupt
+        return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, next(self._asked)))
 
     def memory(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored for the task to go on from here."""

@@ -34,8 +34,9 @@
     ├─ IdempotencyKeyReusedError(ValueError)
     └─ RunStateError
 
-    GraphSignal(BaseException)      control flow: a node's ``except Exception`` can't swallow it
+    GraphBubbleUp(BaseException)    control flow: a node's ``except Exception`` can't swallow it
     ├─ GraphInterrupt
+    │  └─ NodeInterrupt
     └─ ParentCommand
 
 The default message of an error is the first line of its docstring.
@@ -43,8 +44,11 @@ The default message of an error is the first line of its docstring.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
+
+from .types import Interrupt
 
 
 class HitlError(Exception):
@@ -251,14 +255,14 @@ class RunStateError(HitlError):
         self.state, self.allowed = state, tuple(allowed)
 
 
-class GraphSignal(BaseException):
+class GraphBubbleUp(BaseException):
     """Control flow between a node and the loop.
 
     A BaseException, so that a node's ``except Exception`` can't swallow it.
     """
 
 
-class GraphInterrupt(GraphSignal):
+class GraphInterrupt(GraphBubbleUp):
     """A task stops to ask; ``interrupts`` are its questions, in the order asked."""
 
     def __init__(self, interrupts: Sequence[Any] = ()) -> None:
@@ -266,7 +270,17 @@ class GraphInterrupt(GraphSignal):
         self.interrupts: tuple[Any, ...] = tuple(interrupts)
 
 
-class ParentCommand(GraphSignal):
+class NodeInterrupt(GraphInterrupt):
+    """A node stops to ask, in the way of old code: ``raise NodeInterrupt(value)``."""
+
+    def __init__(self, value: Any, id: str | None = None, **_: Any) -> None:
+        warnings.warn(
+            "NodeInterrupt is deprecated; call interrupt().", DeprecationWarning, stacklevel=2
+        )
+        super().__init__([Interrupt(value) if id is None else Interrupt(value, id)])
+
+
+class ParentCommand(GraphBubbleUp):
     """A node of a subgraph addresses a Command to the graph that called it."""
 
     def __init__(self, command: Any) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from xxhash import xxh3_128_hexdigest
+
 N = TypeVar("N")
+_NO_ID = "placeholder-id"
 
 RunnableConfig = dict[str, Any]
 """``{"configurable": {"thread_id": …}, "recursion_limit": …, "metadata": …, "tags": …}``."""
@@ -17,17 +20,46 @@ Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Interrupt:
     """A question that a task asked; its ``id`` addresses the answer.
 
     ``value`` is what ``interrupt()`` was called with, ``response_schema`` the JSON schema of the
-    answer, or None where any JSON value will do.
+    answer, or None where any JSON value will do. The arguments ``ns``, ``resumable`` and ``when``
+    of old code are taken and dropped; an id that isn't given follows from ``ns``.
     """
 
     value: Any
-    id: str = "placeholder-id"
-    response_schema: dict[str, Any] | None = field(default=None, kw_only=True)
+    id: str
+    response_schema: dict[str, Any] | None
+
+    def __init__(
+        self,
+        value: Any,
+        id: str = _NO_ID,
+        *,
+        response_schema: dict[str, Any] | None = None,
+        ns: Sequence[str] = (),
+        resumable: bool = True,
+        when: str = "during",
+    ) -> None:
+        if id == _NO_ID and ns:
+            id = xxh3_128_hexdigest("|".join(ns).encode())
+        for name, given in (("value", value), ("id", id), ("response_schema", response_schema)):
+            object.__setattr__(self, name, given)
+
+    @classmethod
+    def from_ns(cls, value: Any, ns: str) -> Interrupt:
+        """Returns the question that the task with this namespace asks first."""
+        return cls(value, xxh3_128_hexdigest(ns.encode()))
+
+    @property
+    def interrupt_id(self) -> str:
+        """The id, by its old name."""
+        warnings.warn(
+            "Interrupt.interrupt_id is deprecated; use .id.", DeprecationWarning, stacklevel=2
+        )
+        return self.id
 
 
 class Send:
