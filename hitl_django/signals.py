@@ -6,7 +6,6 @@ that fails undoes nothing, and one that must not miss anything reads the rows in
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -27,6 +26,8 @@ run_failed = Signal()
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
     """Sends once the current transaction is committed, or at once outside of one."""
-    transaction.on_commit(
-        partial(signal.send_robust, "hitl_django", **values), using=using, robust=True
-    )
+
+    def send() -> None:
+        signal.send_robust("hitl_django", **values)
+
+    transaction.on_commit(send, using=using, robust=True)

@@ -104,12 +104,9 @@ class RunFence:
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all we know is stale. A commit is
         # progress, so the count of attempts starts anew.
-        held = _ours(self.lease).update(
-            lease_until=None if leaving else Now() + _duration(),
-            lease_owner="" if leaving else F("lease_owner"),
-            attempts=0,
-        )
-        if not held:
+        given_back: dict[str, Any] = {"lease_until": None, "lease_owner": ""}
+        kept = {"lease_until": Now() + _duration()}
+        if not _ours(self.lease).update(**(given_back if leaving else kept), attempts=0):
             raise LeaseLostError
 
     def settle(self, outcome: Outcome) -> None:

@@ -72,7 +72,10 @@ class DjangoSaver(BaseCheckpointSaver):
             batch.add_checkpoint(
                 commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
-        with transaction.atomic(using=self.using, durable=fence is not None):
+        # Bound and without a fence it is part of a service's transaction, which stands or falls
+        # as one: a savepoint would only cost two round trips.
+        part = self._is_bound_to(place) and fence is None
+        with transaction.atomic(self.using, savepoint=not part, durable=fence is not None):
             # The fence comes first: it locks the thread's row, and whoever no longer owns the
             # thread learns so before having written anything.
             if fence is not None:
@@ -107,8 +110,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def put_answer(self, question: models.Interrupt, value: Any) -> None:
         """Adds an answer to those that the question's task will find when it runs again.
 
-        The caller holds the thread's lock, so that two answers to one task don't overwrite each
-        other.
+        Part of the caller's transaction, which holds the thread's lock, so that two answers to one
+        task don't overwrite each other.
         """
         assert self.thread is not None
         place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
@@ -120,8 +123,7 @@ class DjangoSaver(BaseCheckpointSaver):
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
         batch = Batch(place, self.thread.epoch)
         batch.add_writes(task)
-        with transaction.atomic(using=self.using):
-            batch.insert(self.thread.pk, self.using)
+        batch.insert(self.thread.pk, self.using)
 
     def delete_thread(self, thread_id: str) -> None:
         """Removes a thread's history; its row stays while it has runs, the record of people."""

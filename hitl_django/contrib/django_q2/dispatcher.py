@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from django.core.checks import CheckMessage
 from django.db import transaction
@@ -28,9 +27,13 @@ class Dispatcher:
     """
 
     def hint(self, run_id: str) -> None:
-        # save=False: the outcome is on the run. ack_failure=True: a message is never redelivered
-        # for its failure, because a run that is still due gets a new one from the sweep.
-        send = partial(async_task, dispatch.ADVANCE, run_id, ack_failure=True, save=False)
+        # A function and not a partial: Django names what failed by its __qualname__.
+        def send() -> None:
+            # save=False: the outcome is on the run. ack_failure=True: a message is never
+            # redelivered for its failure, because a run that is still due gets a new one from
+            # the sweep.
+            async_task(dispatch.ADVANCE, run_id, ack_failure=True, save=False)
+
         if shares_transaction():
             send()
         else:

@@ -1,0 +1,176 @@
+"""What a question allows, and what each decision comes to: pure, no database."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from hitl_django import schemas
+from hitl_django.answers import UNSET, allowed_decisions, compose, prefill
+from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.text import question_title, shorten, storable, visible
+
+BOOLEAN = {"type": "boolean"}
+APPROVAL = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "amount": {"type": "number", "minimum": 0},
+        "note": {"type": "string", "default": "none", "maxLength": 10},
+        "when": {"type": "string", "format": "date"},
+    },
+    "required": ["approved", "amount"],
+    "additionalProperties": False,
+}
+CHOICE = {"enum": ["a", "b"]}
+ALL = ("approve", "edit", "reject", "respond")
+
+
+@pytest.mark.parametrize(
+    ("payload", "schema", "kind", "allowed"),
+    [
+        ({"a": 1}, None, "interrupt", ALL),
+        ([1], None, "interrupt", ALL),
+        ("text", None, "interrupt", ALL),
+        (None, None, "interrupt", ("approve", "reject", "respond")),
+        ({}, BOOLEAN, "interrupt", ("approve", "reject")),
+        ({}, APPROVAL, "interrupt", ("approve", "edit", "reject")),
+        ({}, CHOICE, "interrupt", ("respond",)),
+        ({}, {"type": "object"}, "interrupt", ("respond",)),
+        ({}, {}, "interrupt", ("respond",)),
+        ({}, {"properties": {"approved": {"type": "string"}}}, "interrupt", ("respond",)),
+        ({}, None, "breakpoint", ("approve",)),
+    ],
+)
+def test_a_question_allows_what_its_answer_can_say(
+    payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
+) -> None:
+    assert allowed_decisions(payload, schema, kind) == allowed
+    for type_ in {*ALL, "other"} - set(allowed):
+        with pytest.raises(InvalidAnswerError, match=allowed[0]):
+            compose(payload, schema, kind, type_, {})
+
+
+@pytest.mark.parametrize(
+    ("payload", "schema", "type_", "value", "answer"),
+    [
+        ({"a": 1}, None, "approve", UNSET, True),
+        ({"a": 1}, None, "reject", UNSET, False),
+        ({"a": 1}, None, "edit", {"a": 2}, {"a": 2}),
+        ({"a": 1}, None, "respond", None, None),
+        ({}, BOOLEAN, "approve", UNSET, True),
+        ({}, BOOLEAN, "reject", UNSET, False),
+        ({"amount": 5}, APPROVAL, "approve", UNSET,
+         {"amount": 5, "note": "none", "approved": True}),
+        ({"amount": 5, "other": 1}, APPROVAL, "approve", {"amount": 4.5},
+         {"amount": 4.5, "note": "none", "approved": True}),
+        ({"amount": 5}, APPROVAL, "reject", {"approved": True, "note": "no"},
+         {"amount": 5, "note": "no", "approved": False}),
+        ({"amount": 5}, APPROVAL, "edit", {"amount": 6}, {"amount": 6, "approved": True}),
+        ({}, CHOICE, "respond", "b", "b"),
+    ],
+)  # fmt: skip
+def test_each_decision_composes_to_an_answer(
+    payload: Any, schema: Any, type_: str, value: Any, answer: Any
+) -> None:
+    assert compose(payload, schema, "interrupt", type_, value) == answer
+
+
+@pytest.mark.parametrize(
+    ("value", "pointers"),
+    [
+        ({"amount": -1}, ["/amount"]),
+        ({"amount": "1"}, ["/amount"]),
+        ({}, ["/amount"]),
+        ({"amount": 1, "when": "yesterday"}, ["/when"]),
+        ({"amount": -1, "note": "far too long"}, ["/amount", "/note"]),
+        ({"amount": 1, "a/b~c": 1}, [""]),
+    ],
+)
+def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
+    with pytest.raises(InvalidAnswerError) as caught:
+        compose({}, APPROVAL, "interrupt", "edit", value)
+    assert [pointer for pointer, _ in caught.value.faults] == pointers
+
+
+def test_pointers_are_escaped() -> None:
+    schema = {"properties": {"a/b~c": {"items": {"type": "integer"}}}}
+    assert schemas.faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
+
+
+def test_a_form_starts_with_what_was_shown() -> None:
+    assert prefill({"amount": 5, "secret": 1}, APPROVAL) == {"amount": 5, "note": "none"}
+    assert prefill("text", APPROVAL) == {"note": "none"}
+    assert prefill({"a": 1}, None) == {"a": 1}
+    assert prefill({}, {"type": "string", "default": "x"}) == "x"
+    assert prefill({}, CHOICE) is None
+
+
+@pytest.mark.promise("P21")
+def test_a_pattern_that_backtracks_costs_no_time() -> None:
+    schema = {"type": "string", "pattern": "^(a+)+$"}
+    began = time.perf_counter()
+    assert schemas.faults(schema, "a" * 50_000 + "b")
+    assert schemas.faults(schema, "aaa") == []
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "https://example.org/schema.json"},
+        {"$ref": "#/nowhere"},
+        {"type": "nonsense"},
+        {"minimum": "x"},
+        {"properties": 5},
+    ],
+)
+def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> None:
+    [(pointer, reason)] = schemas.faults(schema, {"a": 1} if "properties" in schema else 5)
+    assert pointer == ""
+    assert "schema" in reason
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "(?=a)"}, {"pattern": "["}])
+def test_a_pattern_that_cannot_be_applied_is_left_out(schema: Any) -> None:
+    assert schemas.faults(schema, "anything") == []
+
+
+def test_unknown_fields_beside_a_property_pattern_are_not_judged() -> None:
+    schema = {"patternProperties": {"^(x+)+$": {}}, "additionalProperties": False}
+    assert schemas.faults(schema, {"x" * 40 + "!": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "title"),
+    [
+        ({"title": "Refund?", "question": "no"}, "Refund?"),
+        ({"title": " ", "question": "Really?"}, "Really?"),
+        ({"title": 5, "message": "Look"}, "Look"),
+        ("Go on?", "Go on?"),
+        (None, "review asks for a decision"),
+        ({"amount": 5}, "review asks for a decision"),
+        ([1], "review asks for a decision"),
+        ("line\none\ttwo  three", "line one two three"),
+        ("a\u202eb\u200bc\x07", "a\\u202eb\\u200bc\\u0007"),
+        ("👍 ünï", "👍 ünï"),
+    ],
+)
+def test_a_title_is_one_visible_line(payload: Any, title: str) -> None:
+    assert question_title(payload, "review") == title
+
+
+def test_a_long_title_ends_at_a_word() -> None:
+    cut = question_title("word " * 100, "n")
+    assert len(cut) <= 300
+    assert cut.endswith("word…")
+    assert len(question_title("x" * 1000, "n")) == 300
+    assert shorten("short") == "short"
+    assert len(question_title("", "n" * 1000)) == 300
+
+
+def test_text_is_made_storable_and_visible() -> None:
+    assert storable("a\x00b\ud800\nc") == "a\\u0000b\\ud800\nc"
+    assert visible("\U000e0041") == "\\U000e0041"

@@ -1,0 +1,162 @@
+"""What a project sets and registers: read lazily, checked by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.db import connections
+from django.test import override_settings
+
+from hitl_django import registry
+from hitl_django.conf import KEYS, Settings, hitl
+from hitl_django.engine.errors import UnknownGraphError
+from hitl_django.engine.graph import StateGraph
+from tests import graphs
+
+
+@pytest.fixture
+def register() -> Iterator[Callable[..., Any]]:
+    names: list[str] = []
+
+    def call(name: str, factory: Callable[[], Any], **options: Any) -> None:
+        names.append(name)
+        registry.register(name, **options)(factory)
+
+    yield call
+    for name in names:
+        registry.unregister(name)
+
+
+def found(**kwargs: Any) -> dict[str, str]:
+    said = checks.run_checks(tags=["hitl_django"], databases=["default"], **kwargs)
+    return {str(message.id): message.msg for message in said}
+
+
+def test_settings_are_defaults_until_overridden() -> None:
+    assert hitl.LEASE_SECONDS == 30
+    with override_settings(HITL={"LEASE_SECONDS": 5}):
+        assert (hitl.LEASE_SECONDS, hitl.HEARTBEAT_SECONDS) == (5, 10)
+    assert hitl.LEASE_SECONDS == 30
+    with pytest.raises(AttributeError):
+        _ = hitl.NO_SUCH_KEY
+    assert set(KEYS) == set(Settings.__dataclass_fields__)
+
+
+def test_the_test_settings_have_nothing_to_complain_about() -> None:
+    assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "id_", "words"),
+    [
+        (["LEASE_SECONDS"], "hitl_django.E001", "dict"),
+        ({"LEASE_SECOND": 5}, "hitl_django.E002", "LEASE_SECOND"),
+        ({"MAX_ATTEMPTS": 0}, "hitl_django.E003", "MAX_ATTEMPTS"),
+        ({"MAX_ATTEMPTS": "5"}, "hitl_django.E003", "MAX_ATTEMPTS"),
+        ({"LEASE_SECONDS": True}, "hitl_django.E003", "LEASE_SECONDS"),
+        ({"TIME_SLICE_SECONDS": -1}, "hitl_django.E003", "TIME_SLICE_SECONDS"),
+        ({"POLICY": "no.such.Policy"}, "hitl_django.E004", "POLICY"),
+        ({"DISPATCH": "hitl_django.dispatch.Nothing"}, "hitl_django.E004", "DISPATCH"),
+        ({"DISPATCH": 5}, "hitl_django.E004", "DISPATCH"),
+        ({"LEASE_SECONDS": 10, "HEARTBEAT_SECONDS": 6}, "hitl_django.W006", "HEARTBEAT"),
+    ],
+)
+def test_a_setting_that_hurts_is_named(given: Any, id_: str, words: str) -> None:
+    with override_settings(HITL=given):
+        if isinstance(given, list):
+            with pytest.raises(AttributeError):
+                _ = hitl.LEASE_SECONDS
+        said = found_alone("check_settings")
+    assert words in said[id_]
+    hitl.reload()
+
+
+def found_alone(name: str) -> dict[str, str]:
+    import hitl_django.checks as ours
+
+    return {str(one.id): one.msg for one in getattr(ours, name)(None)}
+
+
+def test_a_name_registered_twice_belongs_to_neither(register: Callable[..., Any]) -> None:
+    def one() -> Any:
+        return StateGraph(graphs.Log)
+
+    def two() -> Any:
+        return StateGraph(graphs.Log)
+
+    register("twice", one)
+    register("twice", one)
+    assert registry.duplicates() == {}
+    register("twice", two)
+    with pytest.raises(ValueError, match=r"one.*two"):
+        registry.get("twice")
+    assert "twice" in found()["hitl_django.E005"]
+
+
+def test_a_graph_that_cannot_be_built_is_named(register: Callable[..., Any]) -> None:
+    def broken() -> Any:
+        raise ZeroDivisionError("oh")
+
+    register("broken", broken)
+    assert "ZeroDivisionError: oh" in found()["hitl_django.E007"]
+    register("edgeless", lambda: StateGraph(graphs.Log))
+    assert "edgeless" in found()["hitl_django.E007"]
+
+
+def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
+    built: list[int] = []
+
+    def factory() -> Any:
+        built.append(1)
+        return graphs.steps()
+
+    register("once", factory, version="2", title="Once")
+    assert built == []
+    first, again = registry.get("once"), registry.get("once")
+    assert first is again
+    assert (first.name, first.version, first.title, built) == ("once", "2", "Once", [1])
+    assert "once" in registry.names()
+    with pytest.raises(UnknownGraphError, match=r"'none'.*approval"):
+        registry.get("none")
+    for bad in ("", "x" * 201, "a\nb"):
+        with pytest.raises(ValueError, match="printable"):
+            registry.register(bad)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "transaction_mode"),
+        ({"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=wal"}, "timeout"),
+        ({"transaction_mode": "IMMEDIATE", "timeout": 20}, "WAL"),
+    ],
+)
+def test_sqlite_on_its_defaults_is_warned_of(options: Any, words: str) -> None:
+    connection = connections["default"]
+    if connection.vendor != "sqlite":
+        assert found_alone("check_sqlite") == {}
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(connection.settings_dict, "OPTIONS", options)
+        assert words in found_alone("check_sqlite")["hitl_django.W020"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "id_"),
+    [
+        ("TIMEOUT", None, "hitl_django.W011"),
+        ("RETRY", 60, "hitl_django.W012"),
+        ("SYNC", True, "hitl_django.W013"),
+        ("ORM", "other", "hitl_django.W014"),
+        ("SCHEDULER", False, "hitl_django.W015"),
+    ],
+)
+def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) -> None:
+    from django_q.conf import Conf
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Conf, name, value)
+        assert list(found_alone("check_queue")) == [id_]

@@ -1,0 +1,110 @@
+"""How hints travel: in the transaction, after it, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+from django.test import override_settings
+from django_q.conf import Conf
+from django_q.models import OrmQ, Schedule
+from django_q.signing import SignedPackage
+
+from hitl_django import dispatch, services
+from hitl_django.apps import install_schedules
+from hitl_django.contrib.django_q2 import Dispatcher, schedules
+from hitl_django.models import Interrupt, Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+INLINE = {"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}
+
+
+@pytest.mark.promise("P9")
+def test_the_queues_row_is_part_of_the_transaction() -> None:
+    with transaction.atomic():
+        dispatch.hint("an id")
+        assert OrmQ.objects.count() == 1
+        transaction.set_rollback(True)
+    assert not OrmQ.objects.exists()
+
+
+@pytest.mark.promise("P22")
+def test_the_message_is_the_workers_name_and_the_runs_id() -> None:
+    run = services.start("approval", {"text": "secret"})
+    task = SignedPackage.loads(OrmQ.objects.get().payload)
+    assert (task["func"], task["args"]) == ("hitl_django.worker.advance", (str(run.id),))
+    assert (task["kwargs"], task["ack_failure"], task["save"]) == ({}, True, False)
+
+
+def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another alias stands for another database; the broker itself stays where it is.
+    monkeypatch.setattr(Conf, "ORM", "elsewhere")
+    sent: list[int] = []
+    monkeypatch.setattr(
+        "hitl_django.contrib.django_q2.dispatcher.async_task",
+        lambda *args, **kwargs: sent.append(1),
+    )
+    with transaction.atomic():
+        dispatch.hint("an id")
+        assert sent == []
+    assert sent == [1]
+    with transaction.atomic():
+        dispatch.hint("an id")
+        transaction.set_rollback(True)
+    assert sent == [1]
+
+
+@pytest.mark.promise("P8")
+def test_a_broker_that_is_down_undoes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(Conf, "ORM", "elsewhere")
+    monkeypatch.setattr("hitl_django.contrib.django_q2.dispatcher.async_task", fail)
+    run = services.start("steps", {"log": []})
+    assert Run.objects.get(pk=run.id).state == "queued"
+
+
+def test_inline_runs_follow_the_commit() -> None:
+    with override_settings(HITL=INLINE):
+        with transaction.atomic():
+            run = services.start("approval", {"text": "x"})
+            assert Run.objects.get().state == "queued"
+        assert Run.objects.get().state == "interrupted"
+        services.decide(Interrupt.objects.get().pk, "approve")
+    assert Run.objects.get(pk=run.id).state == "succeeded"
+
+
+def test_the_time_slice_leaves_the_queue_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Conf, "TIMEOUT", 100)
+    assert Dispatcher().time_slice() == 60
+    assert dispatch.time_slice() == 60
+    with override_settings(HITL={"TIME_SLICE_SECONDS": 5}):
+        assert dispatch.time_slice() == 5
+    monkeypatch.setattr(Conf, "TIMEOUT", None)
+    assert dispatch.time_slice() is None
+
+
+def test_migrating_arranges_for_the_sweep_once() -> None:
+    def names() -> list[str]:
+        rows = Schedule.objects.filter(name__startswith=schedules.NAME)
+        return list(rows.order_by("name").values_list("name", flat=True))
+
+    Schedule.objects.all().delete()
+    for _ in range(2):
+        install_schedules(using="default")
+        assert names() == ["hitl_django sweep 1", "hitl_django sweep 2"]
+    Schedule.objects.filter(name=names()[0]).update(minutes=7)
+    install_schedules(using="default")
+    assert Schedule.objects.get(name=names()[0]).minutes == 7
+    with override_settings(HITL={"SWEEP_SECONDS": 120}):
+        install_schedules(using="default")
+        assert names() == ["hitl_django sweep 1"]
+
+
+def test_schedules_wait_for_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    Schedule.objects.all().delete()
+    monkeypatch.setattr(Schedule._meta, "db_table", "not_yet_migrated")
+    install_schedules(using="default")
+    monkeypatch.undo()
+    assert not Schedule.objects.exists()
