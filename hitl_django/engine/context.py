@@ -148,6 +148,7 @@ class RunContext:
         "passes_breakpoints",
         "perform",
         "replay",
+        "reruns_unanswered",
         "resuming",
         "runtime",
         "saver",
@@ -183,6 +184,8 @@ class RunContext:
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
+        #: Whether a task that waits for an answer runs again when another one is answered.
+        self.reruns_unanswered = True
         self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
         self.replay: Replay | None = None

@@ -94,7 +94,7 @@ def _root_run(
             "The graph has a checkpointer, so the config has to name the thread: "
             '{"configurable": {"thread_id": ...}}.'
         )
-    return RunContext(
+    run = RunContext(
         config=config,
         saver=saver,
         thread_id=None if thread_id is None else str(thread_id),
@@ -112,6 +112,8 @@ def _root_run(
         passes_breakpoints=options.kind == "call",
         checkpoint_map=place.get("checkpoint_map") or {},
     )
+    run.reruns_unanswered = place.get("rerun_unanswered", options.kind == "call")
+    return run
 
 
 def _nested_run(
@@ -141,7 +143,7 @@ def _nested_run(
         passes_breakpoints=above.passes_breakpoints,
         checkpoint_map=above.checkpoint_map,
     )
-    run.replay = above.replay
+    run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying
     origin = parent.task.origin

@@ -110,7 +110,7 @@ class Loop:
     def _super_step(self) -> Effects:
         broken = [task for task in self.tasks if task.error is not None]
         if not broken:
-            todo = [task for task in self.tasks if task.writes is None]
+            todo = [task for task in self.tasks if task.writes is None and not task.questions]
             yield from self._run_tasks(todo)
         if self.broken is not None:
             yield from self._leave()

@@ -21,8 +21,15 @@ from .errors import (
 )
 from .nodes import Write, goto_writes
 from .plan import plan
-from .slots import is_resume_map, plan_resume, read_task_statuses
-from .types import Command, Send
+from .slots import (
+    TaskStatus,
+    answers_for,
+    is_resume_map,
+    own_questions,
+    plan_resume,
+    read_task_statuses,
+)
+from .types import Command, Interrupt, Send, Unanswered
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -76,6 +83,8 @@ def open_run(loop: Loop) -> Effects:
     loop.begin_step(loop.origin.step)
     if not travels and not superseded:
         _reapply(loop)
+        if not loop.run.reruns_unanswered:
+            _keep_waiting(loop)
     yield from loop.decide_opening()
 
 
@@ -252,3 +261,29 @@ def _reapply(loop: Loop) -> None:
             task.writes = status.output
 
 
+def _keep_waiting(loop: Loop) -> None:
+    """Leaves alone what waits for an answer that isn't there: running it would only ask again."""
+    for task in loop.tasks:
+        status = loop.statuses.get(task.id)
+        if status is None or status.finished or not status.interrupts:
+            continue
+        own = own_questions(task.ns, status)
+        answers = answers_for(task.ns, status, loop.run.answers)
+        waits = [
+            slot is not None and not _is_answered(slot, status, answers, interrupt, loop)
+            for interrupt, slot in own
+        ]
+        if all(waits):
+            task.questions = tuple(
+                task.question(interrupt, slot if isinstance(slot, int) else 0,
+                              slot if isinstance(slot, str) else None)
+                for interrupt, slot in own
+            )  # fmt: skip
+
+
+def _is_answered(
+    slot: int | str, status: TaskStatus, answers: Sequence[Any], interrupt: Interrupt, loop: Loop
+) -> bool:
+    if isinstance(slot, str):
+        return slot in status.keyed or interrupt.id in loop.run.answers
+    return slot < len(answers) and answers[slot] != Unanswered()

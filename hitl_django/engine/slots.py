@@ -154,3 +154,17 @@ def answers_for(
         if name in answers:
             stored = record_answer(stored, index, answers[name])
     return stored
+
+
+def own_questions(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
+    """Returns a task's questions, each with its position or key.
+
+    None stands with a question that a graph below the task asked: who answers it, the task alone
+    can't know.
+    """
+    count = len(status.answers) + len(status.interrupts)
+    slots: dict[str, int | str] = {ids.interrupt_id(ns, index): index for index in range(count)}
+    for slot in status.asked:
+        if slot.startswith("#"):
+            slots[ids.keyed_interrupt_id(ns, slot[1:])] = slot[1:]
+    return [(interrupt, slots.get(interrupt.id)) for interrupt in status.interrupts]
