@@ -93,6 +93,14 @@ _NAMES = {
     "engine.pregel": ("Pregel",),
     "engine.schema": ("IsLastStep", "RemainingSteps"),
     "engine.serde": ("Codec", "register_model", "register_type"),
+    "engine.tools": (
+        "ActionRequest",
+        "HumanInterrupt",
+        "HumanInterruptConfig",
+        "HumanResponse",
+        "ToolNode",
+        "tools_condition",
+    ),
     "engine.types": (
         "Command",
         "Durability",

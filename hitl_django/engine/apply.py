@@ -14,7 +14,7 @@ from .channels import MISSING, SAME
 from .checkpoint import Version
 from .constants import CONTROL_WRITES
 from .nodes import Write
-from .plan import Blueprint, State, Task
+from .plan import Blueprint, State
 
 logger = logging.getLogger("hitl_django")
 
@@ -53,7 +53,7 @@ def count_version(current: Version | None, channel: None) -> int:
 def apply(
     blueprint: Blueprint,
     state: State,
-    writers: Sequence[Task | InputWrites],
+    writers: Sequence[Writer],
     next_version: NextVersion,
 ) -> None:
     """Folds the writes of one super-step into ``state``.
@@ -87,9 +87,7 @@ def _mark_seen(state: State, writer: Writer) -> None:
     state.seen[writer.name] = {**before, **read} if before else read
 
 
-def _by_channel(
-    blueprint: Blueprint, writers: Iterable[Task | InputWrites]
-) -> dict[str, list[Any]]:
+def _by_channel(blueprint: Blueprint, writers: Iterable[Writer]) -> dict[str, list[Any]]:
     channels = blueprint.channels
     grouped: dict[str, list[Any]] = {}
     for writer in writers:

@@ -44,9 +44,7 @@ class NodeBuilder:
     def read_from(self, *channels: str) -> NodeBuilder:
         """Adds channels to the node's input without listening to them."""
         if isinstance(self._channels, str):
-            raise ValueError(
-                "Cannot read additional channels when subscribed to single channels"
-            )
+            raise ValueError("Cannot read additional channels when subscribed to single channels")
         self._channels.extend(channels)
         return self
 

@@ -71,7 +71,9 @@ def tell(
         try:
             call(event)
         except Exception:
-            _failed(handler)
+            if handler.raise_error:
+                raise
+            logger.exception("Callback handler %s failed", type(handler).__name__)
 
 
 async def atell(
@@ -84,10 +86,6 @@ async def atell(
             if inspect.isawaitable(answer):
                 await answer
         except Exception:
-            _failed(handler)
-
-
-def _failed(handler: GraphCallbackHandler) -> None:
-    if handler.raise_error:
-        raise  # noqa: PLE0704 - called from an except block
-    logger.exception("Callback handler %s failed", type(handler).__name__)
+            if handler.raise_error:
+                raise
+            logger.exception("Callback handler %s failed", type(handler).__name__)

@@ -48,7 +48,7 @@ class CheckpointTuple(NamedTuple):
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
     parent_config: RunnableConfig | None = None
-    pending_writes: list[PendingWrite] | None = None
+    pending_writes: Sequence[PendingWrite] | None = None
 
 
 @dataclass(slots=True)
@@ -64,9 +64,9 @@ class TaskWrites:
 class Question:
     """An open question and the exact task that asked it.
 
-    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index`` of
-    that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is ``breakpoint`` for a static breakpoint, which asks nothing
-    but to go on.
+    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
+    of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
+    ``breakpoint`` for a static breakpoint, which asks nothing but to go on.
     """
 
     interrupt: Interrupt

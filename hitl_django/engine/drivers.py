@@ -248,7 +248,7 @@ class SyncDriver:
         while any(not future.done() for future in self.futures):
             try:
                 self.inbox.get(timeout=0.05)()
-            except Exception:  # noqa: BLE001, S112 - the run has ended; only the waiting matters
+            except Exception:
                 continue
         self.pool.shutdown()
 
@@ -353,7 +353,8 @@ class AsyncDriver:
                                 yield chunk
                         reply, self.ended = self.ended, []
                     elif kind is Save:
-                        reply = await _shielded(saver.acommit(effect.commit))  # type: ignore[union-attr]
+                        await _shielded(saver.acommit(effect.commit))  # type: ignore[union-attr]
+                        reply = None
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
                             yield chunk
@@ -390,8 +391,12 @@ class AsyncDriver:
             self.wake = asyncio.Event()
         for context in contexts:
             task = asyncio.create_task(self._gated(context))
-            task.add_done_callback(lambda _: self.wake and self.wake.set())
+            task.add_done_callback(self._ended)
             self.running.add(task)
+
+    def _ended(self, task: asyncio.Task[Task]) -> None:
+        if self.wake is not None:
+            self.wake.set()
 
     async def _gated(self, context: TaskContext) -> Task:
         if self.gate is None:
@@ -434,6 +439,7 @@ class AsyncDriver:
         self.chunks.append(chunk)
         if self.wake is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.wake.set)
+
 
 async def _shielded(saving: Any) -> None:
     """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""

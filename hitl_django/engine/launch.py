@@ -38,9 +38,7 @@ class Options:
     kind: str = "call"
 
 
-def open_loop(
-    graph: Pregel, input: Any, config: RunnableConfig | None, options: Options
-) -> Loop:
+def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options: Options) -> Loop:
     """Returns the loop for a call; raises ValueError where the config doesn't make sense."""
     config = config or {}
     place = config.get("configurable") or {}

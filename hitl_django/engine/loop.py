@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream
 from .apply import NextVersion, apply, count_version
+from .callbacks import GraphInterruptEvent
 from .checkpoint import (
     Checkpoint,
     CheckpointMetadata,
@@ -25,9 +26,14 @@ from .checkpoint import (
 )
 from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
-from .callbacks import GraphInterruptEvent
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
-from .errors import GraphRecursionError, InvalidAnswerError, ParentCommand, PayloadError, UnserializableError
+from .errors import (
+    GraphRecursionError,
+    InvalidAnswerError,
+    ParentCommand,
+    PayloadError,
+    UnserializableError,
+)
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .slots import TaskStatus, answers_for
@@ -302,7 +308,7 @@ class Loop:
         if checkpoint is not None:
             state, undurable = self.state, self.blueprint.undurable
             commit.checkpoint = checkpoint
-            commit.metadata = {**self.user_metadata(), **self.metadata}  # type: ignore[typeddict-item]
+            commit.metadata = {**self.user_metadata(), **self.metadata}  # type: ignore[assignment]
             commit.new_versions = {
                 name: state.versions[name] for name in state.touched if name not in undurable
             }
@@ -406,8 +412,7 @@ class Loop:
         keys = self.output_keys
         updated = self.state.updated or ()
         if writes is not None and (
-            self.output_set.isdisjoint(updated)
-            or not stream.wrote_output(writes, keys)
+            self.output_set.isdisjoint(updated) or not stream.wrote_output(writes, keys)
         ):
             return
         self.has_values = True
@@ -476,7 +481,9 @@ def blamed(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadEr
         return error
     key = writes[int(found[1])][0]
     said = str(error).replace(path, f"$.{key}{found[2]}", 1)
-    return UnserializableError(f"Node '{name}' returned what can't be stored: {said}", f"$.{key}{found[2]}")
+    return UnserializableError(
+        f"Node '{name}' returned what can't be stored: {said}", f"$.{key}{found[2]}"
+    )
 
 
 def _names(tasks: Sequence[Task]) -> tuple[str, ...]:

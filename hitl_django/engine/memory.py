@@ -1,10 +1,10 @@
-"""The saver that keeps threads in memory: for tests, and for runs that needn't outlive a process."""
+"""The saver that keeps threads in memory: for tests, and for runs that end with their process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 from .checkpoint import (
     BaseCheckpointSaver,
@@ -47,7 +47,7 @@ class InMemorySaver(BaseCheckpointSaver):
         self._threads: dict[str, dict[str, _Namespace]] = {}
         self._lock = RLock()
 
-    def __enter__(self) -> InMemorySaver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -61,7 +61,7 @@ class InMemorySaver(BaseCheckpointSaver):
                 return None
             wanted = place.get("checkpoint_id") or max(space.checkpoints)
             stored = space.checkpoints.get(wanted)
-            return stored and self._tuple(place["thread_id"], place, space, stored)
+            return None if stored is None else self._tuple(place["thread_id"], place, space, stored)
 
     def list(
         self,
@@ -133,10 +133,9 @@ class InMemorySaver(BaseCheckpointSaver):
             self._pending(stored),
         )
 
-    def _pending(self, stored: _Stored) -> list[PendingWrite]:
+    def _pending(self, stored: _Stored) -> Sequence[PendingWrite]:
         rows = sorted(
-            (path, task_id, slot, data)
-            for (task_id, slot), (path, data) in stored.writes.items()
+            (path, task_id, slot, data) for (task_id, slot), (path, data) in stored.writes.items()
         )
         return [
             (task_id, channel, value)

@@ -43,9 +43,7 @@ def action_of(source: Any) -> Action:
     if invoke is not None and not inspect.isroutine(source):
         return _invokable(source)
     if not callable(source):
-        raise TypeError(
-            f"Expected a function or a graph, got {type(source).__name__}: {source!r}"
-        )
+        raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
     return Action(
         source,
         _wanted(source),
@@ -196,5 +194,3 @@ def _folded(
 def is_awaitable(value: Any) -> bool:
     """Tells whether a call returned something still to be awaited."""
     return isinstance(value, Awaitable)
-
-

@@ -1,12 +1,12 @@
-"""How a run begins: with new input, with an answer, from an older checkpoint, or where it stopped."""
+"""How a run begins: with new input, an answer, from an older checkpoint, or where it stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .callbacks import GraphResumeEvent
 from .apply import InputWrites, apply
+from .callbacks import GraphResumeEvent
 from .checkpoint import CheckpointTuple, TaskWrites
 from .constants import BRANCH_TO, INPUT, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
 from .context import Replay
@@ -234,15 +234,11 @@ def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
 
 
 def _open_ids(loop: Loop) -> list[str]:
-    return [
-        interrupt.id for status in loop.statuses.values() for interrupt in status.open
-    ]
+    return [interrupt.id for status in loop.statuses.values() for interrupt in status.open]
 
 
 def _asked_ids(loop: Loop) -> list[str]:
-    return [
-        interrupt.id for status in loop.statuses.values() for interrupt in status.interrupts
-    ]
+    return [interrupt.id for status in loop.statuses.values() for interrupt in status.interrupts]
 
 
 def _apply_null(loop: Loop, writes: Sequence[Write]) -> None:

@@ -283,12 +283,13 @@ def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -
         value = held if held is MISSING else blueprint.channels[node.keys].read(held)
         if value is MISSING:
             return MISSING
-    else:
-        value = read_state(blueprint, state.values, node.keys)
+        return value if node.coercion is None else node.coercion(value)
+    values = read_state(blueprint, state.values, node.keys)
+    if blueprint.managed:
         for key in node.keys:
             if key in blueprint.managed:
-                value[key] = blueprint.managed[key].compute(origin.step, origin.stop)
-    return value if node.coercion is None else node.coercion(value)
+                values[key] = blueprint.managed[key].compute(origin.step, origin.stop)
+    return values if node.coercion is None else node.coercion(values)
 
 
 def read_state(
@@ -311,9 +312,7 @@ def read_state(
     return state
 
 
-def breakpoint_hits(
-    state: State, names: All | Sequence[str], tasks: Iterable[Task]
-) -> list[Task]:
+def breakpoint_hits(state: State, names: All | Sequence[str], tasks: Iterable[Task]) -> list[Task]:
     """Returns the tasks that a static breakpoint stops at.
 
     None where nothing changed since the run last passed a breakpoint.
@@ -321,9 +320,7 @@ def breakpoint_hits(
     if not names:
         return []
     hits = [
-        task
-        for task in tasks
-        if (not task.node.hidden if names == "*" else task.name in names)
+        task for task in tasks if (not task.node.hidden if names == "*" else task.name in names)
     ]
     if not hits:
         return []

@@ -43,9 +43,11 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 def hints_of(schema: Any) -> dict[str, Any] | None:
     """Returns the annotated fields of a state class, or None when it has none."""
-    if not isinstance(schema, type) or not getattr(schema, "__annotations__", None):
-        if not is_model(schema) and not dataclasses.is_dataclass(schema):
-            return None
+    if not isinstance(schema, type):
+        return None
+    declares = bool(getattr(schema, "__annotations__", None))
+    if not declares and not is_model(schema) and not dataclasses.is_dataclass(schema):
+        return None
     return get_type_hints(schema, include_extras=True)
 
 
@@ -104,9 +106,7 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
         parameters = inspect.signature(reducer).parameters.values()
     except ValueError:
         return  # a builtin without a signature, such as operator.add on old interpreters
-    positional = [
-        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) != 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise ValueError(
             f"Invalid reducer signature. Expected (a, b) -> c. Got {inspect.signature(reducer)}"
@@ -230,9 +230,7 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
     """
     if value is None:
         raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])
-    faults = (
-        _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
-    )
+    faults = _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
     if faults:
         said = "; ".join(f"{path}: {reason}" for path, reason in faults)
         raise InvalidInputError(f"The input doesn't fit the graph's input schema: {said}.", faults)

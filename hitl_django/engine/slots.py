@@ -139,9 +139,7 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
     return dict(resume)
 
 
-def answers_for(
-    ns: str, status: TaskStatus | None, answers: dict[str, Any]
-) -> Sequence[Any]:
+def answers_for(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
     """Returns a task's answers by position: those stored, with those that were given now.
 
     One that is given now may answer an open question, or correct an earlier answer of a task that

@@ -107,5 +107,3 @@ def in_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
         "type": kind,
         "payload": data,
     }
-
-

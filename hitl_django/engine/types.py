@@ -129,9 +129,9 @@ class RetryPolicy(NamedTuple):
     max_interval: float = 128.0
     max_attempts: int = 3
     jitter: bool = True
-    retry_on: (
-        type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] | None
-    ) = None
+    retry_on: type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] | None = (
+        None
+    )
 
 
 class PregelTask(NamedTuple):

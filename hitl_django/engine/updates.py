@@ -224,7 +224,7 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
     graph, state = change.graph, change.state
     done = [task for task in change.tasks if task.writes is not None]
     if done and not change.addressed:
-        # At an older checkpoint, named by the caller, what ran on it since belongs to its own branch.
+        # What ran since on an older checkpoint that the caller named belongs to its own branch.
         apply(graph.blueprint, state, done, change.next_version)
     prepared: dict[str, list[str]] = {}
     for task in change.tasks:

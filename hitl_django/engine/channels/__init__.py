@@ -1,5 +1,7 @@
 """The channel classes: rules by which the writes of a super-step become a value."""
 
+from __future__ import annotations
+
 from .barrier import NamedBarrierValue, NamedBarrierValueAfterFinish
 from .channel import MISSING, SAME, BaseChannel, EmptyChannelError
 from .last_value import (

@@ -20,7 +20,7 @@ class NamedBarrierValue(BaseChannel):
         self.names = frozenset(names)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.names == other.names  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.names == other.names
 
     __hash__ = BaseChannel.__hash__
 

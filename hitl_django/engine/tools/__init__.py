@@ -1,0 +1,20 @@
+"""A node that runs the tool calls of a model, and the words agents use to ask about them.
+
+Tools may be plain functions, or objects with a ``name`` and ``invoke`` such as langchain's;
+messages may be dicts or objects such as langchain's. Neither is imported here.
+"""
+
+from __future__ import annotations
+
+from .asking import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
+from .messages import tools_condition
+from .node import ToolNode
+
+__all__ = [
+    "ActionRequest",
+    "HumanInterrupt",
+    "HumanInterruptConfig",
+    "HumanResponse",
+    "ToolNode",
+    "tools_condition",
+]

@@ -1,0 +1,69 @@
+"""Messages of a chat, as dicts or as objects: what they ask for, and results in their kind."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Literal
+
+from ..types import Command
+from .calls import Call
+from .failures import Failure
+
+
+def part(message: Any, name: str) -> Any:
+    """Returns an entry of a dict or an attribute of an object; None where there is none."""
+    return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
+
+
+def messages_in(state: Any, key: str) -> list[Any]:
+    """Returns the messages of a state, or of a list that is nothing else."""
+    return state if isinstance(state, list) else list(part(state, key) or ())
+
+
+def asks_for_tools(message: Any) -> bool:
+    """Tells whether a message is the model's."""
+    return part(message, "type") == "ai" or part(message, "role") in ("ai", "assistant")
+
+
+def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
+    """Chooses ``"tools"`` where the last message calls tools, else the end."""
+    messages = messages_in(state, messages_key)
+    if not messages:
+        raise ValueError(f"No messages found in input state to tool_edge: {state}")
+    return "tools" if part(messages[-1], "tool_calls") else "__end__"
+
+
+def message_for(call: Call, asker: Any) -> Any:
+    """Returns a call's result as a message of the same kind as ``asker``, which called."""
+    result = call.result
+    if isinstance(result, Command):
+        return result
+    if part(result, "tool_call_id") is not None:
+        return _as_dict(result) if isinstance(asker, dict) else result
+    fields = {"content": _text(result), "name": call.name, "tool_call_id": call.id}
+    if isinstance(result, Failure):
+        fields["status"] = "error"
+    # Where a langchain message called, its module is loaded.
+    langchain = None if isinstance(asker, dict) else sys.modules.get("langchain_core.messages")
+    return {"role": "tool", **fields} if langchain is None else langchain.ToolMessage(**fields)
+
+
+def _as_dict(message: Any) -> Any:
+    if isinstance(message, dict):
+        return message
+    fields = {name: part(message, name) for name in ("content", "name", "tool_call_id")}
+    if part(message, "status") == "error":
+        fields["status"] = "error"
+    return {"role": "tool", **fields}
+
+
+def _text(result: Any) -> str:
+    if isinstance(result, Failure):
+        return result.said
+    if isinstance(result, str):
+        return result
+    try:
+        return json.dumps(result, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(result)

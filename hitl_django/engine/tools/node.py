@@ -1,0 +1,230 @@
+"""The node that runs the tool calls of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Lock
+from typing import Any
+
+from ..context import TaskContext, current
+from ..errors import GraphBubbleUp, GraphInterrupt
+from ..nodes import is_coroutine_function
+from ..types import Command, RunnableConfig
+from .calls import BadCall, Call, CallContext, calls_of, check_arguments
+from .failures import Handling
+from .messages import asks_for_tools, message_for, messages_in, part
+
+
+class ToolNode:
+    """A node that runs the tool calls of the last message, side by side within one task.
+
+    A tool may ask with interrupt(): its question is kept under the id of its tool call, and the
+    other calls run to their end. A call that has ended doesn't run again when the task goes on.
+
+    ``handle_tool_errors`` says which failures become a message to the model: by default only a
+    call that doesn't fit the tool; True for every failure, a text to say instead, a function from
+    the error to the text (its annotation limits the errors), an exception class or several, False
+    for none. Any other failure is the node's. A pause is none, and an answer that doesn't fit its
+    question is never handed to the model.
+    """
+
+    #: It finds the running task by itself.
+    reads_context = True
+
+    def __init__(
+        self,
+        tools: Sequence[Any],
+        *,
+        name: str = "tools",
+        tags: Sequence[str] | None = None,
+        handle_tool_errors: Any = None,
+        messages_key: str = "messages",
+    ) -> None:
+        self.name, self.tags, self.messages_key = name, tuple(tags or ()), messages_key
+        self.tools_by_name = {_tool_name(tool): tool for tool in tools}
+        self._handling = Handling(handle_tool_errors)
+
+    def invoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
+        """Runs the calls and returns their results as an update of the state."""
+        asker, calls = self._read(state)
+        context = current.get()
+        todo = _remaining(context, calls)
+        if context is None:
+            for call in todo:
+                self._run(call, None)
+        elif len(todo) == 1:
+            self._run(todo[0], CallContext(context, todo[0], Lock(), context.perform))
+        elif todo:
+            self._run_together(context, todo)
+        return self._finish(context, calls, asker, state)
+
+    async def ainvoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
+        """Like invoke, on the running event loop."""
+        asker, calls = self._read(state)
+        context, lock = current.get(), Lock()
+        running = [
+            self._arun(
+                call, None if context is None else CallContext(context, call, lock, context.perform)
+            )
+            for call in _remaining(context, calls)
+        ]
+        await asyncio.gather(*running)
+        return self._finish(context, calls, asker, state)
+
+    def _read(self, state: Any) -> tuple[Any, list[Call]]:
+        """Returns the message with the calls, and the calls; a list of calls is taken as such."""
+        if isinstance(state, list) and state and part(state[-1], "type") == "tool_call":
+            return None, calls_of(state)
+        for message in reversed(messages_in(state, self.messages_key)):
+            if asks_for_tools(message):
+                return message, calls_of(part(message, "tool_calls") or ())
+        raise ValueError(f"No message of a model found in {self.messages_key!r} to run tools for")
+
+    # Running.
+
+    def _run_together(self, context: TaskContext, calls: list[Call]) -> None:
+        """Runs each call on a thread; what they want of the saver is done on this one."""
+        inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        lock = Lock()
+
+        def perform(function: Callable[..., Any], *args: Any) -> Any:
+            answer: Future[Any] = Future()
+
+            def make() -> None:
+                try:
+                    answer.set_result(context.perform(function, *args))
+                except BaseException as error:
+                    answer.set_exception(error)
+
+            inbox.put(make)
+            return answer.result()
+
+        def work(call: Call) -> None:
+            try:
+                self._run(call, CallContext(context, call, lock, perform))
+            except BaseException as error:
+                # The process is to end: raised again on the node's own thread.
+                call.error = error
+            finally:
+                inbox.put(None)
+
+        with ThreadPoolExecutor(context.run.config.get("max_concurrency"), "hitl-tool") as pool:
+            for call in calls:
+                pool.submit(contextvars.copy_context().run, work, call)
+            running = len(calls)
+            while running:
+                wanted = inbox.get()
+                if wanted is None:
+                    running -= 1
+                else:
+                    wanted()
+
+    def _run(self, call: Call, seen: Any) -> None:
+        token = current.set(seen)
+        try:
+            tool = self._tool_for(call)
+            if hasattr(tool, "invoke"):
+                call.result = tool.invoke(call.wire, _config_of(seen))
+            else:
+                check_arguments(tool, call)
+                call.result = tool(**call.args)
+                if inspect.iscoroutine(call.result):
+                    call.result.close()
+                    raise TypeError(
+                        f"Tool '{call.name}' is async; run the graph with ainvoke or astream."
+                    )
+            call.done = True
+        except (Exception, GraphBubbleUp) as error:
+            self._handling.settle(call, error)
+        finally:
+            current.reset(token)
+
+    async def _arun(self, call: Call, seen: Any) -> None:
+        token = current.set(seen)
+        try:
+            tool: Any = self.tools_by_name.get(call.name)
+            if hasattr(tool, "ainvoke"):
+                call.result = await tool.ainvoke(call.wire, _config_of(seen))
+            elif is_coroutine_function(tool):
+                check_arguments(tool, call)
+                call.result = await tool(**call.args)
+            else:
+                place = contextvars.copy_context()
+                running = asyncio.get_running_loop()
+                await running.run_in_executor(None, place.run, self._run, call, seen)
+                return
+            call.done = True
+        except (Exception, GraphBubbleUp) as error:
+            self._handling.settle(call, error)
+        finally:
+            current.reset(token)
+
+    def _tool_for(self, call: Call) -> Any:
+        if call.name not in self.tools_by_name:
+            known = ", ".join(self.tools_by_name)
+            raise BadCall(f"Error: there is no tool {call.name}. Tools: {known}.")
+        return self.tools_by_name[call.name]
+
+    # Results.
+
+    def _finish(
+        self, context: TaskContext | None, calls: list[Call], asker: Any, state: Any
+    ) -> Any:
+        for call in calls:
+            if call.done:
+                call.result = message_for(call, asker)
+        if not all(call.done for call in calls):
+            if context is not None:
+                # A tool that swallowed its pause has a result that nobody decided.
+                ended = {c.memo: c.result for c in calls if c.done and not c.asking}
+                context.once = {**context.once, **ended}
+            _raise_first(context, calls)
+        results = [call.result for call in calls]
+        alone = isinstance(state, list)
+        if not any(isinstance(result, Command) for result in results):
+            return results if alone else {self.messages_key: results}
+        return [
+            result if isinstance(result, Command)
+            else [result] if alone
+            else {self.messages_key: [result]}
+            for result in results
+        ]  # fmt: skip
+
+
+def _remaining(context: TaskContext | None, calls: list[Call]) -> list[Call]:
+    """Returns the calls that no earlier run of the task has ended."""
+    known = {} if context is None else context.once
+    for call in calls:
+        if call.memo in known:
+            call.result, call.done = known[call.memo], True
+    return [call for call in calls if not call.done]
+
+
+def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
+    """Raises the first failure, else a pause for all questions in the order of the calls."""
+    asked: list[Any] = []
+    for call in calls:
+        if isinstance(call.error, GraphInterrupt):
+            asked += call.error.interrupts
+        elif call.error is not None:
+            raise call.error
+    if context is not None:
+        places = {question.interrupt.id: place for place, question in enumerate(asked)}
+        context.open.sort(key=lambda question: places.get(question.interrupt.id, -1))
+    raise GraphInterrupt(asked)
+
+
+def _config_of(seen: Any) -> Any:
+    return None if seen is None else seen.config()
+
+
+def _tool_name(tool: Any) -> str:
+    name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+    if not name or not (callable(tool) or hasattr(tool, "invoke")):
+        raise TypeError(f"Expected a tool or a function, got {type(tool).__name__}: {tool!r}")
+    return str(name)
