@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import get_commands
 
+import hitl_django
 from hitl_django import registry
 from hitl_django.conf import Settings
 from hitl_django.models import Run
@@ -83,6 +84,13 @@ def test_its_addresses_are_the_api_s() -> None:
 
 def _placeholder(found: re.Match[str]) -> str:
     return "{id}" if found[1].endswith("_id") else f"{{{found[1]}}}"
+
+
+def test_what_it_says_is_not_there_is_not() -> None:
+    (sentence,) = re.findall(r"(?m)^Not there yet: (.+?)\. A graph", README)
+    absent = set(re.findall(r"`(\w+)`", sentence))
+    assert absent
+    assert absent.isdisjoint(hitl_django.__all__)
 
 
 def test_its_links_lead_somewhere() -> None:
