@@ -148,3 +148,32 @@ def gated() -> Any:
 
     graph = StateGraph(Approval).add_node("work", work).add_edge(START, "work")
     return graph.add_edge("work", END).compile(interrupt_before=["work"])
+
+
+@register("nested")
+def nested() -> StateGraph:
+    """Asks in a graph within a graph within a graph, beside a question of its own."""
+
+    def asking(name: str) -> Any:
+        def ask(state: Log) -> Log:
+            return {"answers": [(name, interrupt(f"Question to {name}"))]}
+
+        return ask
+
+    inner = StateGraph(Log).add_node("deep", asking("deep")).add_edge(START, "deep")
+    middle = StateGraph(Log).add_node("inner", inner.compile()).add_node("mid", asking("mid"))
+    middle.add_edge(START, "inner").add_edge("inner", "mid")
+    outer = StateGraph(Log).add_node("middle", middle.compile()).add_node("top", asking("top"))
+    return outer.add_edge(START, "middle").add_edge(START, "top")
+
+
+@register("keyed")
+def keyed() -> StateGraph:
+    """Asks under names, in one node, after a question that goes by its position."""
+
+    def ask(state: Log) -> Log:
+        plain = interrupt("Plain?")
+        named = [interrupt(f"{key}?", key=key) for key in ("b", "a")]
+        return {"answers": [plain, *named]}
+
+    return StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)

@@ -84,6 +84,7 @@ def _row(lease: Lease, question: Question) -> Interrupt:
         task_id=question.task_id,
         task_path=question.task_path,
         index=question.index,
+        key=question.key,
         title=question_title(asked.value, question.node),
         payload=asked.value,
         payload_digest=digest_json(asked.value),

@@ -18,8 +18,8 @@ class Interrupt(models.Model):
     """A question that a run asked; the review queue is the PENDING rows.
 
     Written in the transaction that pauses the run. ``interrupt_id`` is the engine's id;
-    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` say exactly where the answer
-    goes. ``payload_digest`` and ``version`` are what a reviewer's answer has to name again.
+    ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` say exactly where the
+    answer goes. ``payload_digest`` and ``version`` are what a reviewer's answer has to name again.
     """
 
     class Status(models.TextChoices):
@@ -47,6 +47,8 @@ class Interrupt(models.Model):
     task_id = models.CharField(max_length=36)
     task_path = models.TextField(blank=True)
     index = models.PositiveIntegerField(default=0)
+    #: The name the node asked under; without one the answer goes by ``index``.
+    key = models.TextField(null=True, blank=True)
 
     title = models.CharField(_("question"), max_length=300)
     payload = JSONTextField(_("payload"))

@@ -20,14 +20,14 @@ from hitl_django.engine.checkpoint import (
     TaskWrites,
     Version,
 )
-from hitl_django.engine.constants import NULL_TASK_ID, RESUME
+from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
 from .loading import checkpoint_rows, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
-from .storing import ANSWERS, Batch
+from .storing import ANSWERS, KEYED_ANSWERS, Batch
 
 PAGE = 100  # checkpoints that ``list`` reads at a time
 
@@ -118,8 +118,11 @@ class DjangoSaver(BaseCheckpointSaver):
         task = TaskWrites(question.task_id, question.task_path, [])
         if question.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
+        elif question.key is not None:
+            keyed = self._control(place, question.task_id, KEYED_ANSWERS) or {}
+            task.writes = [(KEYED, {**keyed, question.key: value})]
         else:
-            answers = self._answers(place, question.task_id)
+            answers = self._control(place, question.task_id, ANSWERS) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
         batch = Batch(place, self.thread.epoch)
         batch.add_writes(task)
@@ -169,7 +172,8 @@ class DjangoSaver(BaseCheckpointSaver):
                 return
             rows = rows.filter(checkpoint_id__lt=page[-1].checkpoint_id)
 
-    def _answers(self, place: Place, task_id: str) -> Sequence[Any]:
+    def _control(self, place: Place, task_id: str, slot: int) -> Any:
+        """Reads one control write of a task; None where there is none."""
         row = (
             models.PendingWrite.objects.using(self.using)
             .filter(
@@ -177,15 +181,15 @@ class DjangoSaver(BaseCheckpointSaver):
                 ns=place.ns,
                 checkpoint_id=place.checkpoint_id,
                 task_id=task_id,
-                slot=ANSWERS,
+                slot=slot,
             )
             .values_list("data", "digest")
             .first()
         )
         if row is None:
-            return []
-        [[_, answers]] = unpack(*row, f"answers of task {task_id}")
-        return answers if isinstance(answers, Sequence) else [answers]
+            return None
+        [[_, value]] = unpack(*row, f"writes of task {task_id}")
+        return value
 
     # The thread's row.
 

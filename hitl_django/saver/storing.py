@@ -7,14 +7,14 @@ from typing import Any
 
 from hitl_django import models
 from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
-from hitl_django.engine.constants import CONTROL_SLOTS, NULL_TASK_ID, RESUME
+from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 
 UNIT = 0  # the slot of a task's channel writes
-ANSWERS = CONTROL_SLOTS[RESUME]
+ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 
 _WRITE_KEY = ["thread", "ns", "checkpoint_id", "task_id", "slot"]
 _CHECKPOINT_KEY = ["thread", "ns", "checkpoint_id"]
@@ -42,7 +42,7 @@ class Batch:
         """
         for slot, writes in _by_slot(task.writes).items():
             unit = slot == UNIT and task.task_id != NULL_TASK_ID
-            stands = unit or (answers_stand and slot == ANSWERS)
+            stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
             (self._kept if stands else self._replaced).append(self._write(task, slot, writes))
 
     def _write(

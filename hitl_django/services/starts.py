@@ -59,7 +59,7 @@ def start(
     _check_names(key=key, thread_id=thread_id)
     if on_pending not in ON_PENDING:
         raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
-    check_json(metadata or {}, "The metadata")
+    _check_metadata(metadata)
     registered.graph.validate_input(input)
     request = _Start(
         registered, input, digest_value(input), by, via, key, subject, thread_id, metadata,
@@ -199,6 +199,12 @@ class _Start:
             )
         closing.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
         audit.append(thread, "discard", by=self.by, via=self.via, subject=str(live.pk), detail={})
+
+
+def _check_metadata(metadata: dict[str, Any] | None) -> None:
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
+    check_json(metadata, "The metadata")
 
 
 def _check_names(**names: str | None) -> None:

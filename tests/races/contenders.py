@@ -7,6 +7,7 @@ else decides who comes first. It says how each round went by one word.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,8 +18,9 @@ django.setup()
 
 from django.db import connections  # noqa: E402
 
-from hitl_django import leases, services  # noqa: E402
+from hitl_django import leases, services, worker  # noqa: E402
 from hitl_django.engine.errors import AlreadyDecidedError, HitlError  # noqa: E402
+from hitl_django.models import Interrupt, Run  # noqa: E402
 
 
 def use(database: str) -> None:
@@ -65,9 +67,24 @@ def claim(number: int, run: str) -> str:
     return "none" if lease is None else f"claimed:{lease.thread.epoch}"
 
 
+def together(number: int, run: str) -> str:
+    """Two answer, the others work, all on one run: it ends, or this process gives up on it."""
+    if number < 2:
+        question = Interrupt.objects.order_by("task_path").filter(run=run)[number]
+        return f"answered:{services.decide(question.pk, 'respond', question.node).type}"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        worker.advance(run)
+        state = Run.objects.get(pk=run).state
+        if state not in ("queued", "running", "interrupted"):
+            return f"ended:{state}"
+    return f"stuck:{state}"
+
+
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
     "repeat": repeat,
     "start": start,
     "claim": claim,
+    "together": together,
 }

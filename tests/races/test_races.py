@@ -11,8 +11,9 @@ import pytest
 from django.db import connections
 from django_q.models import OrmQ
 
-from hitl_django import audit, services, testing
+from hitl_django import audit, registry, services, testing
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
+from hitl_django.saver import DjangoSaver
 
 from . import contenders
 
@@ -23,29 +24,29 @@ ROUNDS = 5
 PATIENCE = 120
 
 
-def race(act: str, rounds: Sequence[str]) -> dict[str, list[str]]:
+def race(act: str, rounds: Sequence[str], count: int = PROCESSES) -> dict[str, list[str]]:
     """Have all processes act on each subject at once; return what they said, by subject."""
     # Forked from a server that has loaded Django and holds no connection: a start costs a
     # hundredth of a second, and nothing of this process is shared by accident.
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([contenders.__name__])
-    barrier, results = server.Barrier(PROCESSES, timeout=PATIENCE), server.Queue()
+    barrier, results = server.Barrier(count, timeout=PATIENCE), server.Queue()
     database = str(connections["default"].settings_dict["NAME"])
     processes = [
         server.Process(
             target=contenders.contend, args=(act, database, number, rounds, barrier, results)
         )
-        for number in range(PROCESSES)
+        for number in range(count)
     ]
     for process in processes:
         process.start()
     said: dict[str, list[str]] = defaultdict(list)
-    for _ in range(PROCESSES * len(rounds)):
+    for _ in range(count * len(rounds)):
         subject, _number, word = results.get(timeout=PATIENCE)
         said[subject].append(word)
     for process in processes:
         process.join(PATIENCE)
-    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    assert [process.exitcode for process in processes] == [0] * count
     return said
 
 
@@ -116,3 +117,21 @@ def test_one_of_fifty_workers_claims_a_run() -> None:
     for words in said.values():
         assert sorted(set(words)) == ["claimed:1", "none"]
         assert words.count("claimed:1") == 1
+
+
+@pytest.mark.promise("P4")
+@pytest.mark.promise("P8")
+def test_answers_and_workers_never_miss_each_other() -> None:
+    with testing.inline() as advance:
+        runs = [str(services.start("panel", {"log": []}).id) for _ in range(ROUNDS * 2)]
+        advance()
+    # An answer may come before a worker has loaded, while it runs, or as it pauses: none is lost,
+    # none taken twice, and no sweep is needed to notice.
+    for run, words in race("together", runs, count=5).items():
+        assert sorted(words) == ["answered:respond"] * 2 + ["ended:succeeded"] * 3
+        thread = Run.objects.get(pk=run).thread
+        graph = registry.get("panel").graph.with_saver(DjangoSaver())
+        state = graph.get_state({"configurable": {"thread_id": thread.thread_id}})
+        assert state.values["answers"] == [("left", "left"), ("right", "right")]
+        assert (thread.lease_until, thread.attempts) == (None, 0)
+        assert audit.first_fault(thread) is None

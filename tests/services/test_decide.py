@@ -123,6 +123,43 @@ def test_two_questions_of_one_node_are_asked_one_after_the_other(advance: Advanc
     assert values_of(first.thread)["answers"] == ["one", "two"]
 
 
+@pytest.mark.promise("P4")
+def test_a_question_with_a_key_gets_its_answer_by_the_key(advance: Advance) -> None:
+    asked("keyed", {"log": []}, advance)
+    while row := Interrupt.objects.filter(status="pending").first():
+        services.decide(row.pk, "respond", f"to {row.title}")
+        advance()
+    assert Run.objects.get().state == "succeeded", Run.objects.get().error
+    answers = values_of(Thread.objects.get())["answers"]
+    assert answers == ["to Plain?", "to b?", "to a?"]
+
+
+@pytest.mark.promise("P4")
+@pytest.mark.parametrize("first", ["deep", "top"])
+def test_questions_of_nested_graphs_get_their_own_answers(advance: Advance, first: str) -> None:
+    asked("nested", {"log": []}, advance)
+    thread = Thread.objects.get()
+
+    def answer(node: str) -> None:
+        row = Interrupt.objects.get(status="pending", node=node)
+        services.decide(row.pk, "respond", node.upper())
+
+    open_nodes = Interrupt.objects.filter(status="pending").values_list("node", flat=True)
+    assert set(open_nodes) == {"deep", "top"}
+    answer(first)
+    advance()
+    answer("top" if first == "deep" else "deep")
+    advance()
+    if first == "top":
+        assert list(open_nodes.all()) == ["mid"]
+    answer("mid")
+    advance()
+    assert Run.objects.get().state == "succeeded", Run.objects.get().error
+    answers = dict(values_of(thread)["answers"])
+    assert answers == {"deep": "DEEP", "mid": "MID", "top": "TOP"}
+    assert Interrupt.objects.count() == 3
+
+
 def test_a_breakpoint_takes_an_approval_and_goes_on(advance: Advance) -> None:
     stop = asked("gated", {"text": "x"}, advance)
     with pytest.raises(InvalidAnswerError, match="approve"):

@@ -160,3 +160,8 @@ def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Conf, name, value)
         assert list(found_alone("check_queue")) == [id_]
+
+
+def test_a_queue_that_was_never_set_is_named() -> None:
+    with override_settings(Q_CLUSTER={}):
+        assert "hitl_django.W010" in found_alone("check_queue")

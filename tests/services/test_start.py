@@ -132,6 +132,7 @@ def test_bad_input_is_refused_and_nothing_stored(
         {"thread_id": "a\nb"},
         {"metadata": {"when": object()}},
         {"metadata": {"n": float("nan")}},
+        {"metadata": ["a"]},
         {"on_pending": "ignore"},
     ],
 )

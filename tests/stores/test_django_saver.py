@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
-from hitl_django.engine.constants import RESUME
+from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, UnserializableError
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey
@@ -84,7 +84,12 @@ def test_a_worker_never_takes_back_an_answer_given_meanwhile() -> None:
     config = put(saver, place(), {"a": 1}, 1)
     DjangoSaver().put_writes(config, [(RESUME, ["first", "given meanwhile"])], TASK)
     saver.commit(Commit(config, [TaskWrites(TASK, "", [(RESUME, ["first"])])]))
-    assert saver.get_tuple(config).pending_writes == [(TASK, RESUME, ["first", "given meanwhile"])]
+    DjangoSaver().put_writes(config, [(KEYED, {"a": 1, "b": "given meanwhile"})], TASK)
+    saver.commit(Commit(config, [TaskWrites(TASK, "", [(KEYED, {"a": 1})])]))
+    assert saver.get_tuple(config).pending_writes == [
+        (TASK, KEYED, {"a": 1, "b": "given meanwhile"}),
+        (TASK, RESUME, ["first", "given meanwhile"]),
+    ]
 
 
 @pytest.mark.promise("P14")

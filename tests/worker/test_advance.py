@@ -16,7 +16,6 @@ from django.test import override_settings
 
 from hitl_django import dispatch, leases, registry, services, signals, testing, worker
 from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
-from hitl_django.engine.context import interrupt
 from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
@@ -318,6 +317,17 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         registry.unregister("sliced")
 
 
+def pause(lease: Any, row: Interrupt, words: str, hinted: list[object]) -> None:
+    """Commit what a worker does that has loaded before the answer to ``row`` came."""
+    question = Question(
+        Asked(words, row.interrupt_id), row.node, row.task_id, row.task_path, "", row.checkpoint_id
+    )
+    place = {"configurable": {"thread_id": lease.thread.thread_id}}
+    saver = DjangoSaver(lease.thread, RunFence(lease, hinted.append))
+    saver.commit(Commit(place, outcome=Outcome("interrupted", (question,))))
+
+
+@pytest.mark.promise("P8")
 def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
     advance: Advance,
 ) -> None:
@@ -325,56 +335,60 @@ def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
     advance()
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
-
     lease = leases.claim(left.run_id)
-    assert lease is not None
     services.decide(right.pk, "respond", "R")
     assert Run.objects.get().state == "running"
-    # The worker that had loaded before the answer came reports the question as open.
+
     hinted: list[object] = []
-    fence = RunFence(lease, hinted.append)
-    question = Question(
-        Asked("Question to right", right.interrupt_id), "right", right.task_id, right.task_path,
-        "", right.checkpoint_id,
-    )  # fmt: skip
-    place = {"configurable": {"thread_id": lease.thread.thread_id}}
-    DjangoSaver(lease.thread, fence).commit(
-        Commit(place, outcome=Outcome("interrupted", (question,)))
-    )
+    pause(lease, right, "Question to right", hinted)
     assert Run.objects.get().state == "queued"
-    assert hinted == [lease.run_id]
-    worker.advance(str(lease.run_id))
+    assert hinted == [right.run_id]
+    worker.advance(str(right.run_id))
     assert Run.objects.get().state == "succeeded"
 
 
-def test_a_question_that_changed_its_words_refuses_the_answer_to_the_old_ones(
-    advance: Advance, made: Callable[..., None]
+@pytest.mark.promise("P4")
+def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
+    advance: Advance,
 ) -> None:
-    words = iter(["Pay 10?", "Pay 20?"])
-
-    def left(state: Any) -> Any:
-        return {"answers": [interrupt(next(words))]}
-
-    def right(state: Any) -> Any:
-        return {"answers": [interrupt("And?")]}
-
-    graph = StateGraph(graphs.Log)
-    for name, node in (("left", left), ("right", right)):
-        graph.add_node(name, node).add_edge("__start__", name)
-    registry.register("moody")(lambda: graph)
-    try:
-        services.start("moody", {"log": []})
-        advance()
-        shown = Interrupt.objects.get(title="Pay 10?")
-        services.decide(Interrupt.objects.get(title="And?").pk, "approve")
-        advance()
-        now = Interrupt.objects.get(pk=shown.pk)
-        assert (now.title, now.version, now.status) == ("Pay 20?", 2, "pending")
+    services.start("panel", {"log": []})
+    advance()
+    shown, other = Interrupt.objects.order_by("task_path")
+    services.decide(other.pk, "approve")
+    pause(leases.claim(shown.run_id), shown, "Something else?", [])
+    now = Interrupt.objects.get(pk=shown.pk)
+    assert (now.title, now.version, now.status) == ("Something else?", 2, "pending")
+    assert Run.objects.get().state == "interrupted"
+    for seen in ({"digest": shown.payload_digest}, {"version": 1}):
         with pytest.raises(StaleQuestionError):
-            services.decide(shown.pk, "approve", digest=shown.payload_digest)
-        services.decide(shown.pk, "approve", digest=now.payload_digest, version=2)
-    finally:
-        registry.unregister("moody")
+            services.decide(shown.pk, "approve", **seen)
+    services.decide(shown.pk, "approve", digest=now.payload_digest, version=2)
+
+
+def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> None:
+    services.start("panel", {"log": []})
+    advance()
+    left, right = Interrupt.objects.order_by("task_path")
+    Run.objects.update(state="queued")
+    pause(leases.claim(left.run_id), left, "Question to left", [])
+    right.refresh_from_db()
+    left.refresh_from_db()
+    assert (left.status, left.version) == ("pending", 1)
+    assert (right.status, right.version) == ("superseded", 2)
+
+
+def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) -> None:
+    info = services.start("approval", {"text": "x"})
+    advance()
+    # As a run that failed beside its question leaves them.
+    Run.objects.update(state="failed")
+    Interrupt.objects.update(status="superseded")
+    services.retry(info.id)
+    advance()
+    question = Interrupt.objects.get()
+    assert (question.status, question.version) == ("pending", 2)
+    assert Run.objects.get().state == "interrupted"
+    services.decide(question.pk, "approve")
 
 
 @pytest.mark.django_db(transaction=True)

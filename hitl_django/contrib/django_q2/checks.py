@@ -17,6 +17,12 @@ def check_cluster() -> list[checks.CheckMessage]:
 
 
 def _faults() -> Iterator[checks.CheckMessage]:
+    if not getattr(settings, "Q_CLUSTER", None):
+        yield checks.Warning(
+            "Q_CLUSTER isn't set, so hints go to a Redis server on this machine.",
+            hint="Set Q_CLUSTER['orm'] to the alias of the database that runs are written to.",
+            id="hitl_django.W010",
+        )
     if not Conf.TIMEOUT:
         yield checks.Warning(
             "Q_CLUSTER has no timeout: a node that hangs holds its worker for ever.",
