@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
 Once = Callable[[], int]
 
@@ -37,13 +38,15 @@ class Workload:
     store: str = ""  # "sqlite" or "postgres" where the work is durable
 
 
+# The database outlives the process, so the process has a name of its own.
+_process = uuid4().hex[:12]
 _threads = itertools.count()
 
 
 def on_thread(limit: int) -> dict[str, Any]:
     """Returns the config of a thread that was never used."""
     return {
-        "configurable": {"thread_id": f"thread-{next(_threads)}"},
+        "configurable": {"thread_id": f"{_process}-{next(_threads)}"},
         "recursion_limit": limit + 10,
     }
 
