@@ -73,11 +73,7 @@ def decided(decision: Decision | None) -> dict[str, Any]:
     """Returns what a page shows of a decision."""
     if decision is None:
         return {"decision": None}
-    return {
-        "decision": decision,
-        "reason": visible(decision.reason),
-        "answer": facts_of(decision.value),
-    }
+    return {"decision": decision, "answer": facts_of(decision.value)}
 
 
 def raw(value: JSON) -> Fact:
@@ -99,7 +95,9 @@ def _fact(label: str, value: JSON, depth: int) -> Fact:
     if isinstance(value, list) and value:
         return _list(label, value, depth)
     if isinstance(value, dict | list):
-        return _text(label, to_json(value, indent=2), style="code" if value else "none")
+        if not value:
+            return Fact(label, _("(nothing)"), style="none")
+        return _text(label, to_json(value, indent=2), style="code")
     return _scalar(label, value)
 
 
@@ -127,13 +125,13 @@ def _cell(value: JSON) -> str:
 
 def _scalar(label: str, value: JSON) -> Fact:
     if value is None:
-        return Fact(label, _("no value"), style="none")
+        return Fact(label, _("(no value)"), style="none")
     if isinstance(value, bool):
         return Fact(label, _("Yes") if value else _("No"))
     if not isinstance(value, str):
         return Fact(label, to_json(value), style="number")
     if value == "":
-        return Fact(label, _("empty text"), style="none")
+        return Fact(label, _("(empty text)"), style="none")
     long = "\n" in value or len(value) > 2 * LINE
     return _text(label, value, style="long" if long else "text")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.utils.formats import localize
 from django.utils.timezone import localtime
-from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.errors import NotAllowedError, RunStateError, StaleQuestionError
@@ -16,22 +15,25 @@ from hitl_django.models import Decision, Interrupt
 
 @dataclass(frozen=True)
 class Notice:
-    """A headline and the sentence below it; ``tone`` is how the page colours them."""
+    """A headline and the sentences below it; ``tone`` is how the page colours them."""
 
     headline: Any
-    text: Any = ""
+    lines: tuple[Any, ...] = ()
     tone: str = "warning"
 
 
 NOTHING_SENT = _("Nothing of yours was sent.")
+NOT_RECORDED = _("What you sent now was not recorded.")
 
 CLOSED = {
-    Interrupt.Status.EXPIRED: Notice(_("This question expired"), _("Nobody decided it in time.")),
+    Interrupt.Status.EXPIRED: Notice(
+        _("This question expired"), (_("Nobody decided it in time."),)
+    ),
     Interrupt.Status.SUPERSEDED: Notice(
-        _("This question was superseded"), _("The run went on and took it back.")
+        _("This question was superseded"), (_("The run went on and took it back."),)
     ),
     Interrupt.Status.CANCELLED: Notice(
-        _("This question was withdrawn"), _("Its run was cancelled, so no answer is needed.")
+        _("This question was withdrawn"), (_("Its run was cancelled, so no answer is needed."),)
     ),
     Interrupt.Status.DECIDED: Notice(_("This question was decided")),
 }
@@ -39,16 +41,16 @@ CLOSED = {
 CONFLICTS: dict[type[Exception], Notice] = {
     NotAllowedError: Notice(
         _("You may not decide this question"),
-        _("You can look at it, but deciding needs a permission that you don't have."),
+        (_("You can look at it, but deciding needs a permission that you don't have."),),
         "error",
     ),
     StaleQuestionError: Notice(
         _("The question has changed since you opened it"),
-        _("Look at what it asks now, and decide on that."),
+        (_("Look at what it asks now, and decide on that."),),
     ),
     RunStateError: Notice(
         _("The question can't be decided right now"),
-        _("Its run has stopped. It can be decided once somebody lets the run go on."),
+        (_("Its run has stopped. It can be decided once somebody lets the run go on."),),
     ),
 }
 
@@ -73,18 +75,17 @@ def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     mine = decision.by_id is not None and decision.by_id == user.pk
     headline = YOU[decision.type] if mine else WHO[decision.type] % {"who": decision.by_label}
     moment = localize(localtime(decision.created_at))
-    return Notice(headline, _now("Decided on %(date)s.") % {"date": moment}, "info")
+    return Notice(headline, (moment,), "info")
 
 
 def decided_elsewhere(notice: Notice, decision: Decision | None, user: Any) -> Notice:
     """Says it to somebody who was about to decide the question too."""
-    if decision is not None and decision.by_id == user.pk:
-        text = _now("%(text)s The decision you sent now was not recorded.")
-        return replace(notice, text=text % {"text": notice.text}, tone="warning")
+    if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
+        return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return not_sent(notice)
 
 
 def not_sent(notice: Notice) -> Notice:
     """Adds that nothing of the user's was sent."""
     tone = "error" if notice.tone == "error" else "warning"
-    return replace(notice, text=f"{notice.text} {NOTHING_SENT}".strip(), tone=tone)
+    return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)

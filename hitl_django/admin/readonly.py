@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -12,12 +13,16 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import get_policy
+
+MINUTE = timedelta(minutes=1)
 
 
 class LinkedList(ChangeList):
@@ -25,6 +30,9 @@ class LinkedList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        if not self.get_filters_params() and not self.query:
+            # Then all there is was counted; Django would offer to show all of it.
+            self.full_result_count = self.result_count
         filters = self.model_admin.get_preserved_filters(request)
         context = {"preserved_filters": filters, "opts": self.opts}
         for row in self.result_list:
@@ -99,7 +107,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     ) -> HttpResponse:
         title = self.list_title or self.opts.verbose_name_plural.capitalize()
         own = {"title": title, "empty_text": self.empty_text}
-        return super().changelist_view(request, {**own, **(extra_context or {})})
+        response = super().changelist_view(request, {**own, **(extra_context or {})})
+        if isinstance(response, TemplateResponse) and (found := response.context_data):
+            found.update(self.list_context(found["cl"]))
+        return response
+
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        """Returns what the list's template needs besides."""
+        return {}
 
     def page(
         self,
@@ -121,8 +136,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             "media": forms.Media(),
             "opts": self.opts,
             "original": original,
-            "title": str(original),
         }
+        context["title"] = visible(str(context.get("title", original)))
         return TemplateResponse(
             request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
         )
@@ -136,7 +151,7 @@ class GraphFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         seen = model_admin.get_queryset(request).order_by("graph")
-        return [(name, name) for name in seen.values_list("graph", flat=True).distinct()]
+        return [(name, visible(name)) for name in seen.values_list("graph", flat=True).distinct()]
 
     def has_output(self) -> bool:
         # With a single graph there is nothing to choose, unless it is what was chosen.
@@ -147,24 +162,25 @@ class GraphFilter(admin.SimpleListFilter):
 
 
 def ago(moment: Any) -> str:
-    """Says in one unit how long ago a moment was."""
-    return timesince(moment, depth=1)
+    """Says in one unit how long ago a moment was; nothing within its first minute."""
+    return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
 def entry(row: Any, title: str, *words: Any) -> str:
     """Returns a row's first column: a link to its page, and below it a line in small print."""
-    line = format_html_join(" · ", "<span>{}</span>", ((word,) for word in words))
+    line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words))
     return format_html(
         '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
         row.link,
-        title,
+        visible(title),
         line,
     )
 
 
 def place(row: Any) -> str:
     """Returns where a question was asked: its graph and node."""
-    return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", row.graph, row.node)
+    names = visible(row.graph), visible(row.node)
+    return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
 
 
 def visible_interrupts(request: HttpRequest, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt
 
 from .facts import decided, raw
@@ -54,7 +55,7 @@ class InterruptAdmin(ReadOnlyAdmin):
 class DecisionAdmin(ReadOnlyAdmin):
     """Every decision: who, when, what, through what."""
 
-    list_display = ("question", "type", "by_label", "via", "created_at")
+    list_display = ("question", "type", "decider", "via", "created_at")
     list_filter = ("type", "via")
     list_select_related = ("interrupt",)
     empty_text = _("No decision matches.")
@@ -77,6 +78,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     def question(self, decision: Decision) -> str:
         return entry(decision, decision.interrupt.title, place(decision.interrupt))
 
+    @admin.display(description=_("by"), ordering="by_label")
+    def decider(self, decision: Decision) -> str:
+        return visible(decision.by_label)
+
     def change_view(
         self,
         request: HttpRequest,
@@ -88,9 +93,8 @@ class DecisionAdmin(ReadOnlyAdmin):
         decision = self.get_object(request, unquote(object_id))
         return self.page(
             request,
-            decision,
+            decision.interrupt,
             "decision.html",
-            title=decision.interrupt.title,
             raw=raw(decision.value),
             sees_runs=sees_runs(request),
             **decided(decision),

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import CharField, QuerySet
 from django.db.models.functions import Substr
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -17,6 +18,7 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from hitl_django import answers, services
 from hitl_django.engine.errors import (
@@ -29,6 +31,7 @@ from hitl_django.engine.errors import (
     RunStateError,
     StaleQuestionError,
 )
+from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
@@ -38,10 +41,12 @@ from .readonly import GraphFilter, ReadOnlyAdmin, ago, entry, place, sees_runs, 
 from .sheet import Sheet
 
 DONE = {
-    Decision.Type.APPROVE: _("Recorded: approved. The worker goes on with %(run)s."),
-    Decision.Type.EDIT: _("Recorded: approved with changes. The worker goes on with %(run)s."),
-    Decision.Type.REJECT: _("Recorded: rejected. The worker goes on with %(run)s."),
-    Decision.Type.RESPOND: _("Recorded: your answer. The worker goes on with %(run)s."),
+    Decision.Type.APPROVE: _("Recorded: you approved “{title}”. The worker goes on with {run}."),
+    Decision.Type.EDIT: _(
+        "Recorded: you approved “{title}” with changes. The worker goes on with {run}."
+    ),
+    Decision.Type.REJECT: _("Recorded: you rejected “{title}”. The worker goes on with {run}."),
+    Decision.Type.RESPOND: _("Recorded: you answered “{title}”. The worker goes on with {run}."),
 }
 
 
@@ -50,6 +55,7 @@ class ReviewItemAdmin(ReadOnlyAdmin):
     """What waits for a decision, the longest wait first."""
 
     list_display = ("question", "waiting")
+    change_list_template = "hitl_django/admin/queue.html"
     list_filter = (GraphFilter,)
     list_title = _("Review queue")
     empty_text = _(
@@ -80,6 +86,15 @@ class ReviewItemAdmin(ReadOnlyAdmin):
         )
         return [payload, *super().get_urls()]
 
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        # The queue's own name doesn't count: three "review queue" wait.
+        total = changes.result_count
+        count = ngettext("%(total)d question waits", "%(total)d questions wait", total)
+        return {
+            "count": count % {"total": total},
+            "page_range": changes.paginator.get_elided_page_range(changes.page_num),
+        }
+
     @admin.display(description=_("question"), ordering="title")
     def question(self, item: Any) -> str:
         payload = None if item.payload_start == "n" else ""
@@ -93,7 +108,7 @@ class ReviewItemAdmin(ReadOnlyAdmin):
             '<time datetime="{}" title="{}">{}</time>',
             item.created_at.isoformat(),
             item.created_at.strftime("%Y-%m-%d %H:%M %Z"),
-            ago(item.created_at),
+            ago(item.created_at) or _("just now"),
         )
 
     def change_view(
@@ -167,12 +182,13 @@ class ReviewItemAdmin(ReadOnlyAdmin):
         )
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
-        link: Any = _("the run")
+        run: Any = _("the run")
         if sees_runs(request):
             url = reverse("admin:hitl_django_run_change", args=[item.run_id])
-            link = format_html('<a href="{}">{}</a>', url, link)
-        said = format_html(str(DONE[Decision.Type(made.type)]) % {"run": "{}"}, link)
-        self.message_user(request, format_html("“{}” {}", item.title, said), level=messages.SUCCESS)
+            run = format_html('<a href="{}">{}</a>', url, run)
+        # Only the sentence is ours to format; the title goes in as it is, escaped.
+        said = format_html(str(DONE[Decision.Type(made.type)]), title=visible(item.title), run=run)
+        self.message_user(request, said, level=messages.SUCCESS)
 
     def _ask(self, request: HttpRequest, item: Interrupt, sheet: Sheet) -> TemplateResponse:
         may_decide = get_policy().may_decide(request.user, item)

@@ -36,7 +36,7 @@ EXPLAINED = {
 class RunAdmin(ReadOnlyAdmin):
     """Runs, newest first."""
 
-    list_display = ("run", "state_badge", "step", "created_at", "started_by_label")
+    list_display = ("run", "state_badge", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread",)
     empty_text = _("No run matches. Runs appear here as soon as one is started.")
@@ -54,13 +54,17 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Run) -> str:
-        return entry(run, visible(run.graph), visible(run.thread.thread_id))
+        return entry(run, run.graph, run.thread.thread_id)
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:
         return format_html(
             '<span class="hitl-state hitl-state-{}">{}</span>', run.state, run.get_state_display()
         )
+
+    @admin.display(description=_("started by"), ordering="started_by_label")
+    def starter(self, run: Run) -> str:
+        return visible(run.started_by_label)
 
     def change_view(
         self,
@@ -79,7 +83,7 @@ class RunAdmin(ReadOnlyAdmin):
             title=_("Run of %(graph)s") % {"graph": run.graph},
             explained=EXPLAINED[Run.State(run.state)],
             questions=self._questions(request, run),
-            error=visible(run.error[:MAX_TEXT]),
+            error=run.error[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=entries[:MAX_ENTRIES],
         )
@@ -93,4 +97,4 @@ class RunAdmin(ReadOnlyAdmin):
         # A traceback quotes code, and its last line whatever the node was handling.
         if not get_policy().may_operate(request.user, run):
             return ""
-        return visible(run.traceback[-MAX_TEXT:])
+        return run.traceback[-MAX_TEXT:]

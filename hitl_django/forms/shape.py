@@ -157,6 +157,8 @@ class _Reader:
                 if ref in seen or target is None:
                     return {**_words(schema), "$ref": ref}, nullable, seen
                 seen |= {ref}
+                # A model's own title names the model, and not the field that holds one.
+                target = {k: v for k, v in target.items() if k != "title"}
                 schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
             elif inner := _only_part(schema):
                 inner, null = inner

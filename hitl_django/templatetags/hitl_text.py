@@ -1,0 +1,18 @@
+"""Template filters for text from models and strangers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from hitl_django.forms.text import visible as _visible
+
+register = template.Library()
+
+
+@register.filter
+def visible(value: Any) -> str:
+    """Shows characters that a screen hides by their code points."""
+    # The text is escaped like any other: what comes out was never marked as safe.
+    return _visible(str(value)) if value is not None else ""

@@ -1,0 +1,115 @@
+"""People, questions and clients for the tests of the admin."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services, testing
+from hitl_django.models import Interrupt, Run, Thread
+
+VIEW = ("view_interrupt", "view_run", "view_thread")
+#: Who there is, and the permissions each has. Everybody but "public" is staff.
+ROLES: dict[str, tuple[str, ...]] = {
+    "nobody": (),
+    "reader": VIEW,
+    "asker": ("view_interrupt",),
+    "reviewer": (*VIEW, "decide_interrupt"),
+    "blind": ("decide_interrupt",),
+    "operator": (*VIEW, "operate_run"),
+    "public": (*VIEW, "decide_interrupt", "operate_run"),
+}
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def advance(db: None) -> Iterator[Callable[[], int]]:
+    """Stands in for the worker: advances what is queued, when it is told to."""
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def person(db: None) -> Callable[[str], Any]:
+    """Makes the user of a role, or finds the one made before."""
+
+    def make(role: str) -> Any:
+        users = get_user_model().objects
+        user, new = users.get_or_create(
+            username=role, defaults={"is_staff": role != "public", "is_active": True}
+        )
+        if new:
+            user.user_permissions.set(
+                Permission.objects.filter(
+                    content_type__app_label="hitl_django", codename__in=ROLES[role]
+                )
+            )
+        return user
+
+    return make
+
+
+@pytest.fixture
+def browse(person: Callable[[str], Any]) -> Callable[[str], Client]:
+    """Logs a role in."""
+
+    def log_in(role: str) -> Client:
+        client = Client()
+        client.force_login(person(role))
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def reviewer(browse: Callable[[str], Client]) -> Client:
+    return browse("reviewer")
+
+
+@pytest.fixture
+def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
+    """Runs a graph of tests.graphs up to its question."""
+
+    def ask(graph: str = "typed", **state: Any) -> Interrupt:
+        first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
+        run = services.start(graph, {**first.get(graph, {}), **state})
+        advance()
+        return Interrupt.objects.filter(run_id=run.id).order_by("created_at").first()
+
+    return ask
+
+
+def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
+    """Stores a question that no graph asked: enough to be looked at."""
+    number = next(_numbers)
+    graph = fields.setdefault("graph", "made")
+    thread = Thread.objects.create(thread_id=f"made-{number}", graph=graph)
+    run = Run.objects.create(thread=thread, graph=graph, state=Run.State.INTERRUPTED)
+    values = {
+        "title": f"Question {number}?",
+        "node": "ask",
+        "checkpoint_id": "1",
+        "task_id": "1",
+        "interrupt_id": f"{number:032}",
+        "payload_digest": f"{number:032}",
+    }
+    return Interrupt.objects.create(
+        thread=thread, run=run, payload=payload, response_schema=schema, **{**values, **fields}
+    )
+
+
+def page_of(item: Any, model: str = "reviewitem") -> str:
+    """Returns the address of a row's page."""
+    return reverse(f"admin:hitl_django_{model}_change", args=[getattr(item, "pk", item)])
+
+
+def list_of(model: str = "reviewitem") -> str:
+    return reverse(f"admin:hitl_django_{model}_changelist")

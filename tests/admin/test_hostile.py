@@ -1,0 +1,160 @@
+"""Texts from models and strangers stay texts, wherever the admin shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.text import question_title, visible
+
+from .conftest import list_of, make_question, page_of
+
+MARK = "hostile"
+TEXTS = [
+    f"<script>alert('{MARK}')</script>",
+    f"<img src=x onerror=alert('{MARK}')>",
+    f"'\"><svg/onload=alert('{MARK}')>",
+    f"javascript:alert('{MARK}')",
+    f"data:text/html,<b>{MARK}</b>",
+    f"https://example.com/{MARK}",
+    f"</textarea></pre></details><script>{MARK}</script>",
+    f"{{{{ {MARK} }}}}{{% debug %}}",
+    f"%(title)s %s {{0}} {{title}} {{run}} {MARK}",
+    f"{MARK} \u202etcejer\u202c \u2066\u200b\u00ad",
+    f"{MARK} \x1b[31m\x07\x00".replace("\x00", ""),
+    f"{MARK} line\r\nbreak\u2028here",
+    f"<!-- {MARK} --!> <![CDATA[",
+]
+HIDDEN = set("\u202e\u202c\u2066\u200b\u00ad\x1b\x07\u2028")
+
+
+class Markup(HTMLParser):
+    """Collects every tag, attribute and visible text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.shown: list[str] = []
+        self.inside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.inside:
+            while self.inside.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        # A text box holds the text itself, or editing it would change it.
+        if "textarea" not in self.inside and "script" not in self.inside:
+            self.shown.append(data)
+
+
+def assert_inert(html: str) -> None:
+    page = Markup()
+    page.feed(html)
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+        if tag in ("script", "style", "iframe", "object", "svg"):
+            assert MARK not in str(attributes)
+        for name in ("href", "src", "action"):
+            # A link stays in the admin: no scheme, no other host.
+            assert re.match(r"(/(?!/)|\?|#|$)", attributes.get(name) or ""), attributes
+        assert "style" not in attributes
+    text = "".join(page.shown)
+    assert MARK in text
+    assert not HIDDEN & set(text)
+    assert f"<script>alert('{MARK}" not in html
+
+
+def hostile_question(text: str) -> Interrupt:
+    payload = {
+        "why": text,
+        text: text,
+        "nested": {text: [text, {text: text}]},
+        "table": [{text: text}],
+        "body": text + "\n" + text,
+    }
+    schema = {
+        "type": "object",
+        "title": text,
+        "properties": {
+            "approved": {"type": "boolean"},
+            text: {"type": "string", "title": text, "description": text},
+            "choice": {"enum": [text, "b"], "description": text},
+            "several": {"type": "array", "uniqueItems": True, "items": {"enum": [text]}},
+            "const": {"const": text},
+        },
+    }
+    title = question_title({"title": text}, "ask")
+    return make_question(payload, schema, title=title, node=text[:200], graph=visible(text))
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_becomes_anything_else(text: str, browse: Callable[[str], Client]) -> None:
+    item = hostile_question(text)
+    free = make_question({"title": text, "body": text}, title=item.title)
+    closed = make_question({"body": text}, title=item.title, status="decided")
+    Run.objects.update(error=text, traceback=text, state="failed", started_by_label=text)
+    decision = Decision.objects.create(
+        interrupt=closed,
+        type="reject",
+        value={text: text},
+        reason=text,
+        by_label=text,
+        via="code",
+        request_digest="0",
+        payload_digest="0",
+    )
+    AuditEntry.objects.create(
+        thread=item.thread,
+        seq=1,
+        verb="decide",
+        actor_label=text,
+        via="code",
+        at=item.created_at,
+        hash="0",
+        detail={"type": text},
+    )
+    reviewer, operator = browse("reviewer"), browse("operator")
+    pages = [
+        reviewer.get(list_of()),
+        reviewer.get(page_of(item)),
+        reviewer.get(page_of(free)),
+        reviewer.get(page_of(closed)),
+        reviewer.post(page_of(closed), {"reason": text, "decision": "approve"}),
+        reviewer.post(page_of(item), {"reason": text, "decision": text}),
+        reviewer.get(list_of("interrupt")),
+        reviewer.get(list_of("decision")),
+        reviewer.get(page_of(decision, "decision")),
+        reviewer.get(list_of("run")),
+        operator.get(page_of(item.run_id, "run")),
+    ]
+    for response in pages:
+        assert response.status_code in (200, 409)
+        assert_inert(response.content.decode())
+
+
+def test_no_page_has_inline_scripts_or_styles(
+    browse: Callable[[str], Client], asked: Callable[..., Any]
+) -> None:
+    item = asked()
+    client = browse("operator")
+    urls = [list_of(), page_of(item), list_of("run"), page_of(item.run_id, "run")]
+    for url in [*urls, list_of("interrupt"), list_of("decision")]:
+        page = Markup()
+        page.feed(client.get(url).content.decode())
+        for tag, attributes in page.tags:
+            assert tag != "style"
+            assert "style" not in attributes
+            if tag == "script":
+                assert attributes.get("src")

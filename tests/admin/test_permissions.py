@@ -1,0 +1,135 @@
+"""Who may see and do what, page by page; what one may not see isn't there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.test import Client, override_settings
+
+from hitl_django import services
+from hitl_django.models import ChannelBlob, Checkpoint, Decision, Interrupt, PendingWrite, Run
+from hitl_django.policy import ModelPermissionPolicy
+
+from .conftest import ROLES, list_of, make_question, page_of
+
+OUT, GONE, FORBIDDEN, SHOWN, MOVED = "log in", 404, 403, 200, 302
+SEES_QUESTIONS = ("reader", "asker", "reviewer", "operator")
+SEES_RUNS = ("reader", "reviewer", "operator")
+
+#: page → roles to whom it is shown. To other staff a list is forbidden and a row isn't there.
+PAGES: dict[str, tuple[str, ...]] = {
+    "reviewitem list": SEES_QUESTIONS,
+    "reviewitem page": SEES_QUESTIONS,
+    "interrupt list": SEES_QUESTIONS,
+    "interrupt page": SEES_QUESTIONS,
+    "decision list": SEES_QUESTIONS,
+    "decision page": SEES_QUESTIONS,
+    "run list": SEES_RUNS,
+    "run page": SEES_RUNS,
+}
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_matrix(
+    page: str, role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    services.decide(item.pk, "approve")
+    rows = {"decision": Decision.objects.get().pk, "run": item.run_id}
+    model, kind = page.split()
+    url = list_of(model) if kind == "list" else page_of(rows.get(model, item.pk), model)
+
+    response = browse(role).get(url)
+
+    if role == "public":
+        assert response.headers["Location"].startswith("/admin/login/")
+    elif role not in PAGES[page]:
+        assert response.status_code == (FORBIDDEN if kind == "list" else GONE)
+    elif page == "interrupt page":
+        assert response.headers["Location"] == page_of(item)
+    else:
+        assert response.status_code == SHOWN
+
+
+@pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run"])
+@pytest.mark.parametrize("page", ["add/", "{}/delete/"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_nothing_can_be_added_or_deleted_even_by_a_superuser(
+    model: str, page: str, method: str, admin_client: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    services.decide(item.pk, "approve")
+    rows = {"decision": Decision.objects.get().pk, "run": item.run_id}
+    url = f"/admin/hitl_django/{model}/{page.format(rows.get(model, item.pk))}"
+    assert getattr(admin_client, method)(url).status_code == 403
+    assert Decision.objects.count() == Run.objects.count() == 1
+
+
+@pytest.mark.parametrize("role", ["nobody", "blind", "public"])
+def test_a_decision_on_what_one_may_not_see_changes_nothing(
+    role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    assert browse(role).post(page_of(item), {"decision": "approve"}).status_code in (302, 404)
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("role", ["reader", "asker", "operator"])
+def test_who_may_not_decide_is_shown_no_form_and_gets_none_through(
+    role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    client = browse(role)
+    page = client.get(page_of(item)).content.decode()
+    assert 'id="decision"' not in page
+    assert "needs a permission" in page
+    assert ("See the run" in page) is (role != "asker")
+    posted = {"decision": "approve", "answer/amount": "1", "digest": item.payload_digest}
+    assert client.post(page_of(item), {**posted, "version": item.version}).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_a_post_without_the_csrf_token_is_refused(
+    person: Callable[[str], Any], asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(person("reviewer"))
+    assert client.post(page_of(item), {"decision": "approve"}).status_code == 403
+    assert not Decision.objects.exists()
+
+
+class OnlyMine(ModelPermissionPolicy):
+    """Everybody sees the questions of one graph, whatever their permissions."""
+
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        return interrupts.filter(graph="mine")
+
+
+@override_settings(HITL={"POLICY": "tests.admin.test_permissions.OnlyMine"})
+def test_the_policy_decides_what_is_seen(browse: Callable[[str], Client]) -> None:
+    mine, other = make_question({}, graph="mine"), make_question({}, graph="other")
+    client = browse("nobody")
+    page = client.get(list_of()).content.decode()
+    assert mine.title in page
+    assert other.title not in page
+    assert client.get(page_of(mine)).status_code == 200
+    assert client.get(page_of(other)).status_code == 404
+    assert client.get(f"/admin/hitl_django/reviewitem/{other.pk}/payload/").status_code == 404
+    assert client.get(f"/admin/hitl_django/reviewitem/{other.pk}/history/").status_code == 404
+
+
+@pytest.mark.parametrize("pk", ["1", "nonsense", "00000000-0000-0000-0000-000000000000", "%00"])
+def test_an_address_that_leads_nowhere_is_not_found(admin_client: Client, pk: str) -> None:
+    for model in ("reviewitem", "interrupt", "decision", "run"):
+        assert admin_client.get(f"/admin/hitl_django/{model}/{pk}/change/").status_code == 404
+
+
+def test_the_engines_tables_are_not_in_the_admin() -> None:
+    for model in (Checkpoint, ChannelBlob, PendingWrite):
+        assert not admin.site.is_registered(model)

@@ -1,0 +1,410 @@
+"""The review queue: the list, a question's page, and every way a decision can go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.http import HttpResponse
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import post_of
+from .conftest import list_of, make_question, page_of
+
+Asked = Callable[..., Interrupt]
+Advance = Callable[[], int]
+
+
+def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
+    """Opens a question and returns what its form would post, untouched."""
+    response = client.get(page_of(item))
+    assert response.status_code == 200
+    form = re.search(r'<form method="post" id="decision".*?</form>', text_of(response), re.S)
+    assert form is not None
+    return post_of(form[0])
+
+
+def press(
+    client: Client, item: Interrupt, button: str, sheet: Any = None, **typed: Any
+) -> HttpResponse:
+    """Types into the form (names without the leading ``answer/``) and presses a button."""
+    posted = {**(sheet or sheet_of(client, item)), "decision": [button]}
+    for name, value in typed.items():
+        own = name in ("reason", "reply", "reply_is_json", "digest", "version", "key")
+        posted[name if own else f"answer/{name}"] = [value]
+    return client.post(page_of(item), posted)
+
+
+def text_of(response: HttpResponse) -> str:
+    return response.content.decode()
+
+
+def told(response: HttpResponse) -> list[str]:
+    return [str(message) for message in get_messages(response.wsgi_request)]
+
+
+class TestTheList:
+    def test_shows_what_waits_and_links_to_it(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        page = text_of(reviewer.get(list_of()))
+        assert "Refund Dana?" in page
+        assert page_of(item) in page
+        assert "<bdi>typed</bdi> ▸ <bdi>ask</bdi>" in page
+        assert "approve, edit or reject" in page
+        assert "1 question waits" in page
+
+    def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
+        first, second = make_question({}), make_question({})
+        for status in ("decided", "expired", "superseded", "cancelled"):
+            make_question({}, title=f"It is {status}", status=status)
+        page = text_of(reviewer.get(list_of()))
+        assert page.index(first.title) < page.index(second.title)
+        assert "It is" not in page
+
+    def test_says_so_in_words_when_nothing_waits(self, reviewer: Client) -> None:
+        assert "Nothing waits for a decision." in text_of(reviewer.get(list_of()))
+        make_question({})
+        nothing = text_of(reviewer.get(list_of(), {"q": "no such title"}))
+        assert "Nothing here matches" in nothing
+
+    def test_filters_by_graph_and_searches_titles_but_not_payloads(self, reviewer: Client) -> None:
+        make_question({"secret": "needle"}, title="Alpha", graph="one")
+        make_question({}, title="Beta", graph="two")
+        assert "Beta" not in text_of(reviewer.get(list_of(), {"graph": "one"}))
+        assert "Alpha" in text_of(reviewer.get(list_of(), {"q": "alph"}))
+        assert "Alpha" not in text_of(reviewer.get(list_of(), {"q": "needle"}))
+
+    @pytest.mark.parametrize(
+        "query", ["payload__contains=x", "run__started_by__password__startswith=a", "o=99", "p=99"]
+    )
+    def test_takes_no_filter_of_a_strangers_making(self, reviewer: Client, query: str) -> None:
+        make_question({"x": 1})
+        assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
+
+    @pytest.mark.parametrize(
+        ("payload", "schema", "offered"),
+        [
+            ({}, None, "approve, edit, reject or respond"),
+            (None, None, "approve, reject or respond"),
+            ("null", None, "approve, edit, reject or respond"),
+            ({}, {"type": "boolean"}, "approve or reject"),
+            ({}, {"type": "integer"}, "<bdi>respond"),
+        ],
+    )
+    def test_offers_what_the_question_allows(
+        self, reviewer: Client, payload: Any, schema: Any, offered: str
+    ) -> None:
+        make_question(payload, schema)
+        assert offered in text_of(reviewer.get(list_of()))
+
+    @pytest.mark.parametrize("rows", [1, 60])
+    def test_needs_few_queries_however_many_wait(
+        self, reviewer: Client, django_assert_max_num_queries: Any, rows: int
+    ) -> None:
+        for number in range(rows):
+            make_question({"n": number}, graph=f"graph {number % 3}")
+        with django_assert_max_num_queries(12) as counted:
+            reviewer.get(list_of())
+        # A page of a million payloads doesn't load one of them.
+        assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
+
+    def test_turns_its_pages(self, reviewer: Client) -> None:
+        for _ in range(60):
+            make_question({})
+        page = text_of(reviewer.get(list_of(), {"p": "2"}))
+        assert "60 questions wait" in page
+        assert "Question" in page
+
+
+class TestAQuestion:
+    def test_is_shown_in_words_with_its_facts_and_its_fields(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        page = text_of(reviewer.get(page_of(asked())))
+        assert "Refund Dana?" in page
+        assert 'name="answer/amount"' in page
+        assert 'name="answer/approved"' not in page
+        for button in ("approve", "reject"):
+            assert f'name="decision" value="{button}"' in page
+
+    def test_needs_few_queries(
+        self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
+    ) -> None:
+        item = asked()
+        with django_assert_max_num_queries(25):
+            reviewer.get(page_of(item))
+
+    def test_says_why_somebody_is_asked(self, reviewer: Client) -> None:
+        item = make_question({"why": "It is a lot of money.", "amount": 7})
+        assert '<p class="hitl-why" dir="auto">It is a lot of money.</p>' in text_of(
+            reviewer.get(page_of(item))
+        )
+
+    def test_never_has_enter_decide(self, reviewer: Client, asked: Asked) -> None:
+        # Enter in a text box presses the form's first button.
+        page = text_of(reviewer.get(page_of(asked())))
+        first = re.search(r"<button[^>]*>", page[page.index('id="decision"') :])
+        assert first is not None
+        assert "disabled" in first[0]
+
+    def test_is_the_same_page_for_a_breakpoint(
+        self, reviewer: Client, asked: Asked, advance: Advance
+    ) -> None:
+        item = asked("gated", text="x")
+        page = text_of(reviewer.get(page_of(item)))
+        assert "Go on" in page
+        assert 'value="reject"' not in page
+        assert press(reviewer, item, "approve").status_code == 302
+        advance()
+        assert Run.objects.get(pk=item.run_id).state == "succeeded"
+
+    def test_hands_the_payload_out_as_a_file_that_no_browser_opens(self, reviewer: Client) -> None:
+        item = make_question({"html": "<script>"})
+        response = reviewer.get(f"/admin/hitl_django/reviewitem/{item.pk}/payload/")
+        assert response["Content-Type"] == "text/plain; charset=utf-8"
+        assert response["Content-Disposition"].startswith("attachment")
+        assert response["X-Content-Type-Options"] == "nosniff"
+
+    def test_of_ten_megabytes_is_cut_and_can_still_be_decided(self, reviewer: Client) -> None:
+        item = make_question({"text": "x" * 10_000_000})
+        response = reviewer.get(page_of(item))
+        assert len(response.content) < 200_000
+        assert "more characters are not shown" in text_of(response)
+        assert 'value="approve"' in text_of(response)
+        assert 'value="edit"' not in text_of(response)
+
+
+class TestADecision:
+    def test_approves_with_what_was_asked(
+        self, reviewer: Client, asked: Asked, advance: Advance
+    ) -> None:
+        item = asked()
+        response = press(reviewer, item, "approve", reason="Fine.")
+        assert response.status_code == 302
+        decision = Decision.objects.get(interrupt=item)
+        assert (decision.type, decision.reason, decision.via) == ("approve", "Fine.", "admin")
+        assert decision.value == {"amount": 12.5, "note": "", "approved": True}
+        assert decision.by_label == "reviewer"
+        [message] = told(response)
+        assert "Recorded: you approved “Refund Dana?”. The worker goes on with" in message
+        assert page_of(item.run_id, "run") in message
+        advance()
+        assert Run.objects.get(pk=item.run_id).state == "succeeded"
+
+    def test_with_a_changed_field_is_an_edit_and_keeps_types(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        press(reviewer, item, "approve", amount="9")
+        decision = Decision.objects.get(interrupt=item)
+        assert decision.type == "edit"
+        assert decision.value == {"amount": 9.0, "note": "", "approved": True}
+        assert type(decision.value["amount"]) is float
+
+    def test_rejects_with_a_reason(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        press(reviewer, item, "reject", reason="Too late.")
+        decision = Decision.objects.get(interrupt=item)
+        assert (decision.type, decision.reason) == ("reject", "Too late.")
+        assert decision.value["approved"] is False
+
+    def test_sends_an_edited_payload(self, reviewer: Client, asked: Asked) -> None:
+        item = asked("approval")
+        press(reviewer, item, "edit", text="better news")
+        assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}
+
+    def test_does_not_lose_a_change_by_approving_without_it(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked("approval")
+        response = press(reviewer, item, "approve", text="better news")
+        assert "You changed something" in text_of(response)
+        assert "better news" in text_of(response)
+        assert not Decision.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("typed", "is_json", "value"),
+        [("Ask Sam", "", "Ask Sam"), ("12", "", "12"), ("[1, null]", "on", [1, None])],
+    )
+    def test_answers_in_words_or_json(
+        self, reviewer: Client, asked: Asked, typed: str, is_json: str, value: Any
+    ) -> None:
+        item = asked("approval")
+        extra = {"reply_is_json": is_json} if is_json else {}
+        assert press(reviewer, item, "respond", reply=typed, **extra).status_code == 302
+        assert Decision.objects.get(interrupt=item).value == value
+
+    def test_goes_on_to_the_next_question_of_the_same_filter(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        first = asked()
+        make_question({}, title="Another graph's")
+        second = asked()
+        query = "?_changelist_filters=graph%3Dtyped"
+        posted = {**sheet_of(reviewer, first), "decision": ["approve"]}
+        response = reviewer.post(page_of(first) + query, posted)
+        assert response.headers["Location"] == page_of(second) + query
+
+    def test_goes_back_to_the_list_after_the_last(self, reviewer: Client, asked: Asked) -> None:
+        assert press(reviewer, asked(), "approve").headers["Location"] == list_of()
+
+
+class TestARefusal:
+    def test_of_what_can_not_be_read_stands_at_the_field_and_keeps_the_text(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        page = text_of(press(reviewer, item, "approve", amount="lots", reason="Because."))
+        assert "Enter a number" in page
+        assert 'value="lots"' in page
+        assert "Because." in page
+        assert "Nothing was sent yet." in page
+        assert not Decision.objects.exists()
+
+    def test_of_what_fails_the_schema_stands_at_the_field(self, reviewer: Client) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"approved": {"type": "boolean"}, "n": {"type": "integer", "minimum": 5}},
+            "required": ["approved", "n"],
+        }
+        item = make_question({"n": 7}, schema)
+        page = text_of(press(reviewer, item, "approve", n="3"))
+        row = page[page.index("form-row errors") : page.index('name="answer/n"')]
+        assert "errorlist" in row
+        assert not Decision.objects.exists()
+
+    @pytest.mark.parametrize(
+        "typed", ["", "{", "1e999", "[" * 5000, '{"a": 1, "a": 2}'], ids=lambda text: text[:5]
+    )
+    def test_of_a_reply_that_is_no_json_says_so(
+        self, reviewer: Client, asked: Asked, typed: str
+    ) -> None:
+        item = asked("approval")
+        response = press(reviewer, item, "respond", reply=typed, reply_is_json="on")
+        assert response.status_code == 200
+        assert "errorlist" in text_of(response)
+        assert not Decision.objects.exists()
+
+    def test_of_an_answer_too_large_says_so(self, reviewer: Client, asked: Asked) -> None:
+        response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
+        assert response.status_code == 200
+        assert "Nothing was sent yet." in text_of(response)
+        assert not Decision.objects.exists()
+
+    @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
+    def test_of_a_button_that_is_not_there(
+        self, reviewer: Client, asked: Asked, button: str
+    ) -> None:
+        item = asked()
+        assert "Use one of the buttons" in text_of(press(reviewer, item, button))
+        assert not Decision.objects.exists()
+
+    def test_of_what_somebody_else_decided_keeps_the_text_and_says_who(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item, other = asked(), make_question({})
+        sheet = sheet_of(reviewer, item)
+        services.decide(item.pk, "reject", reason="No.")
+        response = press(reviewer, item, "approve", sheet, amount="99", reason="I would pay.")
+        page = text_of(response)
+        assert response.status_code == 409
+        assert "system rejected this" in page
+        assert "Nothing of yours was sent." in page
+        assert "I would pay." in page
+        assert "99" in page
+        assert page_of(other) in page
+        assert Decision.objects.get().type == "reject"
+
+    @pytest.mark.promise("P1")
+    def test_of_nothing_when_the_same_form_is_sent_twice(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        sheet = sheet_of(reviewer, item)
+        answers = [press(reviewer, item, "approve", sheet) for _ in range(2)]
+        assert [response.status_code for response in answers] == [302, 302]
+        assert Decision.objects.count() == 1
+
+    @pytest.mark.promise("P1")
+    def test_of_a_second_thought_in_another_tab(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        tabs = [sheet_of(reviewer, item) for _ in range(2)]
+        press(reviewer, item, "approve", tabs[0])
+        for sheet in tabs:
+            response = press(reviewer, item, "reject", sheet)
+            assert response.status_code == 409
+            assert "You approved this" in text_of(response)
+            assert "was not recorded" in text_of(response)
+        assert Decision.objects.get().type == "approve"
+
+    @pytest.mark.parametrize(
+        "seen",
+        [{"digest": "0" * 32}, {"version": "2"}, {"digest": ""}, {"version": ""}],
+        ids=str,
+    )
+    def test_of_what_was_not_seen_as_it_is(
+        self, reviewer: Client, asked: Asked, seen: dict[str, str]
+    ) -> None:
+        response = press(reviewer, asked(), "approve", reason="Kept.", **seen)
+        assert response.status_code == 409
+        assert "has changed since you opened it" in text_of(response)
+        assert "Kept." in text_of(response)
+        assert not Decision.objects.exists()
+
+    @pytest.mark.promise("P18")
+    def test_of_a_permission_taken_away_meanwhile(
+        self, reviewer: Client, asked: Asked, person: Callable[[str], Any]
+    ) -> None:
+        item = asked()
+        sheet = sheet_of(reviewer, item)
+        user = person("reviewer")
+        user.user_permissions.remove(user.user_permissions.get(codename="decide_interrupt"))
+        response = press(reviewer, item, "approve", sheet, reason="Kept.")
+        assert response.status_code == 403
+        assert "You may not decide this question" in text_of(response)
+        assert "Kept." in text_of(response)
+        assert not Decision.objects.exists()
+
+    def test_of_a_question_whose_run_stopped(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        Run.objects.filter(pk=item.run_id).update(state="parked")
+        response = press(reviewer, item, "approve")
+        assert response.status_code == 409
+        assert "Its run has stopped." in text_of(response)
+
+
+class TestAClosedQuestion:
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [
+            ("expired", "This question expired"),
+            ("superseded", "This question was superseded"),
+            ("cancelled", "This question was withdrawn"),
+        ],
+    )
+    def test_says_what_became_of_it(self, reviewer: Client, status: str, words: str) -> None:
+        item = make_question({"amount": 7}, status=status)
+        page = text_of(reviewer.get(page_of(item)))
+        assert words in page
+        assert 'id="decision"' not in page
+        assert reviewer.post(page_of(item), {"decision": "approve"}).status_code == 409
+
+    def test_leads_to_the_question_that_took_its_place(self, reviewer: Client) -> None:
+        old = make_question({}, status="superseded")
+        new = make_question({})
+        Interrupt.objects.filter(pk=new.pk).update(thread=old.thread)
+        assert page_of(new) in text_of(reviewer.get(page_of(old)))
+
+    def test_shows_who_decided_and_what_was_sent(self, reviewer: Client, asked: Asked) -> None:
+        item = asked()
+        press(reviewer, item, "reject", reason="Not <b>this</b> time.")
+        page = text_of(reviewer.get(page_of(item)))
+        assert "You rejected this" in page
+        assert "Not &lt;b&gt;this&lt;/b&gt; time." in page
+        assert "Sent to the graph" in page
