@@ -42,10 +42,13 @@ ANSWER = {
 class Invoice(TypedDict, total=False):
     amount: int
     free: bool
+    silent: bool
     answer: Any
 
 
 def ask(state: Invoice) -> Invoice:
+    if state.get("silent"):
+        return {}
     question = {"title": f"Pay {state['amount']} EUR?", "amount": state["amount"]}
     schema = None if state.get("free") else ANSWER
     return {"answer": interrupt(question, response_schema=schema)}
@@ -53,7 +56,7 @@ def ask(state: Invoice) -> Invoice:
 
 @pytest.fixture
 def invoice() -> Iterator[str]:
-    """A registered graph that asks once; ``free`` in its input takes any answer."""
+    """A registered graph that asks once: with ``free`` for anything, with ``silent`` not at all."""
 
     @registry.register("invoice", version="3", title="Pay an invoice")
     def build() -> Any:

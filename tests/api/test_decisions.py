@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -94,6 +96,45 @@ def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: A
     assert done["state"] == "succeeded"
     assert done["interrupts"] == []
     assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
+
+
+def test_a_result_is_the_last_runs_alone(api: Any, asked: Asked, invoice: str) -> None:
+    question = asked()
+    api.post("decisions", question.pk, body={"type": "approve"})
+    worker.advance(str(question.run_id))
+    thread_id = question.thread.thread_id
+    next_run = services.start(invoice, {"amount": 5}, thread_id=thread_id)
+    for run_id in (question.run_id, next_run.id):
+        response = api.get("run", run_id)
+        assert response.status_code == 200
+        assert "result" not in response.json()
+
+
+def test_a_run_of_a_graph_that_was_removed_can_still_be_read(api: Any, make_run: Any) -> None:
+    run = make_run(graph="long gone", state=Run.State.SUCCEEDED)
+    response = api.get("run", run.pk)
+    assert response.status_code == 200
+    assert "result" not in response.json()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00Z"),
+        (Decimal("1.50"), "1.50"),
+        ({"a", "b"}, ["a", "b"]),
+        (b"\x00\xff", "AP8="),
+        (float("nan"), "NaN"),
+        ({1: (2, 3)}, {"1": [2, 3]}),
+    ],
+)
+def test_a_result_that_is_more_than_json_is_shown_as_json(
+    api: Any, invoice: str, value: Any, shown: Any
+) -> None:
+    run = services.start(invoice, {"amount": 1, "silent": True, "answer": value})
+    worker.advance(str(run.id))
+    result = api.get("run", run.id).json()["result"]["answer"]
+    assert (sorted(result) if isinstance(value, set) else result) == shown
 
 
 def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: Asked) -> None:

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ... import services
+from ...engine.errors import RunStateError, UnknownGraphError
 from ...models import Interrupt, Run
 from ...policy import get_policy
 from .. import visible
@@ -50,8 +51,9 @@ class RunList(Collection):
 class RunDetail(Resource):
     """One run: where it is, what it asks, and once it is through, its result.
 
-    ``error`` is there for operators only, ``result`` for those who may see the thread's state
-    once the run has succeeded; to anyone else the answer has no such members.
+    ``error`` is there for operators only, ``result`` for those who may see the thread's state,
+    once the run has succeeded and until another changes that state; otherwise the answer has no
+    such members.
     """
 
     def get(self, request: Request, run_id: UUID) -> Response:
@@ -72,8 +74,11 @@ class RunDetail(Resource):
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
             more["error"] = run.error
-        if run.state == Run.State.SUCCEEDED and policy.may_view_state(user, run.thread):
-            more["result"] = services.run_result(run.pk, by=user)
+        if policy.may_view_state(user, run.thread):
+            try:
+                more["result"] = services.run_result(run.pk, by=user)
+            except (RunStateError, UnknownGraphError):
+                pass  # not finished, overtaken by a later run, or of a graph that was removed
         return more
 
 
