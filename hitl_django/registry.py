@@ -50,8 +50,10 @@ def register(name: str, *, version: str = "1", title: Any = None) -> Callable[[F
     registered twice belongs to neither: ``get`` refuses it and a system check names both places,
     since which one stored threads would meet depended on the order of imports.
     """
-    if not name or len(name) > 200 or not name.isprintable():
-        raise ValueError(f"A graph's name is 1 to 200 printable characters, not {name!r}.")
+    if not name or len(name) > 200 or not name.isprintable() or "/" in name:
+        raise ValueError(
+            f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
+        )
 
     def decorate(factory: Factory) -> Factory:
         with _lock:

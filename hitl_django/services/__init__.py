@@ -1,4 +1,4 @@
-"""The public verbs: start, decide, cancel, retry.
+"""The public verbs: start, decide, cancel, retry, and what came of a run.
 
 Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
 commands and the embedding product's own code. Each verb is one transaction that holds the
@@ -16,6 +16,7 @@ from hitl_django.answers import UNSET
 from .decisions import check_answer, decide
 from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
+from .results import run_result
 from .starts import start
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "check_answer",
     "decide",
     "retry",
+    "run_result",
     "start",
 ]

@@ -121,7 +121,7 @@ def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> Non
     assert "once" in registry.names()
     with pytest.raises(UnknownGraphError, match=r"'none'.*approval"):
         registry.get("none")
-    for bad in ("", "x" * 201, "a\nb"):
+    for bad in ("", "x" * 201, "a\nb", "a/b"):
         with pytest.raises(ValueError, match="printable"):
             registry.register(bad)
 

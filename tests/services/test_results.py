@@ -1,0 +1,62 @@
+"""run_result: what a run left behind, for those who may see it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import services
+from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.models import Run
+
+Advance = Callable[[], int]
+
+
+def test_a_result_is_the_state_that_the_run_ended_with(advance: Advance) -> None:
+    info = services.start("steps", {"log": ["in"]})
+    with pytest.raises(RunStateError) as caught:
+        services.run_result(info.id)
+    assert (caught.value.state, caught.value.allowed) == ("queued", ("succeeded",))
+    advance()
+    assert services.run_result(info.id)["log"] == ["in", "a", "b", "c", "d", "e"]
+    assert services.run_result(str(info.id)) == services.run_result(info.id)
+
+
+def test_a_result_is_plain_json_whatever_the_state_holds(advance: Advance) -> None:
+    info = services.start("panel", {"log": []})
+    advance()
+    for row in Run.objects.get().interrupts.all():
+        services.decide(row.pk, "approve")
+    advance()
+    answers: Any = services.run_result(info.id)["answers"]
+    assert answers == [["left", True], ["right", True]]
+
+
+def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance: Advance) -> None:
+    runs = []
+    for number in range(2):
+        runs.append(services.start("steps", {"log": [str(number)]}, thread_id="t"))
+        advance()
+    with pytest.raises(RunStateError, match="later run"):
+        services.run_result(runs[0].id)
+    assert len(services.run_result(runs[1].id)["log"]) == 12
+
+
+@pytest.mark.promise("P18")
+def test_only_who_may_see_the_state_sees_a_result(
+    advance: Advance, user: Callable[..., User]
+) -> None:
+    info = services.start("steps", {"log": []})
+    advance()
+    with pytest.raises(RunNotFound):
+        services.run_result(info.id, by=user("una", "view_thread_state"))
+    with pytest.raises(NotAllowedError):
+        services.run_result(info.id, by=user("wim", "view_run"))
+    assert services.run_result(info.id, by=user("pia", "view_run", "view_thread_state"))
+    for bad in ("x", uuid.uuid4(), None):
+        with pytest.raises(RunNotFound):
+            services.run_result(bad)
