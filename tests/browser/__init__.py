@@ -1,0 +1,1 @@
+"""Tests that use the admin as people do, in a headless Chromium."""

@@ -1,0 +1,118 @@
+"""A browser, people to log in as, and a server that sends the strict content security policy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.http import HttpRequest, HttpResponse
+from django.test import override_settings
+
+from hitl_django import services, worker
+from hitl_django.models import Run
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'"
+)
+PASSWORD = "a long password for tests"
+PERMISSIONS = ("view_interrupt", "view_run", "view_thread", "decide_interrupt")
+
+
+class StrictPolicy:
+    """A middleware: the strictest policy under which Django's own admin works."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response["Content-Security-Policy"] = POLICY
+        return response
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests."""
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    if executable is None:
+        pytest.skip("no chromium on this machine")
+    # Playwright's event loop runs on this thread, so Django takes every query for one of an
+    # asynchronous view.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-dev-shm-usage",
+            ],
+        )
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def site(live_server: Any, settings: Any) -> str:
+    """The address of a running site with the strict policy."""
+    settings.MIDDLEWARE = ["tests.browser.conftest.StrictPolicy", *settings.MIDDLEWARE]
+    return str(live_server.url)
+
+
+@pytest.fixture
+def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
+    """Opens a window for a reviewer and logs in; a complaint of a page fails the test."""
+    contexts, complaints = [], []
+
+    def open_window(name: str = "rita", **options: Any) -> Any:
+        users = get_user_model().objects
+        if not users.filter(username=name).exists():
+            user = users.create_user(name, password=PASSWORD, is_staff=True)
+            user.user_permissions.set(
+                Permission.objects.filter(
+                    content_type__app_label="hitl_django", codename__in=PERMISSIONS
+                )
+            )
+        context = chromium.new_context(base_url=site, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on(
+            "console",
+            lambda message: (
+                "Content Security Policy" in message.text and complaints.append(message.text)
+            ),
+        )
+        page.goto("/admin/login/?next=/admin/")
+        page.fill("#id_username", name)
+        page.fill("#id_password", PASSWORD)
+        page.click("[type=submit]")
+        return page
+
+    yield open_window
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Run]]:
+    """Starts a run and brings it to its first question, or on; no queue takes part."""
+    with override_settings(HITL={"DISPATCH": "hitl_django.testing.CollectingDispatcher"}):
+
+        def start_now(graph: str, **state: Any) -> Run:
+            info = services.start(graph, state)
+            worker.advance(str(info.id))
+            return Run.objects.get(pk=info.id)
+
+        yield start_now

@@ -1,0 +1,151 @@
+"""The whole way of a question, from the queue to the end of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import worker
+from hitl_django.models import Decision, Run
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Run]
+WITHOUT_JAVASCRIPT = {"java_script_enabled": False}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def button(page: Any, name: str) -> Any:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [{}, WITHOUT_JAVASCRIPT, PHONE, {"color_scheme": "dark"}],
+    ids=["desktop", "without JavaScript", "phone", "dark"],
+)
+def test_a_reviewer_approves_one_edits_one_and_rejects_one(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    runs = [start("typed", customer=name, amount=120.0) for name in ("Dana", "Sam", "Kim")]
+    page = log_in(**window)
+
+    page.goto("/admin/hitl_django/reviewitem/")
+    assert "3 questions wait" in page.inner_text("#content")
+    page.get_by_role("link", name="Refund Dana?").click()
+    assert page.inner_text("h1").strip() == "Refund Dana?"
+    assert "120.0" in page.inner_text("#content")
+
+    button(page, "Approve").click()
+    assert "Recorded: you approved “Refund Dana?”." in page.inner_text(".messagelist")
+
+    # The next question came up by itself.
+    assert page.inner_text("h1").strip() == "Refund Sam?"
+    page.get_by_label("Amount:").fill("99.5")
+    button(page, "Approve").click()
+    assert "with changes" in page.inner_text(".messagelist")
+
+    page.get_by_label("Reason:").fill("Not within 30 days.")
+    button(page, "Reject").click()
+    assert "you rejected “Refund Kim?”" in page.inner_text(".messagelist")
+    assert "Nothing waits for a decision." in page.inner_text("#content")
+
+    decided = {d.interrupt.run_id: d for d in Decision.objects.select_related("interrupt")}
+    assert [decided[run.pk].type for run in runs] == ["approve", "edit", "reject"]
+    assert decided[runs[1].pk].value == {"approved": True, "amount": 99.5, "note": ""}
+    assert decided[runs[2].pk].reason == "Not within 30 days."
+
+    page.get_by_role("link", name="the run").click()
+    assert "queued" in page.inner_text(".hitl-meta")
+    for run in runs:
+        worker.advance(str(run.pk))
+    page.get_by_role("link", name="Look again").click()
+    assert "succeeded" in page.inner_text(".hitl-meta")
+    assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_fault_is_shown_at_its_field_and_what_was_typed_stays(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.get_by_role("link", name="Refund Dana?").click()
+    page.get_by_label("Amount:").fill("a lot")
+    page.get_by_label("Reason:").fill("They deserve it.")
+    button(page, "Approve").click()
+    assert "Nothing was sent yet" in page.get_by_role("alert").inner_text()
+    assert "Enter a number" in page.locator(".form-row.errors").inner_text()
+    assert page.get_by_label("Amount:").input_value() == "a lot"
+    assert page.get_by_label("Reason:").input_value() == "They deserve it."
+    assert not Decision.objects.exists()
+
+
+def test_two_reviewers_race_and_the_second_is_told(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    rita, ravi = log_in("rita"), log_in("ravi")
+    for page in (rita, ravi):
+        page.goto("/admin/hitl_django/reviewitem/")
+        page.get_by_role("link", name="Refund Dana?").click()
+    button(ravi, "Reject").click()
+    rita.get_by_label("Amount:").fill("80")
+    rita.get_by_label("Reason:").fill("I would pay most of it.")
+    button(rita, "Approve").click()
+    told = rita.inner_text("#content")
+    assert "ravi rejected this" in told
+    assert "Nothing of yours was sent." in told
+    assert "I would pay most of it." in told
+    assert "80" in told
+    assert Decision.objects.get().by_label == "ravi"
+
+
+def test_enter_in_a_text_box_decides_nothing(log_in: Callable[..., Any], start: Start) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.get_by_role("link", name="Refund Dana?").click()
+    page.get_by_label("Amount:").press("Enter")
+    page.wait_for_timeout(300)
+    assert page.inner_text("h1").strip() == "Refund Dana?"
+    assert not Decision.objects.exists()
+
+
+def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    run = start("approval", text="the first line\nand the second")
+    page = log_in()
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.locator(".hitl-title").click()
+    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_label("Text:").fill("another text")
+    button(page, "Approve").click()
+    assert "You changed something" in page.get_by_role("alert").inner_text()
+    assert not Decision.objects.exists()
+    button(page, "Send edited version").click()
+    assert Decision.objects.get().value["text"] == "another text"
+    worker.advance(str(run.pk))
+    assert Run.objects.get(pk=run.pk).state == "succeeded"
+
+
+def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in(**PHONE)
+    page.goto("/admin/hitl_django/reviewitem/")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.locator(".hitl-title").tap()
+    page.wait_for_selector("#decision")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    for name in ("Approve", "Reject"):
+        box = button(page, name).bounding_box()
+        assert box["height"] >= 44
+        # The bar stays in sight, wherever the page is.
+        assert box["y"] + box["height"] <= 844
+    for control in page.locator("#decision :is(input, textarea):visible").all():
+        assert control.bounding_box()["height"] >= 44
