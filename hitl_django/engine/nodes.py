@@ -145,7 +145,7 @@ class Node:
     action: Action | None
     triggers: tuple[str, ...]
     keys: tuple[str, ...] | str
-    coercion: Callable[[dict[str, Any]], Any] | None = None
+    coercion: Callable[[Any], Any] | None = None
     writers: tuple[Callable[[Any], list[Write]], ...] = ()
     branches: tuple[Branch, ...] = ()
     retry: tuple[RetryPolicy, ...] = ()

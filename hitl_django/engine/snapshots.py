@@ -10,7 +10,7 @@ from .checkpoint import CheckpointTuple
 from .constants import INPUT, NULL_TASK_ID, RESUME, RETURN
 from .effects import List, Load, Query
 from .nodes import Write
-from .plan import Origin, Task, plan, read_state
+from .plan import Blueprint, Origin, State, Task, plan, read_state
 from .slots import TaskStatus, read_task_statuses
 from .stream import as_dict, folded_writes
 from .types import PregelTask, RunnableConfig, StateSnapshot
@@ -90,7 +90,7 @@ def snapshot(
         for task in done:
             task.writes = statuses[task.id].output
         if done:
-            apply(blueprint, current, done, _same_clock)
+            current = _with_writes(blueprint, current, done)
     shown = []
     for task in tasks:
         below = yield from _below(graph, saved, task, recurse)
@@ -136,6 +136,19 @@ def _below(
 
 def _coordinates(thread_id: str | None, ns: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
+
+
+def _with_writes(blueprint: Blueprint, current: State, done: Sequence[Task]) -> State:
+    """Returns the state with what finished tasks wrote, or as it is where that can't be applied.
+
+    Such writes have failed the run; whoever looks at it needs to see how far it came.
+    """
+    after = current.copy()
+    try:
+        apply(blueprint, after, done, _same_clock)
+    except Exception:
+        return current
+    return after
 
 
 def _same_clock(current: Any, channel: None) -> Any:
