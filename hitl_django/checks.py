@@ -103,6 +103,29 @@ def check_sqlite(
     ]
 
 
+@checks.register(checks.Tags.database, "hitl_django")
+def check_postgresql(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Points out that a worker frozen within a transaction keeps its locks for as long.
+
+    No more than a remark: the role or the server may be set so, which can't be seen from here.
+    """
+    connection = connections[dispatch.alias()]
+    options = str((connection.settings_dict.get("OPTIONS") or {}).get("options", ""))
+    if connection.vendor != "postgresql" or "idle_in_transaction_session_timeout" in options:
+        return []
+    return [
+        checks.Info(
+            "A worker that is frozen in the middle of a commit keeps others out of its thread "
+            "until PostgreSQL ends the transaction, which it does only where it is told to.",
+            hint="OPTIONS = {'options': '-c idle_in_transaction_session_timeout=10s "
+            "-c lock_timeout=5s'}",
+            id="hitl_django.I021",
+        )
+    ]
+
+
 def _unknown_keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
     for name in sorted(set(given) - KEYS, key=str):
         yield checks.Error(

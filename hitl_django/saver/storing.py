@@ -72,7 +72,7 @@ class Batch:
         for channel, version in new_versions.items():
             if channel in values:  # a channel that was emptied has a version and no value
                 self._blobs.append(self._blob(channel, version, values[channel]))
-        data, about = codec.encode(head), codec.encode(dict(metadata))
+        data, about = codec.encode_record(head), codec.encode(dict(metadata))
         self._checkpoints.append(
             models.Checkpoint(
                 ns=self.place.ns,

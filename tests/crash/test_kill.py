@@ -1,4 +1,4 @@
-"""kill -9 at every point between two super-steps: the run goes on by itself, and nothing twice."""
+"""Workers killed or frozen between two super-steps: the run goes on by itself, nothing twice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -27,8 +28,8 @@ PATIENCE = 60
 COMMITS = 6
 
 
-def kill_at(run: object, when: str, nth: int) -> None:
-    """Have a worker process advance the run, and kill it where it says it has stopped."""
+def stop_at(run: object, when: str, nth: int) -> tuple[Any, Any]:
+    """Have a worker process advance the run; return it and its pipe once it has stopped."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([victim.__name__])
     ours, theirs = server.Pipe()
@@ -36,9 +37,13 @@ def kill_at(run: object, when: str, nth: int) -> None:
     process = server.Process(target=victim.work, args=(database, str(run), when, nth, theirs))
     process.start()
     assert ours.poll(PATIENCE)
-    reached = ours.recv()
-    assert reached == process.pid, "the run ended before the point was reached"
-    os.kill(reached, signal.SIGKILL)
+    assert ours.recv() == process.pid, "the run ended before the point was reached"
+    return process, ours
+
+
+def kill_at(run: object, when: str, nth: int) -> None:
+    process, _pipe = stop_at(run, when, nth)
+    os.kill(process.pid, signal.SIGKILL)
     process.join(PATIENCE)
     assert process.exitcode == -signal.SIGKILL
 
@@ -100,3 +105,28 @@ def test_a_worker_killed_at_a_pause_asks_once(when: str) -> None:
             services.decide(row.pk, "respond", row.node)
         assert recover(info.id, advance).state == Run.State.SUCCEEDED
         assert audit.first_fault(run.thread) is None
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("nth", [1, 3, COMMITS])
+def test_a_worker_that_thaws_after_its_replacement_writes_nothing(nth: int) -> None:
+    with override_settings(HITL=victim.IMPATIENT), testing.inline() as advance:
+        info = services.start("steps", {"log": ["in"]})
+        testing._hinted.clear()
+        process, pipe = stop_at(info.id, "before", nth)
+        os.kill(process.pid, signal.SIGSTOP)  # its heartbeat is frozen with it
+        run = recover(info.id, advance)
+        assert run.state == Run.State.SUCCEEDED
+        epochs = sorted(Checkpoint.objects.values_list("step", "epoch"))
+
+        os.kill(process.pid, signal.SIGCONT)
+        pipe.send("go on")
+        assert pipe.poll(PATIENCE)
+        assert pipe.recv() == 0  # it gave up and returned, as from any other run
+        process.join(PATIENCE)
+        assert process.exitcode == 0
+        assert sorted(Checkpoint.objects.values_list("step", "epoch")) == epochs
+        assert Run.objects.get().state == Run.State.SUCCEEDED
+        assert log_of(run) == ["in", "a", "b", "c", "d", "e"]
+        thread = Thread.objects.get()
+        assert (thread.lease_until, thread.epoch) == (None, 2)

@@ -1,9 +1,8 @@
-"""A worker process that stops at a chosen point, says so, and waits to be killed."""
+"""A worker process that stops at a chosen point, says so, and waits for what is done to it."""
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -24,14 +23,13 @@ IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05
 
 
 def work(database: str, run: str, when: str, nth: int, here: Any) -> None:
-    """Advance the run as far as just before, within or just after its n-th commit."""
+    """Advance the run, with a stop just before, within or just after its n-th commit."""
     connections["default"].settings_dict["NAME"] = database
     counted = iter(range(1, 1000))
 
     def stop() -> None:
         here.send(os.getpid())
-        while True:
-            signal.pause()
+        here.recv()
 
     def stopping(function: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
