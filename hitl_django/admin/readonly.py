@@ -15,6 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.text import capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
@@ -28,16 +29,15 @@ MINUTE = timedelta(minutes=1)
 class LinkedList(ChangeList):
     """A list whose rows know the way to their own page and back."""
 
+    model_admin: ReadOnlyAdmin
+
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if not self.get_filters_params() and not self.query:
             # Then all there is was counted; Django would offer to show all of it.
             self.full_result_count = self.result_count
-        filters = self.model_admin.get_preserved_filters(request)
-        context = {"preserved_filters": filters, "opts": self.opts}
         for row in self.result_list:
-            url = self.model_admin.url_of(row.pk)
-            row.link = add_preserved_filters(context, url)
+            row.link = self.model_admin.url("change", request, row.pk)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -53,10 +53,15 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     show_full_result_count = False
     view_on_site = False
 
-    def url_of(self, pk: Any) -> str:
-        """Returns the address of a row's page."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-        return reverse(name, args=[pk], current_app=self.admin_site.name)
+    def url(self, page: str, request: HttpRequest, *args: Any) -> str:
+        """Returns the address of one of the model's pages, with the list's filters."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        url = reverse(name, args=args, current_app=self.admin_site.name)
+        kept: dict[str, Any] = {
+            "preserved_filters": self.get_preserved_filters(request),
+            "opts": self.opts,
+        }
+        return str(add_preserved_filters(kept, url))
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Narrows the model's rows to those the user may see."""
@@ -105,7 +110,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        title = self.list_title or self.opts.verbose_name_plural.capitalize()
+        title = self.list_title or capfirst(self.opts.verbose_name_plural)
         own = {"title": title, "empty_text": self.empty_text}
         response = super().changelist_view(request, {**own, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and (found := response.context_data):
@@ -126,7 +131,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         **context: Any,
     ) -> TemplateResponse:
         """Renders a detail page inside the admin."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         frame = {
             **self.admin_site.each_context(request),
             "add": False,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import CharField, QuerySet
@@ -279,9 +278,6 @@ class ReviewItemAdmin(ReadOnlyAdmin):
         if graph := QueryDict(filters).get("graph"):
             waiting = waiting.filter(graph=graph)
         found = waiting.order_by("created_at", "id").values_list("pk", flat=True).first()
-        name = "admin:hitl_django_reviewitem_changelist"
-        url = reverse(name, current_app=self.admin_site.name)
-        if found is not None:
-            url = self.url_of(found)
-        context = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
-        return str(add_preserved_filters(context, url))
+        if found is None:
+            return self.url("changelist", request)
+        return self.url("change", request, found)

@@ -147,13 +147,13 @@ class Sheet:
         else:
             self.errors.append(str(error))
 
-    def typed(self) -> list[tuple[Any, str]]:
+    def typed(self) -> list[tuple[str, str]]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
         kept = self.form.typed() if self.form is not None and self.form.is_bound else []
         for name in ("reply", "reason"):
             text = self.slip[name].data if self.slip.is_bound else ""
             if text:
-                kept.append((self.slip[name].label, str(text)))
+                kept.append((str(self.slip[name].label), str(text)))
         return kept
 
     def _read_without_schema(self, pressed: str) -> tuple[str, JSON] | None:

@@ -160,10 +160,10 @@ class _Reader:
                 # A model's own title names the model, and not the field that holds one.
                 target = {k: v for k, v in target.items() if k != "title"}
                 schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
-            elif inner := _only_part(schema):
-                inner, null = inner
+            elif found := _only_part(schema):
+                part, null = found
                 nullable |= null
-                schema = {**inner, **_words(schema)}
+                schema = {**part, **_words(schema)}
             elif isinstance(schema.get("type"), list):
                 types = [kind for kind in schema["type"] if kind != "null"]
                 nullable |= len(types) < len(schema["type"])

@@ -300,6 +300,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_any_payload_comes_back_untouched(payload: Any) -> None:
     assert exactly(answered(infer_shape(payload), payload)) == exactly(payload)
@@ -342,7 +343,7 @@ def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(schemas(required=False), json_values)
 def test_any_value_comes_back_untouched_whatever_the_schema(
     schema: dict[str, Any], value: Any
@@ -350,7 +351,7 @@ def test_any_value_comes_back_untouched_whatever_the_schema(
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_value_that_fits_comes_back_untouched(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -392,12 +393,14 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     }[schema["type"]]
 
 
+@settings(deadline=None)
 @given(st.integers())
 def test_a_typed_whole_number_is_a_whole_number(number: int) -> None:
     answer = answered(read_shape({"type": "integer"}), MISSING, {"": str(number)})
     assert exactly(answer) == exactly(number)
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_typed_json_is_that_json(value: Any) -> None:
     answer = answered(Shape("json"), MISSING, {"": json.dumps(value)})
