@@ -10,6 +10,8 @@ from ..types import Command
 from .calls import Call
 from .failures import Failure
 
+_LANGCHAIN = "langchain_core.messages"
+
 
 def part(message: Any, name: str) -> Any:
     """Returns an entry of a dict or an attribute of an object; None where there is none."""
@@ -44,9 +46,10 @@ def message_for(call: Call, asker: Any) -> Any:
     fields = {"content": _text(result), "name": call.name, "tool_call_id": call.id}
     if isinstance(result, Failure):
         fields["status"] = "error"
-    # Where a langchain message called, its module is loaded.
-    langchain = None if isinstance(asker, dict) else sys.modules.get("langchain_core.messages")
-    return {"role": "tool", **fields} if langchain is None else langchain.ToolMessage(**fields)
+    if any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__):
+        # Its module is loaded, for one of its messages called.
+        return sys.modules[_LANGCHAIN].ToolMessage(**fields)
+    return {"role": "tool", **fields}
 
 
 def _as_dict(message: Any) -> Any:

@@ -33,9 +33,6 @@ class ToolNode:
     question is never handed to the model.
     """
 
-    #: It finds the running task by itself.
-    reads_context = True
-
     def __init__(
         self,
         tools: Sequence[Any],

@@ -1,0 +1,37 @@
+"""Each example runs on the saver that keeps threads in memory and on the one over the ORM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django import BaseCheckpointSaver, InMemorySaver
+from hitl_django.saver import DjangoSaver
+
+SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
+
+
+@pytest.fixture(params=["memory", pytest.param("django", marks=pytest.mark.django_db)])
+def checkpointer(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
+    return SAVERS[request.param]()
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return {"configurable": {"thread_id": "some_id"}}
+
+
+class Printed:
+    """The lines that an example has printed since it was last asked."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def lines(self) -> list[str]:
+        return self._capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    return Printed(capsys)

@@ -1,0 +1,289 @@
+"""The article on interrupts as control signals: propagation, scopes, breakpoints, idempotence."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import pytest
+import xxhash
+
+from hitl_django import (
+    START,
+    Command,
+    GraphBubbleUp,
+    GraphInterrupt,
+    NoSaverError,
+    RetryPolicy,
+    StateGraph,
+    UnknownInterruptError,
+    interrupt,
+    once,
+)
+
+
+def values(questions: Any) -> list[Any]:
+    return [question.value for question in questions]
+
+
+class Reviewed(TypedDict, total=False):
+    status: str
+
+
+def single(node: Any, checkpointer: Any, schema: Any, **options: Any) -> Any:
+    builder = StateGraph(schema)
+    builder.add_node("node_fn", node, **options)
+    builder.add_edge(START, "node_fn")
+    return builder.compile(checkpointer=checkpointer)
+
+
+def test_a_node_asks_and_goes_on_as_told(checkpointer: Any, config: Any) -> None:
+    """Follows "Dynamic interrupts"."""
+
+    def node_fn(state: Reviewed) -> Any:
+        feedback = interrupt("需要人工审核")
+        if feedback == "approved":
+            return {"status": "approved"}
+        return None
+
+    graph = single(node_fn, checkpointer, Reviewed)
+    assert values(graph.invoke({"status": "new"}, config)["__interrupt__"]) == ["需要人工审核"]
+    assert graph.invoke(Command(resume="approved"), config) == {"status": "approved"}
+
+
+def test_a_pause_is_a_signal_and_no_error(checkpointer: Any, config: Any) -> None:
+    """Follows "GraphInterrupt is a control signal".
+
+    In the article GraphBubbleUp is an Exception; here it is a BaseException, so that no
+    ``except Exception`` in a node takes the pause for a failure.
+    """
+    entered = []
+
+    def node_fn(state: Reviewed) -> Any:
+        entered.append(1)
+        return {"status": interrupt("?")}
+
+    assert issubclass(GraphInterrupt, GraphBubbleUp)
+    assert not issubclass(GraphBubbleUp, Exception)
+    patient = RetryPolicy(max_attempts=3, initial_interval=0, jitter=False, retry_on=lambda e: True)
+    graph = single(node_fn, checkpointer, Reviewed, retry_policy=patient)
+    graph.invoke({"status": "new"}, config)
+    assert len(entered) == 1
+    assert graph.get_state(config).tasks[0].error is None
+
+
+class Plan(TypedDict, total=False):
+    plan: str
+    rounds: int
+    auto_approved: bool
+    done: bool
+
+
+def reviewed_plan(**compiled: Any) -> Any:
+    def planner(state: Plan) -> Any:
+        return {"rounds": state.get("rounds", 0) + 1}
+
+    def human_feedback_node(state: Plan) -> Any:
+        if not state.get("auto_approved"):
+            feedback = interrupt("请审核方案")
+            if feedback == "EDIT":
+                return Command(goto="planner")
+            elif feedback == "APPROVED":  # noqa: RET505 - as in the article
+                return Command(goto="execute")
+        return None
+
+    builder = StateGraph(Plan)
+    builder.add_node("planner", planner)
+    builder.add_node("human_feedback", human_feedback_node)
+    builder.add_node("execute", lambda state: {"done": True})
+    builder.add_edge(START, "planner")
+    builder.add_edge("planner", "human_feedback")
+    return builder.compile(**compiled)
+
+
+def test_a_plan_goes_back_until_it_is_approved(checkpointer: Any, config: Any) -> None:
+    """Follows "Human review"."""
+    graph = reviewed_plan(checkpointer=checkpointer)
+    graph.invoke({"plan": "p"}, config)
+    assert values(graph.invoke(Command(resume="EDIT"), config)["__interrupt__"]) == ["请审核方案"]
+    final = graph.invoke(Command(resume="APPROVED"), config)
+    assert final == {"plan": "p", "rounds": 2, "done": True}
+
+
+def test_an_approved_plan_is_not_asked_about(checkpointer: Any, config: Any) -> None:
+    """Follows "Human review": the question stands behind a condition."""
+    graph = reviewed_plan(checkpointer=checkpointer)
+    final = graph.invoke({"plan": "p", "auto_approved": True}, config)
+    assert final == {"plan": "p", "rounds": 1, "auto_approved": True}
+
+
+def test_static_and_dynamic_interrupts_go_together(checkpointer: Any, config: Any) -> None:
+    """Follows "Static interrupts", "should_interrupt" and "Combined".
+
+    A breakpoint that was passed doesn't stop the run again at the same versions.
+    """
+    graph = reviewed_plan(
+        checkpointer=checkpointer,
+        interrupt_before=["human_feedback"],
+        interrupt_after=["planner"],
+    )
+    stopped = graph.invoke({"plan": "p"}, config)
+    assert "__interrupt__" not in stopped
+    assert graph.get_state(config).next == ("human_feedback",)
+    asked = graph.invoke(None, config)
+    assert values(asked["__interrupt__"]) == ["请审核方案"]
+    assert graph.invoke(Command(resume="APPROVED"), config)["done"] is True
+
+
+class Both(TypedDict, total=False):
+    x: str
+    y: str
+
+
+def two_questions(checkpointer: Any) -> Any:
+    def node_a(state: Both) -> Any:
+        x = interrupt("需要 X")
+        return {"x": x}
+
+    def node_b(state: Both) -> Any:
+        y = interrupt("需要 Y")
+        return {"y": y}
+
+    builder = StateGraph(Both)
+    builder.add_node("nodeA", node_a)
+    builder.add_node("nodeB", node_b)
+    builder.add_edge(START, "nodeA")
+    builder.add_edge(START, "nodeB")
+    return builder.compile(checkpointer=checkpointer)
+
+
+def test_a_map_by_namespace_hash_answers_all(checkpointer: Any, config: Any) -> None:
+    """Follows "Resuming at several interrupts": an id is the hash of its task's namespace."""
+    compiled = two_questions(checkpointer)
+    asked = compiled.invoke({}, config)["__interrupt__"]
+    assert values(asked) == ["需要 X", "需要 Y"]
+
+    hashes = {
+        task.name: xxhash.xxh3_128_hexdigest(f"{task.name}:{task.id}".encode())
+        for task in compiled.get_state(config).tasks
+    }
+    assert [question.id for question in asked] == [hashes["nodeA"], hashes["nodeB"]]
+    result = compiled.invoke(
+        Command(resume={hashes["nodeA"]: "valueX", hashes["nodeB"]: "valueY"}), config=config
+    )
+    assert result == {"x": "valueX", "y": "valueY"}
+
+
+def test_a_bare_answer_to_two_questions_is_refused(checkpointer: Any, config: Any) -> None:
+    """Follows "Command(resume=...)": which question would it answer?"""
+    compiled = two_questions(checkpointer)
+    compiled.invoke({}, config)
+    with pytest.raises(RuntimeError, match="multiple pending interrupts") as caught:
+        compiled.invoke(Command(resume="valueX"), config=config)
+    assert isinstance(caught.value, UnknownInterruptError)
+    assert len(compiled.get_state(config).interrupts) == 2
+
+
+def test_answers_stay_with_their_task(checkpointer: Any, config: Any) -> None:
+    """Follows "Scope of a resume": the one that wasn't answered goes on waiting."""
+    compiled = two_questions(checkpointer)
+    first, second = compiled.invoke({}, config)["__interrupt__"]
+    waiting = compiled.invoke(Command(resume={second.id: "valueY"}), config)
+    assert values(waiting["__interrupt__"]) == ["需要 X"]
+    assert values(compiled.get_state(config).interrupts) == ["需要 X"]
+    result = compiled.invoke(Command(resume={first.id: "valueX"}), config)
+    assert result == {"x": "valueX", "y": "valueY"}
+
+
+class Conditional(TypedDict, total=False):
+    requires_human: bool
+    decision: str
+
+
+@pytest.mark.parametrize("requires_human", [True, False])
+def test_a_question_may_stand_behind_a_condition(
+    checkpointer: Any, config: Any, requires_human: bool
+) -> None:
+    """Follows "Conditional interrupts"."""
+
+    def node_fn(state: Conditional) -> Any:
+        if state["requires_human"]:
+            decision = interrupt("需要人工决策")
+            state["decision"] = decision
+        return state
+
+    graph = single(node_fn, checkpointer, Conditional)
+    result = graph.invoke({"requires_human": requires_human}, config)
+    if requires_human:
+        assert values(result["__interrupt__"]) == ["需要人工决策"]
+        result = graph.invoke(Command(resume="yes"), config)
+        assert result == {"requires_human": True, "decision": "yes"}
+    else:
+        assert result == {"requires_human": False}
+
+
+def test_resuming_needs_a_checkpointer() -> None:
+    """Follows "A checkpointer is needed".
+
+    Here the question itself is refused too: without a checkpointer it could never be answered.
+    """
+    graph = single(lambda state: {"status": interrupt("?")}, None, Reviewed)
+    with pytest.raises(RuntimeError, match="checkpointer"):
+        graph.invoke(Command(resume="x"))
+    with pytest.raises(NoSaverError):
+        graph.invoke({"status": "new"})
+
+
+class Called(TypedDict, total=False):
+    api_called: bool
+    result: str
+
+
+def test_a_call_before_the_question_runs_twice(checkpointer: Any, config: Any) -> None:
+    """Follows "Idempotence", BAD."""
+    calls = []
+
+    def node_fn(state: Called) -> Any:
+        calls.append("api")
+        feedback = interrupt("...")
+        return {"result": feedback}
+
+    graph = single(node_fn, checkpointer, Called)
+    graph.invoke({"api_called": False}, config)
+    graph.invoke(Command(resume="ok"), config)
+    assert calls == ["api", "api"]
+
+
+def test_a_mark_on_the_state_does_not_help(checkpointer: Any, config: Any) -> None:
+    """Follows "Idempotence", GOOD.
+
+    The article's mark on the state is lost: the node stopped, so nothing of it is kept, and the
+    call is made again, here as in LangGraph.
+    """
+    calls = []
+
+    def node_fn(state: Called) -> Any:
+        if not state.get("api_called"):
+            calls.append("api")
+            state["api_called"] = True
+        feedback = interrupt("...")
+        return {"result": feedback}
+
+    graph = single(node_fn, checkpointer, Called)
+    graph.invoke({"api_called": False}, config)
+    assert graph.invoke(Command(resume="ok"), config)["result"] == "ok"
+    assert calls == ["api", "api"]
+
+
+def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) -> None:
+    """Follows "Idempotence", GOOD, with once() in place of the mark."""
+    calls = []
+
+    def node_fn(state: Called) -> Any:
+        once("api", lambda: calls.append("api"))
+        feedback = interrupt("...")
+        return {"result": feedback}
+
+    graph = single(node_fn, checkpointer, Called)
+    graph.invoke({"api_called": False}, config)
+    assert graph.invoke(Command(resume="ok"), config)["result"] == "ok"
+    assert calls == ["api"]

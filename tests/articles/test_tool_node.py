@@ -1,0 +1,422 @@
+"""ToolNode and tools_condition, which the articles' agents are made of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from asgiref.sync import async_to_sync
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from pydantic import BaseModel
+
+from hitl_django import (
+    START,
+    Command,
+    HumanInterrupt,
+    HumanResponse,
+    InvalidAnswerError,
+    StateGraph,
+    ToolNode,
+    add_messages,
+    interrupt,
+    once,
+    tools_condition,
+)
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[Any], add_messages]
+    note: str
+
+
+def calling(*calls: tuple[str, dict[str, Any]], kind: str = "dict") -> Any:
+    """A message of a model that calls tools; the ids are c0, c1, ..."""
+    asked = [{"name": n, "args": a, "id": f"c{at}"} for at, (n, a) in enumerate(calls)]
+    if kind == "dict":
+        return {"role": "assistant", "content": "", "tool_calls": asked}
+    if kind == "openai":
+        functions = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json.dumps(call["args"])},
+            }
+            for call in asked
+        ]
+        return {"role": "assistant", "content": "", "tool_calls": functions}
+    return AIMessage("", tool_calls=asked)
+
+
+def graph_of(node: ToolNode, checkpointer: Any = None) -> Any:
+    builder = StateGraph(Chat)
+    builder.add_node("tools", node)
+    builder.add_edge(START, "tools")
+    return builder.compile(checkpointer=checkpointer)
+
+
+def contents(result: Any) -> list[Any]:
+    """What the tools said, whatever kind of messages they said it in."""
+    return [
+        message["content"] if isinstance(message, dict) else message.content
+        for message in result["messages"]
+        if isinstance(message, ToolMessage)
+        or (isinstance(message, dict) and message["role"] == "tool")
+    ]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.parametrize("kind", ["dict", "openai", "langchain"])
+@pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
+def test_results_are_messages_of_the_kind_that_called(kind: str, tools: Any) -> None:
+    message = calling(("add", {"a": 1, "b": 2}), kind=kind)
+    result = graph_of(ToolNode(tools)).invoke({"messages": [message]})
+    last = result["messages"][-1]
+    if kind == "langchain":
+        assert isinstance(last, ToolMessage)
+        assert (last.content, last.name, last.tool_call_id) == ("3", "add", "c0")
+    else:
+        assert {**last, "id": None} == {
+            "role": "tool",
+            "content": "3",
+            "name": "add",
+            "tool_call_id": "c0",
+            "id": None,
+        }
+
+
+def test_calls_run_side_by_side_and_answer_in_their_order() -> None:
+    meet = threading.Barrier(2, timeout=10)
+
+    def first() -> str:
+        meet.wait()
+        return "first"
+
+    def second() -> str:
+        meet.wait()
+        return "second"
+
+    message = calling(("second", {}), ("first", {}))
+    result = graph_of(ToolNode([first, second])).invoke({"messages": [message]})
+    assert contents(result) == ["second", "first"]
+
+
+def test_async_tools_run_side_by_side(checkpointer: Any, config: Any) -> None:
+    async def example() -> Any:
+        meet = asyncio.Event()
+
+        async def waits(name: str) -> str:
+            await asyncio.wait_for(meet.wait(), 10)
+            return interrupt(f"for {name}?")
+
+        def opens() -> str:
+            loop.call_soon_threadsafe(meet.set)
+            return "open"
+
+        loop = asyncio.get_running_loop()
+        graph = graph_of(ToolNode([waits, opens]), checkpointer)
+        message = calling(("waits", {"name": "x"}), ("opens", {}), ("waits", {"name": "y"}))
+        asked = await graph.ainvoke({"messages": [message]}, config)
+        x, y = asked["__interrupt__"]
+        assert (x.value, y.value) == ("for x?", "for y?")
+        return await graph.ainvoke(Command(resume={y.id: "Y", x.id: "X"}), config)
+
+    assert contents(async_to_sync(example)()) == ["X", "open", "Y"]
+
+
+def test_an_async_tool_in_a_sync_run_says_what_to_do() -> None:
+    async def later() -> str:
+        return "x"
+
+    with pytest.raises(TypeError, match="ainvoke"):
+        graph_of(ToolNode([later])).invoke({"messages": [calling(("later", {}))]})
+
+
+def approved(name: str) -> str:
+    answer = interrupt({"approve": name})
+    return f"{name}: {answer}"
+
+
+def test_each_question_is_kept_under_its_call(checkpointer: Any, config: Any) -> None:
+    """Answers reach the call that asked, one at a time and in any order."""
+    finished = []
+
+    def act(name: str) -> str:
+        finished.append(name)
+        return f"did {name}"
+
+    graph = graph_of(ToolNode([approved, act]), checkpointer)
+    message = calling(
+        ("approved", {"name": "a"}), ("act", {"name": "b"}), ("approved", {"name": "c"})
+    )
+    first, second = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert (first.value, second.value) == ({"approve": "a"}, {"approve": "c"})
+
+    (waiting,) = graph.invoke(Command(resume={second.id: "yes"}), config)["__interrupt__"]
+    assert waiting == first
+    result = graph.invoke(Command(resume="no"), config)
+    assert contents(result) == ["a: no", "did b", "c: yes"]
+    # A call that had ended wasn't run again.
+    assert finished == ["b"]
+
+
+def test_a_tool_may_ask_twice(checkpointer: Any, config: Any) -> None:
+    def ask_twice(name: str) -> str:
+        return f"{interrupt('one ' + name)} {interrupt('two ' + name)}"
+
+    graph = graph_of(ToolNode([ask_twice]), checkpointer)
+    message = calling(("ask_twice", {"name": "a"}), ("ask_twice", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert [q.value for q in asked] == ["one a", "one b"]
+    answers = {q.id: q.value.upper() for q in asked}
+    asked = graph.invoke(Command(resume=answers), config)["__interrupt__"]
+    assert [q.value for q in asked] == ["two a", "two b"]
+    answers = {q.id: q.value.upper() for q in asked}
+    assert contents(graph.invoke(Command(resume=answers), config)) == [
+        "ONE A TWO A",
+        "ONE B TWO B",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["dict", "langchain"])
+def test_a_langchain_tool_may_ask(checkpointer: Any, config: Any, kind: str) -> None:
+    graph = graph_of(ToolNode([tool(approved, description="Ask.")]), checkpointer)
+    message = calling(("approved", {"name": "a"}), ("approved", {"name": "b"}), kind=kind)
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert len(asked) == 2
+    result = graph.invoke(Command(resume={asked[0].id: "yes", asked[1].id: "no"}), config)
+    assert contents(result) == ["a: yes", "b: no"]
+
+
+def test_a_pause_is_not_handled_as_an_error(checkpointer: Any, config: Any) -> None:
+    graph = graph_of(ToolNode([approved], handle_tool_errors=True), checkpointer)
+    asked = graph.invoke({"messages": [calling(("approved", {"name": "a"}))]}, config)
+    assert [q.value for q in asked["__interrupt__"]] == [{"approve": "a"}]
+
+
+def test_a_tool_that_swallows_its_pause_is_asked_again(checkpointer: Any, config: Any) -> None:
+    def careless(name: str) -> str:
+        try:
+            return interrupt(name)
+        except:  # noqa: E722 - what it is about
+            return "swallowed"
+
+    graph = graph_of(ToolNode([careless, approved]), checkpointer)
+    message = calling(("careless", {"name": "a"}), ("approved", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    by_value = {str(q.value): q.id for q in asked}
+    answers = {by_value["a"]: "A", by_value["{'approve': 'b'}"]: "B"}
+    assert contents(graph.invoke(Command(resume=answers), config)) == ["A", "b: B"]
+
+
+def test_an_answer_that_does_not_fit_never_reaches_the_model(
+    checkpointer: Any, config: Any
+) -> None:
+    class Approval(BaseModel):
+        approved: bool
+
+    def ask() -> str:
+        return str(interrupt("?", response_schema=Approval).approved)
+
+    graph = graph_of(ToolNode([ask], handle_tool_errors=True), checkpointer)
+    graph.invoke({"messages": [calling(("ask", {}))]}, config)
+    with pytest.raises(InvalidAnswerError):
+        graph.invoke(Command(resume={"approved": "perhaps"}), config)
+    assert [q.value for q in graph.get_state(config).interrupts] == ["?"]
+    assert contents(graph.invoke(Command(resume={"approved": True}), config)) == ["True"]
+
+
+def test_once_is_once_for_each_call(checkpointer: Any, config: Any) -> None:
+    charged = []
+
+    def charge(name: str) -> str:
+        once("charge", charged.append, name)
+        return f"{name} {interrupt(name)}"
+
+    graph = graph_of(ToolNode([charge]), checkpointer)
+    message = calling(("charge", {"name": "a"}), ("charge", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    graph.invoke(Command(resume={q.id: "ok" for q in asked}), config)
+    assert sorted(charged) == ["a", "b"]
+
+
+def test_graphs_called_by_tools_keep_apart(checkpointer: Any, config: Any) -> None:
+    inner = StateGraph(Chat)
+    inner.add_node("ask", lambda state: {"note": interrupt(state["note"])})
+    inner.add_edge(START, "ask")
+    child = inner.compile()
+
+    def delegate(name: str) -> str:
+        return child.invoke({"note": name})["note"]
+
+    graph = graph_of(ToolNode([delegate]), checkpointer)
+    message = calling(("delegate", {"name": "a"}), ("delegate", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert [q.value for q in asked] == ["a", "b"]
+    (left,) = graph.invoke(Command(resume={asked[1].id: "B"}), config)["__interrupt__"]
+    assert left.value == "a"
+    assert contents(graph.invoke(Command(resume="A"), config)) == ["A", "B"]
+
+
+# Failures.
+
+
+def failing() -> str:
+    raise ValueError("no luck")
+
+
+def picky(error: ValueError) -> str:
+    return f"picked {error}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (True, "Error: ValueError('no luck')"),
+        ("Try again.", "Try again."),
+        (ValueError, "Error: ValueError('no luck')"),
+        ((KeyError, ValueError), "Error: ValueError('no luck')"),
+        (picky, "picked no luck"),
+        (lambda error: "any", "any"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["dict", "langchain"])
+def test_the_model_is_told_of_a_failure(rule: Any, said: str, kind: str) -> None:
+    node = ToolNode([failing], handle_tool_errors=rule)
+    last = graph_of(node).invoke({"messages": [calling(("failing", {}), kind=kind)]})["messages"][
+        -1
+    ]
+    assert contents({"messages": [last]}) == [said]
+    assert (last["status"] if kind == "dict" else last.status) == "error"
+
+
+@pytest.mark.parametrize("rule", [None, False, KeyError, (KeyError, OSError)])
+def test_the_node_fails_with_its_tool(rule: Any) -> None:
+    node = ToolNode([failing], handle_tool_errors=rule)
+    with pytest.raises(ValueError, match="no luck"):
+        graph_of(node).invoke({"messages": [calling(("failing", {}))]})
+
+
+@pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
+def test_a_call_that_does_not_fit_is_told_to_the_model(tools: Any) -> None:
+    messages = [calling(("add", {"a": 1}), ("nothing", {}))]
+    unfit, unknown = contents(graph_of(ToolNode(tools)).invoke({"messages": messages}))
+    assert unfit.startswith("Error: the arguments of add don't fit.")
+    assert "b" in unfit
+    assert unknown == "Error: there is no tool nothing. Tools: add."
+
+
+def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    (said,) = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
+    assert said == "Error: the arguments of add are no JSON object."
+
+
+def test_a_failed_tool_does_not_undo_its_siblings(checkpointer: Any, config: Any) -> None:
+    """The run goes on with the failed call alone."""
+    ran = []
+
+    def steady() -> str:
+        ran.append("steady")
+        return "done"
+
+    def shaky() -> str:
+        ran.append("shaky")
+        if len(ran) < 3:
+            raise ValueError("not yet")
+        return "done too"
+
+    graph = graph_of(ToolNode([steady, shaky]), checkpointer)
+    with pytest.raises(ValueError, match="not yet"):
+        graph.invoke({"messages": [calling(("steady", {}), ("shaky", {}))]}, config)
+    assert contents(graph.invoke(None, config)) == ["done", "done too"]
+    assert sorted(ran) == ["shaky", "shaky", "steady"]
+
+
+@pytest.mark.parametrize("rule", [3, [ValueError]])
+def test_a_rule_that_means_nothing_is_refused(rule: Any) -> None:
+    with pytest.raises(ValueError, match="handle_tool_errors"):
+        ToolNode([add], handle_tool_errors=rule)
+
+
+def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(TypeError, match="Expected a tool or a function"):
+        ToolNode(["add"])
+
+
+# What goes in and comes out.
+
+
+def test_a_tool_may_return_a_command() -> None:
+    def remember(text: str) -> Any:
+        return Command(update={"note": text})
+
+    message = calling(("remember", {"text": "x"}), ("add", {"a": 1, "b": 1}))
+    result = graph_of(ToolNode([remember, add])).invoke({"messages": [message]})
+    assert result["note"] == "x"
+    assert contents(result) == ["2"]
+
+
+def test_it_works_outside_of_a_graph() -> None:
+    node = ToolNode([add])
+    message = calling(("add", {"a": 1, "b": 1}), kind="langchain")
+    (direct,) = node.invoke([message])
+    assert direct.content == "2"
+    assert async_to_sync(node.ainvoke)({"messages": [message]})["messages"][0].content == "2"
+    call = {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "c"}
+    assert [message["content"] for message in node.invoke([call])] == ["3"]
+    with pytest.raises(ValueError, match="No message of a model"):
+        node.invoke({"messages": [{"role": "user", "content": "hi"}]})
+
+
+@pytest.mark.parametrize(
+    ("state", "way"),
+    [
+        ({"messages": [calling(("add", {}))]}, "tools"),
+        ([calling(("add", {}), kind="langchain")], "tools"),
+        ({"messages": [{"role": "assistant", "content": "done"}]}, "__end__"),
+        ([AIMessage("done")], "__end__"),
+    ],
+)
+def test_the_condition_looks_at_the_last_message(state: Any, way: str) -> None:
+    assert tools_condition(state) == way
+
+
+def test_the_condition_needs_a_message() -> None:
+    with pytest.raises(ValueError, match="No messages found in input state to tool_edge"):
+        tools_condition({"messages": []})
+
+
+def test_the_words_for_asking_are_plain_dicts(checkpointer: Any, config: Any) -> None:
+    """HumanInterrupt and HumanResponse describe a question and its answer."""
+
+    def ask(state: Chat) -> Any:
+        request: HumanInterrupt = {
+            "action_request": {"action": "send", "args": {"to": "a"}},
+            "config": {
+                "allow_ignore": True,
+                "allow_respond": True,
+                "allow_edit": False,
+                "allow_accept": True,
+            },
+            "description": "Send it?",
+        }
+        response: HumanResponse = interrupt([request])[0]
+        return {"note": response["type"]}
+
+    builder = StateGraph(Chat)
+    builder.add_node(ask)
+    builder.add_edge(START, "ask")
+    graph = builder.compile(checkpointer=checkpointer)
+    (question,) = graph.invoke({"note": ""}, config)["__interrupt__"]
+    assert question.value[0]["action_request"]["action"] == "send"
+    answer: list[HumanResponse] = [{"type": "accept", "args": None}]
+    assert graph.invoke(Command(resume=answer), config)["note"] == "accept"
