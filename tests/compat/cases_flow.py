@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
@@ -30,7 +31,7 @@ def chain(engine: Engine, *names: str, state: Any = State) -> Any:
     for name in names:
         graph.add_node(name, says(name))
     graph.add_edge(engine.START, names[0])
-    for one, next_one in zip(names, names[1:], strict=False):
+    for one, next_one in pairwise(names):
         graph.add_edge(one, next_one)
     return graph
 

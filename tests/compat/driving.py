@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .engines import Engine
@@ -20,6 +20,8 @@ class Step:
 
     make: Callable[[Engine, Sequence[Any]], Any]
     options: dict[str, Any] = field(default_factory=dict)
+    #: The position in the history, newest first, of the checkpoint that is addressed.
+    at: int | None = None
 
 
 def start(value: Any, **options: Any) -> Step:
@@ -67,6 +69,11 @@ def update(values: Any, as_node: str | None = None) -> Step:
     return Step(lambda engine, asked: (values, as_node), {"update": True})
 
 
+def at(position: int, step: Step) -> Step:
+    """The same call, addressed to a checkpoint of the history."""
+    return replace(step, at=position)
+
+
 @dataclass(frozen=True)
 class Case:
     """A graph, how it is compiled, and what is done with it."""
@@ -107,18 +114,25 @@ def transcript(engine: Engine, case: Case, way: str) -> list[Any]:
     lines: list[Any] = []
     for position, step in enumerate(case.steps):
         value = step.make(engine, () if position == 0 else graph.get_state(config).interrupts)
-        lines.append(("step", outcome(graph, value, config, way, step.options)))
+        place = config if step.at is None else addressed(graph, config, step.at)
+        lines.append(("step", outcome(graph, value, place, way, step.options)))
         if "state" not in case.leaves_out:
-            lines.append(("state", snapshot(graph.get_state(config))))
+            lines.append(("state", snapshot(graph.get_state(config, subgraphs=True))))
     lines.extend(("record", snapshot(seen)) for seen in graph.get_state_history(config))
     return [line for line in lines if line[0] not in case.leaves_out]
+
+
+def addressed(graph: Any, config: Any, position: int) -> Any:
+    """Returns the config of a checkpoint of the history, newest first."""
+    record = list(graph.get_state_history(config))[position]
+    return {**config, "configurable": record.config["configurable"]}
 
 
 def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, Any]) -> Any:
     """Makes one call and returns its result or error in plain form."""
     options = dict(options)
     if options.pop("update", False):
-        return attempted(lambda: graph.update_state(config, *value) and None)
+        return updated(graph, value, config, way)
     # LangGraph stores in the background by default, and then a record can show a later state.
     options.setdefault("durability", "sync")
     if way == "invoke":
@@ -144,6 +158,15 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
 
     ended = attempted(stream)
     return [*in_steady_order([plain(event) for event in events]), ended]
+
+
+def updated(graph: Any, value: Any, config: Any, way: str) -> Any:
+    """Updates the state and returns the keys of the new checkpoint's config, or the error."""
+    if way.startswith("a"):
+        made = attempted(lambda: asyncio.run(graph.aupdate_state(config, *value)))
+    else:
+        made = attempted(lambda: graph.update_state(config, *value))
+    return sorted(made["configurable"]) if isinstance(made, dict) else made
 
 
 def heard(graph: Any, value: Any, config: Any, options: dict[str, Any]) -> list[Any]:
@@ -189,7 +212,7 @@ def snapshot(seen: Any) -> dict[str, Any]:
         "next": seen.next,
         "metadata": metadata,
         "parents": None if parents is None else sorted(namespace(ns) for ns in parents),
-        "config": sorted(seen.config["configurable"]),
+        "config": [key for key in sorted(seen.config["configurable"]) if key[:2] != "__"],
         "has_parent": seen.parent_config is not None,
         "has_time": seen.created_at is not None,
         "tasks": [plain(task) for task in seen.tasks],
@@ -219,7 +242,7 @@ def plain(value: Any) -> Any:
         return ("Send", value.node, plain(value.arg))
     if kind == "PregelTask":
         asked = sorted((plain(asked) for asked in value.interrupts), key=repr)
-        state = value.state if value.state is None else "state"
+        state = snapshot(value.state) if hasattr(value.state, "tasks") else plain(value.state)
         return ("Task", value.name, plain(value.path), without_link(str(value.error)), asked, state,
                 plain(value.result))  # fmt: skip
     if isinstance(value, dict):

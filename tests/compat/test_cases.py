@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from . import cases_asking, cases_commands, cases_flow, cases_state, cases_subgraphs
+from . import cases_asking, cases_commands, cases_flow, cases_state, cases_subgraphs, cases_travel
 from .differences import TABLE
 from .driving import Case, transcript
 from .engines import LANGGRAPH, OURS
@@ -19,22 +19,16 @@ CASES: list[Case] = [
     *cases_commands.CASES,
     *cases_state.CASES,
     *cases_subgraphs.CASES,
+    *cases_travel.CASES,
 ]
 ROWS = {row.name for row in TABLE}
 #: Cases that show a fault of the engine which is known and not yet repaired.
-WAITING = {
-    "none_is_no_input", "a_step_limit_of_zero", "sends_of_two_nodes", "a_dataclass_as_an_update",
-    "a_model_as_an_update", "input_and_output_schemas-stream", "private_state_between_nodes-stream",
-    "the_callers_metadata_is_stored-stream", "a_command_to_the_parent_beside_an_edge",
-    "a_child_that_is_never_stored", "a_child_with_a_breakpoint",
-}  # fmt: skip
+WAITING = {"a_child_with_a_breakpoint-stream"}
 
 
 def run_of(case: Case, way: str) -> Any:
     """Returns the parameters of one run."""
     waits = {case.name, f"{case.name}-{way.removeprefix('a')}"} & WAITING
-    if case in cases_subgraphs.CASES and way.endswith("stream"):
-        waits.add("subgraphs")
     marks = [pytest.mark.xfail(strict=False)] if waits else []
     return pytest.param(case, way, id=f"{case.name}-{way}", marks=marks)
 

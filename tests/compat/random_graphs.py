@@ -1,0 +1,195 @@
+"""Random graphs as plain data, and how each engine builds one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from hypothesis import strategies as st
+from typing_extensions import TypedDict
+
+from .engines import Engine
+
+
+def keep(old: list, new: list) -> list:
+    """Adds to the log; one that a child hands back whole isn't added twice. It stays short."""
+    return (new if new[: len(old)] == old else old + new)[-40:]
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list, keep]
+    total: Annotated[int, operator.add]
+    rounds: Annotated[int, operator.add]
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """What one node does: it logs, asks ``questions`` times, and may run a graph or jump."""
+
+    name: str
+    questions: int = 0
+    child: GraphSpec | None = None
+    called: bool = False
+    jumps: tuple[str, ...] = ()
+    defer: bool = False
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """A graph as data: nothing in it depends on the engine."""
+
+    nodes: tuple[NodeSpec, ...]
+    edges: tuple[tuple[str, str], ...]
+    joins: tuple[tuple[tuple[str, ...], str], ...] = ()
+    branches: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = ()
+    sends: tuple[tuple[str, int], ...] = ()
+    worker_asks: bool = False
+    loops: int = 0
+
+    @property
+    def has_children(self) -> bool:
+        """Tells whether a node runs a graph of its own."""
+        return any(node.child for node in self.nodes)
+
+
+# From data to a graph.
+
+
+def build(engine: Engine, spec: GraphSpec) -> Any:
+    """Returns the graph of a specification."""
+    graph = engine.StateGraph(State)
+    for node in spec.nodes:
+        graph.add_node(node.name, action(engine, node), defer=node.defer, **targets(node))
+    for one, other in spec.edges:
+        graph.add_edge(engine.START if one == "" else one, other)
+    for starts, end in spec.joins:
+        graph.add_edge(list(starts), end)
+    for source, choices in spec.branches:
+        ends = sorted({name for choice in choices for name in choice})
+        graph.add_conditional_edges(source, chooser(choices), ends)
+    if spec.sends:
+        graph.add_node("worker", worker(engine, spec.worker_asks))
+    for source, count in spec.sends:
+        graph.add_conditional_edges(source, sender(engine, source, count), ["worker"])
+    if spec.loops:
+        last, first = spec.nodes[-1].name, spec.nodes[0].name
+        graph.add_conditional_edges(last, again(engine, first, spec.loops), [first, engine.END])
+    return graph
+
+
+def targets(node: NodeSpec) -> dict[str, Any]:
+    """Returns the declaration of a node's jumps."""
+    return {"destinations": node.jumps} if node.jumps else {}
+
+
+def action(engine: Engine, node: NodeSpec) -> Any:
+    """Returns what a node runs."""
+    child = build(engine, node.child).compile() if node.child else None
+    if child is not None and not node.called:
+        return child
+
+    def run(state: Any) -> Any:
+        log = [node.name]
+        for position in range(node.questions):
+            log.append(engine.interrupt(f"{node.name}.{position} at {len(state['log'])}"))
+        if child is not None:
+            log += child.invoke({"log": [], "total": 0})["log"]
+        update = {"log": log, "total": 1}
+        if node.jumps:
+            return engine.Command(update=update, goto=list(node.jumps))
+        return update
+
+    return run
+
+
+def worker(engine: Engine, asks: bool) -> Any:
+    """Returns the node that is sent to."""
+
+    def run(arg: Any) -> dict[str, Any]:
+        return {"log": [engine.interrupt(f"worker {arg}") if asks else f"worker {arg}"]}
+
+    return run
+
+
+def chooser(choices: Sequence[tuple[str, ...]]) -> Callable[[Any], list[str]]:
+    """Returns a branch that chooses by how much was logged."""
+    return lambda state: list(choices[len(state["log"]) % len(choices)])
+
+
+def sender(engine: Engine, source: str, count: int) -> Callable[[Any], list[Any]]:
+    """Returns a branch that sends to the worker."""
+
+    def send(state: Any) -> list[Any]:
+        return [engine.Send("worker", f"{source}{i} {len(state['log'])}") for i in range(count)]
+
+    return send
+
+
+def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
+    """Returns a branch that goes back to the first node a few times."""
+
+    def loop(state: Any) -> str:
+        return first if state["log"].count(first) <= times else engine.END
+
+    return loop
+
+
+# Drawing data.
+
+
+@st.composite
+def graphs(draw: st.DrawFn, depth: int = 2, prefix: str = "n") -> GraphSpec:
+    """Draws a graph: a DAG with branches, joins, Sends, jumps and small children, maybe a loop."""
+    is_root = prefix == "n"
+    count = draw(st.integers(1, 5 if is_root else 2))
+    names = [f"{prefix}{position}" for position in range(count)]
+    nodes, edges, joins, branches, sends = [], [], [], [], []
+    for position, name in enumerate(names):
+        earlier, later = names[:position], names[position + 1 :]
+        nodes.append(draw(node_specs(name, later, depth)))
+        if not earlier:
+            edges.append(("", name))
+            continue
+        starts = draw(st.lists(st.sampled_from(["", *earlier]), max_size=2, unique=True))
+        edges += [(start, name) for start in starts]
+        if len(earlier) > 1 and draw(st.integers(0, 3)) == 0:
+            joined = draw(st.lists(st.sampled_from(earlier), min_size=2, max_size=3, unique=True))
+            joins.append((tuple(sorted(joined)), name))
+    for position, name in enumerate(names[:-1]):
+        kind = draw(st.integers(0, 5))
+        if kind == 0:
+            later = st.lists(st.sampled_from(names[position + 1 :]), max_size=2, unique=True)
+            chosen = draw(st.lists(later.map(tuple), min_size=1, max_size=3))
+            branches.append((name, tuple(chosen)))
+        elif kind == 1 and is_root:
+            sends.append((name, draw(st.integers(0, 3))))
+    return GraphSpec(
+        tuple(nodes),
+        tuple(edges),
+        tuple(joins),
+        tuple(branches),
+        tuple(sends),
+        draw(st.booleans()),
+        draw(st.sampled_from([0, 0, 1, 2])) if is_root else 0,
+    )
+
+
+@st.composite
+def node_specs(draw: st.DrawFn, name: str, later: list[str], depth: int) -> NodeSpec:
+    """Draws what one node does."""
+    kind = draw(st.integers(0, 9))
+    if kind <= 2:
+        return NodeSpec(name, questions=draw(st.integers(1, 2)))
+    if kind == 3 and depth:
+        child = draw(graphs(depth=depth - 1, prefix=f"{name}x"))
+        called = draw(st.booleans())
+        asked = draw(st.integers(0, 1)) if called else 0
+        return NodeSpec(name, questions=asked, child=child, called=called)
+    if kind == 4 and later:
+        jumps = draw(st.lists(st.sampled_from(later), min_size=1, max_size=2, unique=True))
+        return NodeSpec(name, jumps=tuple(jumps))
+    if kind == 5:
+        return NodeSpec(name, defer=True)
+    return NodeSpec(name)
