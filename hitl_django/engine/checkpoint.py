@@ -51,6 +51,33 @@ class CheckpointTuple(NamedTuple):
     pending_writes: Sequence[PendingWrite] | None = None
 
 
+#: Config keys that say where and how to run; every other key is the caller's own.
+_COORDINATES = frozenset(
+    {
+        "thread_id",
+        "checkpoint_id",
+        "checkpoint_ns",
+        "checkpoint_map",
+        "discard_pending",
+        "rerun_unanswered",
+        "on_question_change",
+        "allow_unsaved",
+    }
+)
+
+
+def stored_metadata(config: RunnableConfig) -> dict[str, Any]:
+    """Returns what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
+    own = config.get("configurable") or {}
+    kept = dict(config.get("metadata") or {})
+    for name, value in own.items():
+        if name in _COORDINATES or name in kept or name.startswith(("__", "langgraph_")):
+            continue
+        if value is None or isinstance(value, (str, int, float, bool)):
+            kept[name] = value
+    return kept
+
+
 @dataclass(slots=True)
 class TaskWrites:
     """What one task wrote: channel writes, control writes, or both."""

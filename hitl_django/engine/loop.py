@@ -7,24 +7,22 @@ stopped between any two effects without losing anything that was stored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from . import ids, opening, stream
+from . import ids, opening, stream, telling
 from .apply import NextVersion, apply, count_version
 from .callbacks import GraphInterruptEvent
 from .checkpoint import (
-    Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
     Commit,
     Outcome,
     Question,
     TaskWrites,
+    stored_metadata,
 )
-from .constants import ERROR, INTERRUPT, NO_WRITES, NULL_TASK_ID
+from .constants import ERROR, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
 from .errors import (
@@ -32,15 +30,17 @@ from .errors import (
     InvalidAnswerError,
     ParentCommand,
     PayloadError,
-    UnserializableError,
 )
+from .ledger import Ledger, blamed
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .slots import TaskStatus, answers_for
-from .types import Interrupt, RunnableConfig
+from .types import Interrupt
 
 if TYPE_CHECKING:
     from .pregel import Pregel
+
+NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
 class Loop:
@@ -77,11 +77,9 @@ class Loop:
         self.state: State
         self.origin: Origin
         self.checkpoint_id: str | None = None
-        #: The newest stored checkpoint, and the one before it.
-        self.saved_id: str | None = None
-        self.parent_id: str | None = None
         self.metadata: CheckpointMetadata = {}
-        self.unsaved: list[TaskWrites] = []
+        self.ledger = Ledger(self.blueprint, run.thread_id, job.ns)
+        self.user_metadata = stored_metadata(run.config) if run.saver or run.modes else {}
         #: A failure that was met while siblings were still running.
         self.broken: Outcome | None = None
 
@@ -143,7 +141,7 @@ class Loop:
                 waiting -= yield CANCEL
             if waiting and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it.
-                yield from self._store(None, None, held=True)
+                yield from self._store(self.ledger.commit(None), held=True)
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None
@@ -156,20 +154,12 @@ class Loop:
 
     def _settle(self, task: Task) -> Effects:
         """Notes what became of a task and tells the caller."""
-        writes = _stored_writes(task)
-        if self.saver is not None and writes:
-            self.unsaved.append(TaskWrites(task.id, task.path_key, self._durable(writes)))
-        if task.writes is not None:
-            # A task that wrote nothing has to look finished all the same.
-            task.writes = writes
-        if self.run.modes and not task.node.hidden:
-            chunks = self._task_chunks(task)
-            if chunks:
-                yield Emit(chunks)
-
-    def _durable(self, writes: Sequence[Write]) -> Sequence[Write]:
-        undurable = self.blueprint.undurable
-        return [w for w in writes if w[0] not in undurable] if undurable else writes
+        if self.saver is not None:
+            self.ledger.note(task)
+        if task.writes is not None and not task.writes:
+            task.writes = NOTHING
+        if self.run.modes and not task.node.hidden and (chunks := telling.of_task(self, task)):
+            yield Emit(chunks)
 
     def _fail(self, failed: Sequence[Task]) -> Effects:
         errors = [task.error for task in failed if task.error is not None]
@@ -225,9 +215,9 @@ class Loop:
             self._decide(ran)
         if self.saver is not None:
             if not self.exits:
-                yield from self._store(self._checkpoint(), self.outcome, raises=not ran)
+                yield from self._store(self._state_commit(self.outcome), raises=not ran)
             else:
-                self.unsaved = []
+                self.ledger.unsaved = []
                 if self.outcome is not None:
                     yield from self._leave()
         yield from self.emit_step()
@@ -289,29 +279,13 @@ class Loop:
 
     # What is stored.
 
-    def _store(
-        self,
-        checkpoint: Checkpoint | None,
-        outcome: Outcome | None,
-        *,
-        raises: bool = False,
-        held: bool = False,
-    ) -> Effects:
-        """Stores what there is to store, in one commit.
+    def _store(self, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
+        """Stores a commit.
 
         A value that can't be stored is the fault of the node that returned it: what the others
         wrote is stored all the same, and the run fails with an error that names it. With
-        ``raises`` it is the caller's fault.
+        ``raises`` it is the caller's fault; with ``held`` siblings are still running.
         """
-        commit = Commit(self.config_for(self.saved_id), self.unsaved, outcome=outcome)
-        self.unsaved = []
-        if checkpoint is not None:
-            state, undurable = self.state, self.blueprint.undurable
-            commit.checkpoint = checkpoint
-            commit.metadata = {**self.user_metadata(), **self.metadata}  # type: ignore[assignment]
-            commit.new_versions = {
-                name: state.versions[name] for name in state.touched if name not in undurable
-            }
         try:
             yield Save(commit)
         except PayloadError as error:
@@ -319,9 +293,7 @@ class Loop:
                 raise
             yield from self._store_rest(commit, error, held)
         else:
-            if checkpoint is not None:
-                self.state.touched = set()
-                self.parent_id, self.saved_id = self.saved_id, checkpoint["id"]
+            self.ledger.stored(commit, self.state)
 
     def _store_rest(self, commit: Commit, error: PayloadError, held: bool) -> Effects:
         """Stores each task's writes that can be stored, and the others' failure."""
@@ -335,7 +307,6 @@ class Loop:
                 yield Save(Commit(commit.config, [failure]))
         outcome = Outcome("failed", next=_names(self.tasks), error=error)
         if held:
-            # Siblings are still running; the run fails when they have ended.
             self.broken = outcome
             return
         self.outcome = outcome
@@ -349,43 +320,23 @@ class Loop:
             return
         if self.exits and self.state.touched:
             # The writes stand on this checkpoint, so it has to be there first.
-            writes, self.unsaved = self.unsaved, []
-            yield from self._store(self._checkpoint(), None)
-            self.unsaved = writes
-        yield from self._store(None, self.outcome)
+            writes, self.ledger.unsaved = self.ledger.unsaved, []
+            yield from self._store(self._state_commit(None))
+            self.ledger.unsaved = writes
+        yield from self._store(self.ledger.commit(self.outcome))
 
-    def _checkpoint(self) -> Checkpoint:
-        state = self.state
-        return {
-            "v": 4,
-            "id": self.origin.checkpoint_id,
-            "ts": datetime.now(UTC).isoformat(),
-            "channel_values": self.blueprint.durable_values(state),
-            "channel_versions": dict(state.versions),
-            "versions_seen": dict(state.seen),
-            "updated_channels": None if state.updated is None else sorted(state.updated),
-        }
-
-    def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Returns the coordinates of a checkpoint of this run."""
-        place = {"thread_id": self.run.thread_id, "checkpoint_ns": self.job.ns}
-        if checkpoint_id is not None:
-            place["checkpoint_id"] = checkpoint_id
-        return {"configurable": place}
-
-    def user_metadata(self) -> dict[str, Any]:
-        """Returns the caller's metadata that is stored with each checkpoint."""
-        return dict(self.run.config.get("metadata") or {})
+    def _state_commit(self, outcome: Outcome | None) -> Commit:
+        about = {**self.user_metadata, **self.metadata}
+        return self.ledger.commit_state(self.state, self.origin.checkpoint_id, about, outcome)
 
     def restore(self, saved: CheckpointTuple | None) -> None:
         """Takes up a stored checkpoint, or begins before the first."""
         step = saved.metadata.get("step", -1) + 1 if saved else -1
         self.state = self.blueprint.state_from(saved.checkpoint if saved else None)
         if saved:
-            self.checkpoint_id = self.saved_id = saved.checkpoint["id"]
+            self.checkpoint_id = saved.checkpoint["id"]
             self.metadata = saved.metadata
-            if saved.parent_config is not None:
-                self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
+            self.ledger.take_up(saved)
         self.origin = Origin(
             self.blueprint,
             self.state.values,
@@ -420,94 +371,15 @@ class Loop:
             yield Emit([(self.ns, "values", self.values())])
 
     def emit_step(self) -> Effects:
-        """Emits the checkpoint a super-step starts from, its tasks, and what they had done."""
-        modes = self.run.modes
-        if not modes:
-            return
-        chunks: list[stream.Chunk] = []
-        if self.saver is not None:
-            self._add(chunks, "checkpoints", self.graph.checkpoint_chunk, self)
-        if self.outcome is None:
-            for task in self.tasks:
-                if not task.node.hidden:
-                    about = (self.user_metadata(), self.run.config.get("tags") or ())
-                    self._add(chunks, "tasks", stream.task_started, task, *about)
-            for task in self.tasks:
-                if task.writes and not task.node.hidden and "updates" in modes:
-                    keys = self.output_keys
-                    update = stream.updates_of_task(task, task.writes, keys, cached=True)
-                    chunks.append((self.ns, "updates", update))
-        elif self.outcome.status == "interrupted" and "updates" in modes:
-            chunks.append((self.ns, "updates", {INTERRUPT: ()}))
-        if chunks:
+        """Emits what there is to tell of the super-step about to begin."""
+        if self.run.modes and (chunks := telling.of_step(self)):
             yield Emit(chunks)
-
-    def _add(self, chunks: list[stream.Chunk], mode: str, make: Any, *args: Any) -> None:
-        modes = self.run.modes
-        if mode not in modes and "debug" not in modes:
-            return
-        data = make(*args)
-        if mode in modes:
-            chunks.append((self.ns, mode, data))
-        if "debug" in modes:
-            chunks.append((self.ns, "debug", stream.in_debug(mode, self.origin.step, data)))
-
-    def _task_chunks(self, task: Task) -> list[stream.Chunk]:
-        chunks: list[stream.Chunk] = []
-        modes = self.run.modes
-        if task.questions:
-            asked = _asked(task)
-            if "updates" in modes:
-                chunks.append((self.ns, "updates", {INTERRUPT: asked}))
-            if "values" in modes:
-                values = self.values()
-                whole = {**values, INTERRUPT: asked} if isinstance(values, dict) else None
-                chunks.append((self.ns, "values", whole or {INTERRUPT: asked}))
-        elif task.error is None and "updates" in modes:
-            keys = self.output_keys
-            update = stream.updates_of_task(task, task.writes or (), keys, cached=False)
-            chunks.append((self.ns, "updates", update))
-        if not isinstance(task.error, ParentCommand):
-            self._add(chunks, "tasks", stream.task_ended, task, self.graph.stream_keys)
-        return chunks
-
-
-def blamed(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Returns a refusal to store a task's writes in words that name the node and the key."""
-    path = getattr(error, "path", "")
-    found = re.match(r"\$\[(\d+)\]\[1\](.*)", path)
-    if found is None or int(found[1]) >= len(writes):
-        error.add_note(f"During task with name '{name}'")
-        return error
-    key = writes[int(found[1])][0]
-    said = str(error).replace(path, f"$.{key}{found[2]}", 1)
-    return UnserializableError(
-        f"Node '{name}' returned what can't be stored: {said}", f"$.{key}{found[2]}"
-    )
 
 
 def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(task.name for task in tasks if not task.writes)
 
 
-def _asked(task: Task) -> tuple[Interrupt, ...]:
-    """Returns the questions a task waits for; a breakpoint further down is not one of them."""
-    return tuple(q.interrupt for q in task.questions if q.kind == "interrupt")
-
-
 def _stops_siblings(task: Task) -> bool:
     # A wrong answer is the reviewer's mistake: it can be given again, and the siblings go on.
     return task.error is not None and not isinstance(task.error, InvalidAnswerError)
-
-
-def _stored_writes(task: Task) -> Sequence[Write]:
-    """Returns what is stored of a task that has run: its writes, or why it has none."""
-    if task.writes is not None:
-        return task.writes or [(NO_WRITES, None)]
-    if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
-        return ()
-    answered = list(task.memory)
-    if task.questions:
-        asked = _asked(task)
-        return [(INTERRUPT, asked), *answered] if asked else answered
-    return [(ERROR, repr(task.error)), *answered]

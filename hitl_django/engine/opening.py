@@ -77,7 +77,7 @@ def open_run(loop: Loop) -> Effects:
         # What runs again gets a checkpoint of its own, so that this branch and the one that was
         # there don't mix their writes.
         loop.statuses = {}
-        loop.unsaved = []
+        loop.ledger.unsaved = []
         yield from loop.commit_checkpoint("fork")
         return
     loop.begin_step(loop.origin.step)
@@ -92,12 +92,12 @@ def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]
     """Reads the checkpoint to start from, and whether the thread has moved past it."""
     if loop.saver is None:
         return None, False
-    config, replay = loop.config_for(loop.job.checkpoint_id), loop.run.replay
+    config, replay = loop.ledger.config_for(loop.job.checkpoint_id), loop.run.replay
     if replay is not None and not loop.job.addressed:
         # The graph below a replay takes its input again.
         loop.run.resuming = False
         if replay.visits_first(loop.job.ns):
-            before = loop.config_for(replay.bound)
+            before = loop.ledger.config_for(replay.bound)
             earlier: list[CheckpointTuple] = yield List(config, before=before, limit=1)
             return (earlier[0] if earlier else None), False
     found: CheckpointTuple | None = yield Load(config)
@@ -107,7 +107,7 @@ def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]
         raise ThreadNotFound(
             f"Thread {loop.run.thread_id!r} has no checkpoint {loop.job.checkpoint_id!r}."
         )
-    newest: CheckpointTuple | None = yield Load(loop.config_for(None))
+    newest: CheckpointTuple | None = yield Load(loop.ledger.config_for(None))
     return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
 
 
@@ -192,7 +192,7 @@ def _take_command(
     added = command_writes(loop, command)
     writes = [*stored, *added]
     if added:
-        loop.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
+        loop.ledger.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
     return writes
 
 

@@ -195,6 +195,11 @@ class Task:
         """The task's path as text that sorts."""
         return ids.path_key(self.path)
 
+    @property
+    def asked(self) -> tuple[Interrupt, ...]:
+        """The questions it waits for; a breakpoint further down is not one of them."""
+        return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
+
     def question(self, interrupt: Interrupt, index: int, key: str | None = None) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(

@@ -194,7 +194,7 @@ def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
         tasks.append(data)
     return {
         "config": _placed(loop, loop.checkpoint_id),
-        "parent_config": _placed(loop, loop.parent_id) if loop.parent_id else None,
+        "parent_config": _placed(loop, loop.ledger.parent_id) if loop.ledger.parent_id else None,
         "values": loop.read(graph.stream_keys),
         "metadata": dict(loop.metadata),
         "next": [task.name for task in loop.tasks],
@@ -203,7 +203,7 @@ def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
 
 
 def _placed(loop: Loop, checkpoint_id: str | None) -> RunnableConfig:
-    config = loop.config_for(checkpoint_id)
+    config = loop.ledger.config_for(checkpoint_id)
     parents = loop.metadata.get("parents")
     if parents:
         config["configurable"]["checkpoint_map"] = {**parents, loop.job.ns: checkpoint_id}

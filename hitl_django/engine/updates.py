@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Generator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from . import ids
 from .apply import InputWrites, NextVersion, apply
-from .checkpoint import CheckpointTuple, Commit, TaskWrites
+from .checkpoint import CheckpointTuple, TaskWrites, stored_metadata
 from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
+from .ledger import Ledger
 from .nodes import Write, fresh_reader
 from .plan import Origin, State, Task, plan
 from .slots import TaskStatus, read_task_statuses
@@ -48,10 +48,12 @@ class _Change:
         self.addressed = place.get("checkpoint_id") is not None
         self.thread_id = str(place["thread_id"])
         self.ns = place.get("checkpoint_ns") or ""
-        self.user_metadata = dict(config.get("metadata") or {})
+        self.user_metadata = stored_metadata(config)
         self.state: State = graph.blueprint.state_from(saved.checkpoint if saved else None)
         self.step: int = saved.metadata.get("step", -1) if saved else -1
-        self.checkpoint_id = saved.checkpoint["id"] if saved else None
+        self.ledger = Ledger(graph.blueprint, self.thread_id, self.ns)
+        if saved:
+            self.ledger.take_up(saved)
         pending = saved.pending_writes or [] if saved else []
         self.statuses: dict[str, TaskStatus] = read_task_statuses(pending)
         null = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
@@ -62,10 +64,11 @@ class _Change:
 
     def plan(self) -> None:
         """Plans the tasks that the checkpoint leads to, with the writes of those that finished."""
-        if self.checkpoint_id is None:
+        newest = self.ledger.saved_id
+        if newest is None:
             return
         blueprint, step = self.graph.blueprint, self.step + 1
-        origin = Origin(blueprint, self.state.values, self.checkpoint_id, self.ns, step, step + 2)
+        origin = Origin(blueprint, self.state.values, newest, self.ns, step, step + 2)
         self.tasks = plan(blueprint, self.state, origin)
         for task in self.tasks:
             status = self.statuses.get(task.id)
@@ -83,49 +86,27 @@ class _Change:
             for interrupt in status.open
         ]
 
-    def commit(
-        self, source: str, step: int, writes: Sequence[TaskWrites] = (), parent: str | None = None
-    ) -> Save:
-        """Stores the state as a new checkpoint."""
-        state, new_id = self.state, ids.new_uuid6()
-        undurable = self.graph.blueprint.undurable
-        above = parent or self.checkpoint_id
-        commit = Commit(_coordinates(self.thread_id, self.ns, above), writes)
-        commit.checkpoint = {
-            "v": 4,
-            "id": new_id,
-            "ts": datetime.now(UTC).isoformat(),
-            "channel_values": self.graph.blueprint.durable_values(state),
-            "channel_versions": dict(state.versions),
-            "versions_seen": dict(state.seen),
-            "updated_channels": None if state.updated is None else sorted(state.updated),
-        }
+    def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
+        """Stores the state as a new checkpoint on top of the ledger's newest."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
-        commit.metadata = {  # type: ignore[assignment]
-            **self.user_metadata, "source": source, "step": step, "parents": parents,
-        }  # fmt: skip
-        commit.new_versions = {
-            name: state.versions[name] for name in state.touched if name not in undurable
-        }
-        state.touched = set()
-        self.checkpoint_id, self.step = new_id, step
+        about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
+        self.ledger.unsaved = list(writes)
+        commit = self.ledger.commit_state(self.state, ids.new_uuid6(), about, None)
+        self.ledger.stored(commit, self.state)
+        self.step = step
         return Save(commit)
 
     @property
     def config(self) -> RunnableConfig:
         """The coordinates of the newest checkpoint, with those of the graphs above."""
-        config = _coordinates(self.thread_id, self.ns, self.checkpoint_id)
+        config = self.ledger.config_for(self.ledger.saved_id)
         parents = self.saved.metadata.get("parents") if self.saved else None
         if parents:
-            config["configurable"]["checkpoint_map"] = {**parents, self.ns: self.checkpoint_id}
+            config["configurable"]["checkpoint_map"] = {
+                **parents,
+                self.ns: self.ledger.saved_id,
+            }
         return config
-
-
-def _coordinates(thread_id: str, ns: str, checkpoint_id: str | None) -> RunnableConfig:
-    place = {"thread_id": thread_id, "checkpoint_ns": ns}
-    if checkpoint_id is not None:
-        place["checkpoint_id"] = checkpoint_id
-    return {"configurable": place}
 
 
 def bulk_update(
@@ -210,7 +191,8 @@ def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
     if saved is None:
         raise InvalidUpdateError("Cannot copy a non-existent checkpoint")
     above = saved.parent_config["configurable"]["checkpoint_id"] if saved.parent_config else None
-    yield change.commit("fork", change.step + 1, parent=above)
+    change.ledger.saved_id = above
+    yield change.commit("fork", change.step + 1)
     if not values:
         return
     change.plan()
@@ -245,7 +227,7 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
 
 
 def _made_up_id(change: _Change) -> str:
-    return str(uuid.uuid5(uuid.UUID(change.checkpoint_id or ids.new_uuid6()), INTERRUPT))
+    return str(uuid.uuid5(uuid.UUID(change.ledger.saved_id or ids.new_uuid6()), INTERRUPT))
 
 
 def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
