@@ -7,8 +7,13 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
+from hypothesis import settings
 
 from tests import databases
+
+# No deadline: how long one example takes says more about the machine than about the code.
+settings.register_profile("suite", deadline=None, print_blob=True)
+settings.load_profile("suite")
 
 #: Markers of tests that run several processes or watch the clock: never two of them at once.
 ALONE = ("race", "crash", "cluster", "browser")
