@@ -65,7 +65,7 @@ def content_of(message: Any) -> Any:
     return message["content"] if isinstance(message, dict) else message.content
 
 
-def chatbot_graph(checkpointer: Any) -> Any:
+def chatbot_builder() -> StateGraph:
     graph_builder = StateGraph(State)
 
     tools = [search, human_assistance]
@@ -80,7 +80,11 @@ def chatbot_graph(checkpointer: Any) -> Any:
     graph_builder.add_conditional_edges("chatbot", tools_condition)
     graph_builder.add_edge("tools", "chatbot")
     graph_builder.add_edge(START, "chatbot")
-    return graph_builder.compile(checkpointer=checkpointer)
+    return graph_builder
+
+
+def chatbot_graph(checkpointer: Any) -> Any:
+    return chatbot_builder().compile(checkpointer=checkpointer)
 
 
 def told(events: Any, printed: Any) -> list[str]:

@@ -12,6 +12,7 @@ from hitl_django import (
     Command,
     GraphBubbleUp,
     GraphInterrupt,
+    Interrupt,
     NoSaverError,
     RetryPolicy,
     StateGraph,
@@ -287,3 +288,24 @@ def test_once_does_what_the_mark_was_meant_to(checkpointer: Any, config: Any) ->
     graph.invoke({"api_called": False}, config)
     assert graph.invoke(Command(resume="ok"), config)["result"] == "ok"
     assert calls == ["api"]
+
+
+def test_an_interrupt_carries_a_value_and_an_id() -> None:
+    """Follows "A custom Interrupt type".
+
+    In the article the id is random; it is worked out from the namespace, so that the question
+    has the same id whenever its node runs again.
+    """
+    ns = "nodeA:6ce9e64f-edef-fe5d-f7dc-511fa9526960"
+    made = Interrupt.from_ns({"any": ["data"]}, ns)
+    assert made.value == {"any": ["data"]}
+    assert made.id == xxhash.xxh3_128_hexdigest(ns.encode())
+    with pytest.warns(DeprecationWarning, match="interrupt_id"):
+        assert made.interrupt_id == made.id
+
+
+def test_an_interrupt_of_old_code_can_still_be_made() -> None:
+    """Follows the printed Interrupt(value=..., resumable=True, ns=[...], when='during')."""
+    ns = ["parent_node:4c3a0248", "human_node:2fe86d52"]
+    made = Interrupt(value="what is your name?", resumable=True, ns=ns, when="during")
+    assert made == Interrupt.from_ns("what is your name?", "|".join(ns))

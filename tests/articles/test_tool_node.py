@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import threading
 from typing import Annotated, Any, TypedDict
 
@@ -19,9 +20,11 @@ from hitl_django import (
     HumanInterrupt,
     HumanResponse,
     InvalidAnswerError,
+    Send,
     StateGraph,
     ToolNode,
     add_messages,
+    get_stream_writer,
     interrupt,
     once,
     tools_condition,
@@ -365,6 +368,24 @@ def test_a_tool_may_return_a_command() -> None:
     assert contents(result) == ["2"]
 
 
+def test_calls_may_be_sent_one_by_one(checkpointer: Any, config: Any) -> None:
+    """Each Send is a task of its own: an answered call doesn't wait for the others."""
+
+    def each(state: Chat) -> list[Send]:
+        calls = state["messages"][-1]["tool_calls"]
+        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls]
+
+    builder = StateGraph(Chat)
+    builder.add_node("tools", ToolNode([approved]))
+    builder.add_conditional_edges(START, each, ["tools"])
+    graph = builder.compile(checkpointer=checkpointer)
+    message = calling(("approved", {"name": "a"}), ("approved", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert [q.value["approve"] for q in asked] == ["a", "b"]
+    result = graph.invoke(Command(resume={q.id: "yes" for q in asked}), config)
+    assert contents(result) == ["a: yes", "b: yes"]
+
+
 def test_it_works_outside_of_a_graph() -> None:
     node = ToolNode([add])
     message = calling(("add", {"a": 1, "b": 1}), kind="langchain")
@@ -372,7 +393,7 @@ def test_it_works_outside_of_a_graph() -> None:
     assert direct.content == "2"
     assert async_to_sync(node.ainvoke)({"messages": [message]})["messages"][0].content == "2"
     call = {"type": "tool_call", "name": "add", "args": {"a": 1, "b": 2}, "id": "c"}
-    assert [message["content"] for message in node.invoke([call])] == ["3"]
+    assert contents(node.invoke([call])) == ["3"]
     with pytest.raises(ValueError, match="No message of a model"):
         node.invoke({"messages": [{"role": "user", "content": "hi"}]})
 
@@ -420,3 +441,47 @@ def test_the_words_for_asking_are_plain_dicts(checkpointer: Any, config: Any) ->
     assert question.value[0]["action_request"]["action"] == "send"
     answer: list[HumanResponse] = [{"type": "accept", "args": None}]
     assert graph.invoke(Command(resume=answer), config)["note"] == "accept"
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+def test_questions_come_up_from_graphs_below_parallel_tools(checkpointer: Any, config: Any) -> None:
+    """An agent as a node, two calls of it side by side, two nodes side by side in each."""
+    did: list[str] = []
+
+    def asking(name: str) -> Any:
+        def ask(state: Log) -> Log:
+            question = f"{state['log'][0]}{name}"
+            once(name, did.append, question)
+            get_stream_writer()(question)
+            return {"log": [interrupt(question)]}
+
+        return ask
+
+    builder = StateGraph(Log)
+    for name in "xy":
+        builder.add_node(name, asking(name))
+        builder.add_edge(START, name)
+    child = builder.compile()
+
+    def delegate(to: str) -> str:
+        return " ".join(child.invoke({"log": [to]})["log"])
+
+    parent = StateGraph(Chat)
+    parent.add_node("agent", graph_of(ToolNode([delegate])))
+    parent.add_edge(START, "agent")
+    graph = parent.compile(checkpointer=checkpointer)
+    message = calling(("delegate", {"to": "1"}), ("delegate", {"to": "2"}))
+    chunks = graph.stream({"messages": [message]}, config, stream_mode="custom", subgraphs=True)
+    assert sorted(data for _, data in chunks) == ["1x", "1y", "2x", "2y"]
+
+    asked = graph.get_state(config).interrupts
+    assert [q.value for q in asked] == ["1x", "1y", "2x", "2y"]
+    *others, last = asked
+    for question in reversed(others):
+        graph.invoke(Command(resume={question.id: question.value.upper()}), config)
+    assert graph.get_state(config).interrupts == (last,)
+    assert contents(graph.invoke(Command(resume="2Y"), config)) == ["1 1X 1Y", "2 2X 2Y"]
+    assert sorted(did) == ["1x", "1y", "2x", "2y"]

@@ -182,7 +182,8 @@ class ToolNode:
                 context.once = {**context.once, **ended}
             _raise_first(context, calls)
         results = [call.result for call in calls]
-        alone = isinstance(state, list)
+        # From a list of messages comes a list of messages; calls say nothing of where to put it.
+        alone = isinstance(state, list) and asker is not None
         if not any(isinstance(result, Command) for result in results):
             return results if alone else {self.messages_key: results}
         return [

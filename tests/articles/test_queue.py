@@ -1,0 +1,114 @@
+"""The articles' agents in the review queue: started, paused, decided by people, finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    START,
+    StateGraph,
+    ToolNode,
+    decide,
+    interrupt,
+    register,
+    registry,
+    start,
+    testing,
+)
+from hitl_django.models import Interrupt, Run
+from hitl_django.saver import DjangoSaver
+
+from .test_chatbot import HUMAN_RESPONSE, USER_INPUT, chatbot_builder
+from .test_tool_node import Chat, calling, contents
+
+finished: list[str] = []
+
+
+def delete(path: str) -> str:
+    """Delete a file, if a person agrees."""
+    if interrupt({"title": f"Delete {path}?", "path": path}):
+        return f"{path} is gone"
+    return f"{path} is kept"
+
+
+def look(path: str) -> str:
+    """Look at a file."""
+    finished.append(path)
+    return f"{path} is there"
+
+
+def deleting_agent() -> StateGraph:
+    builder = StateGraph(Chat)
+    builder.add_node("tools", ToolNode([delete, look]))
+    builder.add_edge(START, "tools")
+    return builder
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Callable[[], int]]:
+    finished.clear()
+    register("chatbot")(chatbot_builder)
+    register("deleting agent")(deleting_agent)
+    with testing.inline() as advance_all:
+        yield advance_all
+    registry.unregister("chatbot")
+    registry.unregister("deleting agent")
+
+
+def messages_of(run: Run) -> list[Any]:
+    graph = registry.get(run.thread.graph).graph.with_saver(DjangoSaver())
+    config = {"configurable": {"thread_id": run.thread.thread_id}}
+    return graph.get_state(config).values["messages"]
+
+
+def test_the_chatbot_waits_in_the_queue_for_an_expert(advance: Callable[[], int]) -> None:
+    """Follows the article on the main flows, 1.1, with the expert at the queue."""
+    started = start("chatbot", {"messages": [{"role": "user", "content": USER_INPUT}]})
+    advance()
+    run = Run.objects.get(pk=started.id)
+    question = Interrupt.objects.get(run=run)
+    assert (run.state, question.node) == ("interrupted", "tools")
+    assert question.payload == {"query": USER_INPUT}
+
+    decide(question.pk, "respond", {"data": HUMAN_RESPONSE})
+    advance()
+    run.refresh_from_db()
+    assert run.state == "succeeded"
+    assert messages_of(run)[-1].content == f"The experts say: {HUMAN_RESPONSE}"
+
+
+def test_tool_calls_are_decided_one_by_one(advance: Callable[[], int]) -> None:
+    """Follows "Review tool calls": each call is a question of its own, decided in any order."""
+    message = calling(
+        ("delete", {"path": "/a"}), ("look", {"path": "/b"}), ("delete", {"path": "/c"})
+    )
+    started = start("deleting agent", {"messages": [message]})
+    advance()
+    questions = Interrupt.objects.filter(run=started.id)
+    first, second = sorted(questions, key=lambda question: question.payload["path"])
+    assert [first.payload["path"], second.payload["path"]] == ["/a", "/c"]
+
+    decide(second.pk, "approve")
+    advance()
+    assert Interrupt.objects.get(run=started.id, status="pending").pk == first.pk
+    decide(first.pk, "reject")
+    advance()
+    run = Run.objects.get(pk=started.id)
+    assert run.state == "succeeded"
+    assert contents({"messages": messages_of(run)}) == ["/a is kept", "/b is there", "/c is gone"]
+    assert finished == ["/b"]
+
+
+def test_two_decisions_before_the_run_goes_on_are_both_used(advance: Callable[[], int]) -> None:
+    message = calling(("delete", {"path": "/a"}), ("delete", {"path": "/c"}))
+    started = start("deleting agent", {"messages": [message]})
+    advance()
+    for question in Interrupt.objects.filter(run=started.id):
+        decide(question.pk, "approve" if question.payload["path"] == "/a" else "reject")
+    advance()
+    run = Run.objects.get(pk=started.id)
+    assert run.state == "succeeded"
+    assert contents({"messages": messages_of(run)}) == ["/a is gone", "/c is kept"]
