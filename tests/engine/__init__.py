@@ -1,0 +1,1 @@
+"""The engine on its own: no database, no clock, milliseconds."""

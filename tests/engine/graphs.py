@@ -1,0 +1,75 @@
+"""Small graphs that several tests use."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from hitl_django import START, Command, InMemorySaver, StateGraph, interrupt
+from hitl_django.engine.pregel import Pregel
+
+CONFIG = {"configurable": {"thread_id": "thread"}}
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list, operator.add]
+
+
+def says(name: str, **also: Any) -> Callable[[Any], dict[str, Any]]:
+    """Returns a node that logs its name."""
+    return lambda state: {"log": [name], **also}
+
+
+def asks(*payloads: Any) -> Callable[[Any], dict[str, Any]]:
+    """Returns a node that logs the answers to these questions."""
+    return lambda state: {"log": [interrupt(payload) for payload in payloads]}
+
+
+def line(**nodes: Any) -> StateGraph:
+    """Returns a graph of nodes that run one after the other."""
+    graph = StateGraph(State)
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+    for one, other in pairwise([START, *nodes]):
+        graph.add_edge(one, other)
+    return graph
+
+
+def side_by_side(**nodes: Any) -> StateGraph:
+    """Returns a graph of nodes that run in one super-step."""
+    graph = StateGraph(State)
+    for name, node in nodes.items():
+        graph.add_node(name, node).add_edge(START, name)
+    return graph
+
+
+def saved(graph: StateGraph, saver: Any = None, **options: Any) -> Pregel:
+    """Returns the graph with a saver."""
+    return graph.compile(InMemorySaver() if saver is None else saver, **options)
+
+
+def paused(graph: StateGraph, **options: Any) -> Pregel:
+    """Returns the graph, saved and stopped at its first question."""
+    compiled = saved(graph, **options)
+    compiled.invoke({"x": 1}, CONFIG)
+    return compiled
+
+
+def log_of(graph: Pregel) -> list[Any]:
+    """Returns what was logged so far."""
+    return list(graph.get_state(CONFIG).values.get("log", []))
+
+
+def open_questions(graph: Pregel) -> dict[Any, str]:
+    """Returns the ids of the open questions by payload."""
+    return {asked.value: asked.id for asked in graph.get_state(CONFIG).interrupts}
+
+
+def answer(graph: Pregel, value: Any) -> Any:
+    """Answers the one open question."""
+    return graph.invoke(Command(resume=value), CONFIG)

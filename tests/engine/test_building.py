@@ -1,0 +1,236 @@
+"""StateGraph: what can't be built, and the words in which it is said."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from typing_extensions import TypedDict
+
+from hitl_django import (
+    END,
+    START,
+    Command,
+    GraphDefinitionError,
+    InMemorySaver,
+    IsLastStep,
+    StateGraph,
+)
+from hitl_django.engine.channels import BinaryOperatorAggregate, LastValue, Topic
+
+from .graphs import State, line, says
+
+
+class Other(TypedDict, total=False):
+    x: Annotated[int, operator.add]
+
+
+class Another(TypedDict, total=False):
+    x: Annotated[int, max]
+
+
+class Timed(TypedDict, total=False):
+    last: IsLastStep
+
+
+def bad_reducer(one: Any) -> Any:
+    """Takes one argument only."""
+
+
+class Broken(TypedDict, total=False):
+    x: Annotated[int, bad_reducer]
+
+
+def one_node() -> StateGraph:
+    return line(a=says("a"))
+
+
+def branch(state: Any) -> str:
+    return END
+
+
+FAULTS: list[tuple[str, Callable[[], Any]]] = [
+    ("Node `a` already present.", lambda: one_node().add_node("a", says("a"))),
+    ("Node `__start__` is reserved.", lambda: one_node().add_node(START, says("a"))),
+    ("Node `__end__` is reserved.", lambda: one_node().add_node(END, says("a"))),
+    (
+        "'|' is a reserved character and is not allowed in the node names.",
+        lambda: one_node().add_node("b|c", says("a")),
+    ),
+    (
+        "':' is a reserved character and is not allowed in the node names.",
+        lambda: one_node().add_node("b:c", says("a")),
+    ),
+    (
+        "Node name must be provided if action is not a function",
+        lambda: one_node().add_node(object()),
+    ),
+    ("END cannot be a start node", lambda: one_node().add_edge(END, "a")),
+    ("START cannot be an end node", lambda: one_node().add_edge("a", START)),
+    ("Need to add_node `b` first", lambda: one_node().add_edge(["a", "b"], END)),
+    ("Need to add_node `c` first", lambda: one_node().add_edge(["a"], "c")),
+    ("END cannot be a start node", lambda: one_node().add_edge(["a", END], "a")),
+    (
+        "Branch with name `branch` already exists for node `a`",
+        lambda: one_node().add_conditional_edges("a", branch).add_conditional_edges("a", branch),
+    ),
+    ("Sequence requires at least one node.", lambda: one_node().add_sequence([])),
+    (
+        "Node names must be unique: node with the name 'a' already exists.",
+        lambda: one_node().add_sequence([("a", says("a"))]),
+    ),
+    ("Found edge starting at unknown node 'b'", lambda: one_node().add_edge("b", "a").compile()),
+    ("Found edge ending at unknown node `b`", lambda: one_node().add_edge("a", "b").compile()),
+    (
+        "Graph must have an entrypoint: add at least one edge from START to another node",
+        lambda: StateGraph(State).add_node("a", says("a")).compile(),
+    ),
+    (
+        "At 'a' node, 'branch' branch found unknown target 'c'",
+        lambda: one_node().add_conditional_edges("a", branch, ["c"]).compile(),
+    ),
+    ("Interrupt node `b` not found", lambda: one_node().compile(interrupt_before=["b"])),
+    ("Interrupt node `b` not found", lambda: one_node().compile(interrupt_after=["b"])),
+    (
+        "Channel 'x' already exists with a different type",
+        lambda: StateGraph(Other, input_schema=Another),
+    ),
+    (
+        "Timed: last. Managed channels are not permitted in Input/Output schema.",
+        lambda: StateGraph(State, input_schema=Timed),
+    ),
+    (
+        "Invalid reducer signature. Expected (a, b) -> c. Got (one: 'Any') -> 'Any'",
+        lambda: StateGraph(Broken),
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "build"), FAULTS, ids=lambda v: v if type(v) is str else "")
+def test_a_fault_is_named(message: str, build: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError) as raised:
+        build()
+    assert message in str(raised.value)
+
+
+def test_compiling_names_every_fault_at_once() -> None:
+    graph = StateGraph(State).add_node("a", says("a"))
+    graph.add_edge("nowhere", "a").add_edge("a", "elsewhere")
+    with pytest.raises(GraphDefinitionError) as raised:
+        graph.compile(interrupt_before=["gone"])
+    assert str(raised.value).splitlines() == [
+        "Found edge starting at unknown node 'nowhere'",
+        "Graph must have an entrypoint: add at least one edge from START to another node",
+        "Found edge ending at unknown node `elsewhere`",
+        "Interrupt node `gone` not found",
+    ]
+
+
+def test_a_node_is_named_after_its_function_or_its_class() -> None:
+    class Caller:
+        def __call__(self, state: Any) -> None:
+            return None
+
+    graph = StateGraph(State).add_node(branch).add_node("called", Caller())
+    assert set(graph.nodes) == {"branch", "called"}
+
+
+def test_the_same_edge_twice_is_one_edge() -> None:
+    graph = one_node().add_node("b", says("b")).add_edge("a", "b").add_edge("a", "b")
+    assert graph.compile().invoke({"x": 1})["log"] == ["a", "b"]
+
+
+def test_a_declared_target_has_to_exist() -> None:
+    def jump(state: Any) -> Command[Literal["nowhere"]]:
+        return Command(goto="nowhere")
+
+    with pytest.raises(GraphDefinitionError, match="unknown target 'nowhere'"):
+        StateGraph(State).add_node("a", jump).add_edge(START, "a").compile()
+
+
+def test_a_graph_changed_after_compiling_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    graph = one_node()
+    compiled = graph.compile()
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        graph.add_node("late", says("late"))
+    assert "after compiling" in caplog.text
+    assert "late" not in compiled.nodes
+
+
+def test_a_plain_key_never_conflicts_with_a_reducer() -> None:
+    class Plain(TypedDict):
+        x: int
+
+    for one, other in ((Other, Plain), (Plain, Other)):
+        graph = StateGraph(one, input_schema=other)
+        assert isinstance(graph.channels["x"], BinaryOperatorAggregate)
+
+
+def test_equal_reducers_in_two_schemas_are_one_channel() -> None:
+    class Same(TypedDict):
+        x: Annotated[int, operator.add]
+
+    assert isinstance(StateGraph(Other, input_schema=Same).channels["x"], BinaryOperatorAggregate)
+
+
+def test_a_field_is_a_channel_by_its_last_annotation() -> None:
+    class Fields(TypedDict, total=False):
+        plain: int
+        noted: Annotated[int, "a note"]
+        folded: Annotated[list, "a note", operator.add]
+        topic: Annotated[list, Topic(int)]
+        kind: Annotated[list, Topic]
+        last: IsLastStep
+
+    channels = StateGraph(Fields, input_schema=State, output_schema=State).channels
+    kinds = {name: type(channel) for name, channel in channels.items() if name not in ("x", "log")}
+    assert kinds == {
+        "plain": LastValue,
+        "noted": LastValue,
+        "folded": BinaryOperatorAggregate,
+        "topic": Topic,
+        "kind": Topic,
+    }
+
+
+def test_a_reducer_without_a_signature_is_taken() -> None:
+    class Folded(TypedDict):
+        best: Annotated[int, max]
+
+    graph = StateGraph(Folded).add_node("a", lambda state: {"best": 3}).add_edge(START, "a")
+    assert graph.compile().invoke({"best": 7}) == {"best": 7}
+
+
+def test_a_checkpointer_has_to_be_a_saver() -> None:
+    with pytest.raises(TypeError, match="checkpointer must be"):
+        one_node().compile(checkpointer="sqlite")  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="checkpointer=True cannot be used for root graphs"):
+        one_node().compile(checkpointer=True).invoke({"x": 1}, {"configurable": {"thread_id": "t"}})
+
+
+def test_a_graph_with_a_saver_needs_a_thread() -> None:
+    with pytest.raises(ValueError, match="thread_id"):
+        one_node().compile(InMemorySaver()).invoke({"x": 1})
+
+
+def test_a_step_limit_is_at_least_one() -> None:
+    with pytest.raises(ValueError, match="recursion_limit must be at least 1"):
+        one_node().compile().invoke({"x": 1}, {"recursion_limit": 0})
+
+
+@dataclass
+class Data:
+    x: int = 0
+
+
+def test_the_state_may_be_a_dataclass_or_one_value() -> None:
+    graph = StateGraph(Data).add_node("a", lambda state: {"x": state.x + 1}).add_edge(START, "a")
+    assert graph.compile().invoke({"x": 1}) == {"x": 2}
+    number = StateGraph(int).add_node("a", lambda n: n + 1).add_edge(START, "a")
+    assert number.compile().invoke(1) == 2

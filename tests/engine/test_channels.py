@@ -1,0 +1,288 @@
+"""Channels: what is held after a super-step's writes, and what of it can be read."""
+
+from __future__ import annotations
+
+import collections.abc
+import operator
+import pickle
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pytest
+from typing_extensions import TypedDict
+
+from hitl_django import START, StateGraph
+from hitl_django.engine.channels import (
+    MISSING,
+    SAME,
+    AnyValue,
+    BaseChannel,
+    BinaryOperatorAggregate,
+    EmptyChannelError,
+    EphemeralValue,
+    LastValue,
+    LastValueAfterFinish,
+    NamedBarrierValue,
+    NamedBarrierValueAfterFinish,
+    Topic,
+    UntrackedValue,
+)
+from hitl_django.engine.errors import InvalidUpdateError
+from hitl_django.engine.types import Overwrite
+
+from .graphs import CONFIG, saved
+
+
+def held_after(channel: BaseChannel, *steps: Sequence[Any]) -> Any:
+    """Returns what is held after some super-steps' writes; () is a step without one."""
+    held = channel.initial()
+    for writes in steps:
+        if not writes and not channel.expires:
+            continue
+        after = channel.fold(held, writes) if writes else channel.expire(held)
+        held = held if after is SAME else after
+    return held
+
+
+@pytest.mark.parametrize(
+    ("channel", "steps", "held"),
+    [
+        (LastValue(int), [], MISSING),
+        (LastValue(int), [[1]], 1),
+        (LastValue(int), [[1], [2]], 2),
+        (LastValue(int), [[1], []], 1),
+        (LastValue(int), [[None]], None),
+        (AnyValue(int), [[1, 1]], 1),
+        (AnyValue(int), [[1], []], MISSING),
+        (EphemeralValue(int), [[1]], 1),
+        (EphemeralValue(int), [[1], []], MISSING),
+        (EphemeralValue(int, guard=False), [[1, 2]], 2),
+        (UntrackedValue(int), [[1], []], 1),
+        (UntrackedValue(int, guard=False), [[1, 2]], 2),
+        (Topic(int), [[1, 2]], [1, 2]),
+        (Topic(int), [[[1, 2], 3]], [1, 2, 3]),
+        (Topic(int), [[1], [2]], [2]),
+        (Topic(int), [[1], []], MISSING),
+        (Topic(int, accumulate=True), [[1], [2, 3], []], [1, 2, 3]),
+        (BinaryOperatorAggregate(int, operator.add), [], 0),
+        (BinaryOperatorAggregate(int, operator.add), [[1, 2], [3]], 6),
+        (BinaryOperatorAggregate(int, operator.add), [[1], []], 1),
+        (NamedBarrierValue(str, {"a", "b"}), [["a"]], {"a"}),
+        (NamedBarrierValue(str, {"a", "b"}), [["a"], ["b"]], {"a", "b"}),
+    ],
+)
+def test_a_channel_holds(channel: BaseChannel, steps: Any, held: Any) -> None:
+    assert held_after(channel, *steps) == held
+
+
+@pytest.mark.parametrize(
+    ("channel", "writes", "message"),
+    [
+        (
+            LastValue(int, "k"),
+            [1, 2],
+            "At key 'k': Can receive only one value per step. Use an Annotated key",
+        ),
+        (EphemeralValue(int, key="k"), [1, 2], r"At key 'k': EphemeralValue\(guard=True\)"),
+        (UntrackedValue(int, key="k"), [1, 2], r"At key 'k': UntrackedValue\(guard=True\)"),
+        (
+            BinaryOperatorAggregate(list, operator.add),
+            [Overwrite([1]), Overwrite([2])],
+            "Can receive only one Overwrite value per super-step.",
+        ),
+        (NamedBarrierValue(str, {"a"}, "k"), ["b"], r"At key 'k': Value b not in \['a'\]"),
+    ],
+)
+def test_a_channel_refuses(channel: BaseChannel, writes: Any, message: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=message):
+        channel.fold(channel.initial(), writes)
+
+
+def test_a_refused_write_changes_nothing() -> None:
+    barrier = NamedBarrierValue(str, {"a", "b"})
+    held = barrier.fold(MISSING, ["a"])
+    with pytest.raises(InvalidUpdateError):
+        barrier.fold(held, ["b", "c"])
+    assert held == {"a"}
+
+
+def test_folding_never_changes_what_was_held() -> None:
+    for channel, writes in [
+        (Topic(int, accumulate=True), [2]),
+        (NamedBarrierValue(str, {"a", "b"}), ["b"]),
+        (BinaryOperatorAggregate(list, operator.add), [[2]]),
+    ]:
+        before = held_after(channel, ["a"] if isinstance(channel, NamedBarrierValue) else [[1]])
+        copy = pickle.loads(pickle.dumps(before))
+        channel.fold(before, writes)
+        assert before == copy
+
+
+@pytest.mark.parametrize(
+    ("typ", "initial"),
+    [
+        (int, 0),
+        (str, ""),
+        (list[int], []),
+        (collections.abc.Sequence, []),
+        (collections.abc.Set, set()),
+        (collections.abc.MutableMapping, {}),
+        (dict[str, int], {}),
+    ],
+)
+def test_a_reducer_starts_with_an_empty_value(typ: Any, initial: Any) -> None:
+    assert BinaryOperatorAggregate(typ, operator.add).initial() == initial
+
+
+def test_without_an_empty_value_the_first_write_becomes_the_value() -> None:
+    class Amount:
+        def __init__(self, cents: int) -> None:
+            self.cents = cents
+
+    channel = BinaryOperatorAggregate(Amount, lambda old, new: Amount(old.cents + new.cents))
+    assert channel.initial() is MISSING
+    first = Amount(1)
+    assert channel.fold(MISSING, [first]) is first
+    assert channel.fold(first, [Amount(2)]).cents == 3
+
+
+@pytest.mark.parametrize(
+    "overwrite",
+    [Overwrite([9]), {"__overwrite__": [9]}, {"type": "__overwrite__", "value": [9]}],
+)
+def test_an_overwrite_goes_past_the_reducer(overwrite: Any) -> None:
+    channel = BinaryOperatorAggregate(list, operator.add)
+    assert channel.fold([1], [[2], overwrite]) == [9]
+
+
+def test_what_is_written_after_an_overwrite_in_one_step_is_ignored() -> None:
+    channel = BinaryOperatorAggregate(list, operator.add)
+    assert channel.fold([1], [Overwrite([9]), [2]]) == [9]
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [{"__overwrite__": 1, "more": 2}, {"type": "other", "value": 1}, {"type": "__overwrite__"}],
+)
+def test_a_dict_that_only_resembles_an_overwrite_is_a_value(plain: Any) -> None:
+    channel = BinaryOperatorAggregate(dict, operator.or_)
+    assert channel.fold({}, [plain]) == plain
+
+
+def test_a_join_opens_when_all_have_written_and_closes_when_it_was_used() -> None:
+    barrier = NamedBarrierValue(str, {"a", "b"})
+    partly = barrier.fold(MISSING, ["a"])
+    assert not barrier.is_held(partly)
+    assert barrier.consume(partly) is SAME
+    whole = barrier.fold(partly, ["b"])
+    assert barrier.is_held(whole)
+    assert barrier.read(whole) is None
+    assert barrier.fold(whole, ["b"]) is SAME
+    assert barrier.consume(whole) == set()
+    assert not barrier.is_held(set())
+
+
+@pytest.mark.parametrize(
+    ("channel", "writes"),
+    [
+        (LastValueAfterFinish(str), ["x"]),
+        (NamedBarrierValueAfterFinish(str, {"a", "b"}), ["a", "b"]),
+    ],
+)
+def test_a_channel_that_waits_opens_at_the_finish_and_closes_when_it_was_used(
+    channel: BaseChannel, writes: Any
+) -> None:
+    written = channel.fold(MISSING, writes)
+    assert not channel.is_held(written)
+    assert channel.consume(written) is SAME
+    finished = channel.finish(written)
+    assert channel.is_held(finished)
+    assert channel.finish(finished) is SAME
+    assert not channel.is_held(channel.consume(finished))
+
+
+def test_a_join_that_waits_does_not_open_before_all_have_written() -> None:
+    channel = NamedBarrierValueAfterFinish(str, {"a", "b"})
+    assert channel.finish(channel.fold(MISSING, ["a"])) is SAME
+
+
+def test_most_channels_have_nothing_to_finish_or_consume() -> None:
+    for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
+        assert channel.finish(1) is SAME
+        assert channel.consume(1) is SAME
+
+
+def test_channels_are_equal_by_kind_and_parameters() -> None:
+    assert LastValue(int) == LastValue(str)
+    assert LastValue(int) != AnyValue(int)
+    assert EphemeralValue(int) != EphemeralValue(int, guard=False)
+    assert Topic(int) != Topic(int, accumulate=True)
+    assert NamedBarrierValue(str, {"a"}) != NamedBarrierValue(str, {"b"})
+    assert NamedBarrierValue(str, {"a"}) != NamedBarrierValueAfterFinish(str, {"a"})
+    assert BinaryOperatorAggregate(int, operator.add) == BinaryOperatorAggregate(int, operator.add)
+    assert BinaryOperatorAggregate(int, operator.add) != BinaryOperatorAggregate(int, operator.mul)
+
+
+def test_reducers_that_are_lambdas_are_taken_to_be_equal() -> None:
+    one = BinaryOperatorAggregate(int, lambda old, new: old)
+    assert one == BinaryOperatorAggregate(int, lambda old, new: new)
+
+
+def test_untracked_values_are_the_only_ones_that_are_not_stored() -> None:
+    assert not UntrackedValue(int).durable
+    assert all(channel(int).durable for channel in (LastValue, AnyValue, Topic, EphemeralValue))
+
+
+def test_nothing_held_says_so() -> None:
+    assert repr(MISSING) == "MISSING"
+    assert not MISSING
+    assert pickle.loads(pickle.dumps(MISSING)) is MISSING
+
+
+class Highest(BaseChannel):
+    """A channel of a user's own that keeps its value, as LangGraph's do."""
+
+    def __init__(self, typ: Any = int, key: str = "") -> None:
+        super().__init__(typ, key)
+        self.value: Any = MISSING
+
+    def from_checkpoint(self, checkpoint: Any) -> Highest:
+        twin = Highest(self.typ, self.key)
+        twin.value = checkpoint
+        return twin
+
+    def update(self, values: Sequence[Any]) -> bool:
+        if not values:
+            return False
+        best = max(values) if self.value is MISSING else max(self.value, *values)
+        changed = best != self.value
+        self.value = best
+        return changed
+
+    def get(self) -> Any:
+        if self.value is MISSING:
+            raise EmptyChannelError
+        return self.value
+
+
+def test_a_channel_of_ones_own_may_keep_its_value() -> None:
+    channel = Highest()
+    assert channel.read(MISSING) is MISSING
+    held = channel.fold(MISSING, [3, 5])
+    assert channel.read(held) == 5
+    assert channel.fold(held, [4]) is SAME
+    assert channel.expire(held) is SAME
+
+
+class Scored(TypedDict, total=False):
+    best: Annotated[int, Highest()]
+
+
+def test_a_channel_of_ones_own_works_in_a_graph() -> None:
+    graph = StateGraph(Scored)
+    for name, best in (("a", 3), ("b", 7)):
+        graph.add_node(name, lambda state, best=best: {"best": best}).add_edge(START, name)
+    compiled = saved(graph)
+    assert compiled.invoke({"best": 5}, CONFIG) == {"best": 7}
+    assert compiled.get_state(CONFIG).values == {"best": 7}
+    assert compiled.invoke({"best": 9}, CONFIG) == {"best": 9}

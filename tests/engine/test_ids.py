@@ -1,0 +1,127 @@
+"""Ids: LangGraph's, to the character, and checkpoints that sort by time."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import pytest
+
+from hitl_django.engine import ids
+
+# Recorded from LangGraph 1.2: (checkpoint, namespace of the node, step, node, place in the step,
+# task id, questions asked before, question id).
+TASKS = [
+    (
+        "1f1e575e-a973-6cc3-8000-845cd20a5d8a", "a", 1, "a", ("__pregel_pull", "branch:to:a"),
+        "84ec2e96-87ce-49e4-15d1-a4b38cdd558c", 0, "3fa65d87740389afec262d32008f3db8",
+    ),
+    (
+        "1f1e575e-a973-6cc3-8000-845cd20a5d8a", "a", 1, "a", ("__pregel_pull", "branch:to:a"),
+        "84ec2e96-87ce-49e4-15d1-a4b38cdd558c", 1, "705dea40a574aec69263a27230d23bae",
+    ),
+    (
+        "1f1e575e-a9d2-63ad-8001-7aa444fcfac2", "w", 2, "w", ("__pregel_push", "0"),
+        "14a87710-cd68-ce6f-30c5-781ee94c86d3", 0, "a658c52c0be58794508c7e9000be5008",
+    ),
+    (
+        "1f1e575e-a9d2-63ad-8001-7aa444fcfac2", "w", 2, "w", ("__pregel_push", "1"),
+        "d1a15c08-5a42-13f6-902b-e1ac6d46ab3e", 0, "3f43e43ad7496b128953f3033b8bd498",
+    ),
+    (
+        "1f1e575e-a9d2-63ad-8001-7aa444fcfac2", "join", 2, "join",
+        ("__pregel_pull", "branch:to:join", "join:a+b:join"),
+        "920865b5-f683-5dd7-dd70-cc65b321fb72", 0, "ec862e9a8f8890a5950d2d5716d47c4f",
+    ),
+    (
+        "1f1e575e-a9fa-67c1-8000-0e11f49eeee8",
+        "sub:558c970f-575f-d59e-4e7a-d74b61f571b7|ask", 1, "ask",
+        ("__pregel_pull", "branch:to:ask"),
+        "4b17fb1b-b959-97e8-93e8-79e9ae983ab8", 0, "5dd8d7283f8a0d79da9668ec26ef373a",
+    ),
+    (
+        "1f1e575e-a9fa-67c1-8000-0e11f49eeee8",
+        "sub:558c970f-575f-d59e-4e7a-d74b61f571b7|ask", 1, "ask",
+        ("__pregel_pull", "branch:to:ask"),
+        "4b17fb1b-b959-97e8-93e8-79e9ae983ab8", 1, "df5d6936b3aa61ccf61e442c05482d4f",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "ns", "step", "name", "place", "task", "asked", "question"), TASKS
+)
+def test_ids_are_langgraphs(
+    checkpoint: str,
+    ns: str,
+    step: int,
+    name: str,
+    place: tuple[str, ...],
+    task: str,
+    asked: int,
+    question: str,
+) -> None:
+    assert ids.task_id(checkpoint, ns, str(step), name, *place) == task
+    assert ids.interrupt_id(f"{ns}:{task}", asked) == question
+
+
+def test_checkpoint_ids_are_uuids_of_version_6() -> None:
+    made = uuid.UUID(ids.new_uuid6())
+    assert made.version == 6
+    assert made.variant == uuid.RFC_4122
+
+
+def test_later_checkpoint_ids_sort_after_earlier_ones() -> None:
+    made = [ids.new_uuid6() for _ in range(2000)]
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+
+
+def test_checkpoint_ids_sort_even_when_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = ids.new_uuid6()
+    monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000)
+    assert ids.new_uuid6() > first
+
+
+def test_threads_never_make_the_same_checkpoint_id() -> None:
+    made: list[str] = []
+
+    def make() -> None:
+        made.extend(ids.new_uuid6() for _ in range(300))
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 1200
+
+
+def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
+    checkpoint = ids.new_uuid6()
+    places = [
+        (checkpoint, "a", "1", "a", "__pregel_pull", "x"),
+        (checkpoint, "a", "2", "a", "__pregel_pull", "x"),
+        (checkpoint, "b", "1", "b", "__pregel_pull", "x"),
+        (checkpoint, "a", "1", "a", "__pregel_push", "0"),
+        (ids.new_uuid6(), "a", "1", "a", "__pregel_pull", "x"),
+    ]
+    assert len({ids.task_id(*place) for place in places}) == len(places)
+
+
+def test_questions_of_one_task_have_ids_of_their_own() -> None:
+    assert len({ids.interrupt_id("a:1", index) for index in range(50)}) == 50
+
+
+def test_a_question_with_a_key_keeps_its_id_whatever_is_asked_before() -> None:
+    assert ids.keyed_interrupt_id("a:1", "k") == ids.keyed_interrupt_id("a:1", "k")
+    positions = {ids.interrupt_id("a:1", index) for index in range(20)}
+    assert ids.keyed_interrupt_id("a:1", "1") not in positions
+
+
+def test_paths_as_text_sort_as_the_paths_do() -> None:
+    paths = [("__pregel_pull", "b"), ("__pregel_pull", "a"), ("__pregel_push", 10, False),
+             ("__pregel_push", 9, False)]  # fmt: skip
+    assert sorted(paths, key=ids.path_key) == sorted(paths)

@@ -1,0 +1,315 @@
+"""plan and apply: pure functions of the state, whatever the order in which tasks finished."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import operator
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, Send, StateGraph
+from hitl_django.engine.apply import InputWrites, apply, count_version
+from hitl_django.engine.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.errors import InvalidUpdateError
+from hitl_django.engine.plan import Blueprint, Origin, State, breakpoint_hits, plan
+
+CHECKPOINT = "1f1e575e-a973-6cc3-8000-845cd20a5d8a"
+
+
+class Values(TypedDict, total=False):
+    x: int
+    log: Annotated[list, operator.add]
+    total: Annotated[int, operator.add]
+
+
+def nothing(state: Any) -> None:
+    """A node that does nothing."""
+
+
+class Stepper:
+    """A graph driven by hand: what is planned, and what tasks are said to have written."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.state = blueprint.state_from(None)
+        self.step = -1
+        self.tasks: list[Any] = []
+
+    def begin(self, value: Any) -> list[str]:
+        """Applies input and the hidden start; returns the names of what is planned."""
+        apply(self.blueprint, self.state, [InputWrites("__input__", [(START, value)])],
+              count_version)  # fmt: skip
+        assert self.plan() == [START]
+        return self.take({START: self._start_writes(value)})
+
+    def _start_writes(self, value: Any) -> list[tuple[str, Any]]:
+        return self.blueprint.nodes[START].collect(value)
+
+    def plan(self) -> list[str]:
+        origin = Origin(self.blueprint, self.state.values, CHECKPOINT, "", self.step, 99)
+        self.tasks = plan(self.blueprint, self.state, origin)
+        return [task.name for task in self.tasks]
+
+    def take(self, writes: dict[str, Any], *, reverse: bool = False) -> list[str]:
+        """Applies one super-step; each planned task writes what is given, and its static edges."""
+        for task in self.tasks:
+            task.writes = writes.get(task.name, task.node.collect({}))
+        tasks = list(reversed(self.tasks)) if reverse else self.tasks
+        apply(self.blueprint, self.state, tasks, count_version)
+        self.step += 1
+        return self.plan()
+
+
+def stepper(graph: StateGraph) -> Stepper:
+    return Stepper(graph.compile().blueprint)
+
+
+def diamond(**options: Any) -> StateGraph:
+    """Returns START -> a, b -> join."""
+    graph = StateGraph(Values)
+    for name in "ab":
+        graph.add_node(name, nothing).add_edge(START, name)
+    graph.add_node("join", nothing, **options)
+    return graph.add_edge(["a", "b"], "join")
+
+
+def test_input_starts_the_hidden_start_and_that_the_first_nodes() -> None:
+    run = stepper(diamond())
+    assert run.begin({"x": 1}) == ["a", "b"]
+    assert run.state.values["x"] == 1
+
+
+def test_a_join_runs_once_when_all_have_written() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    assert run.take({}) == ["join"]
+    assert run.take({}) == []
+
+
+def test_a_join_waits_for_the_last_of_its_nodes() -> None:
+    graph = diamond()
+    graph.add_node("late", nothing).add_edge("a", "late").add_node("join2", nothing)
+    graph.add_edge(["b", "late"], "join2")
+    run = stepper(graph)
+    run.begin({"x": 1})
+    assert run.take({}) == ["join", "late"]
+    assert run.take({}) == ["join2"]
+
+
+def test_a_deferred_node_waits_until_nothing_else_would_run() -> None:
+    graph = StateGraph(Values)
+    for name in ("a", "b", "c"):
+        graph.add_node(name, nothing)
+    graph.add_node("last", nothing, defer=True)
+    graph.add_edge(START, "a").add_edge("a", "last").add_edge("a", "b").add_edge("b", "c")
+    run = stepper(graph)
+    assert run.begin({"x": 1}) == ["a"]
+    assert [run.take({}), run.take({}), run.take({})] == [["b"], ["c"], ["last"]]
+    assert run.take({}) == []
+
+
+def test_a_deferred_join_waits_for_both() -> None:
+    graph = diamond(defer=True)
+    graph.add_node("other", nothing).add_edge("a", "other")
+    run = stepper(graph)
+    run.begin({"x": 1})
+    assert run.take({}) == ["other"]
+    assert run.take({}) == ["join"]
+    assert run.take({}) == []
+
+
+def test_sends_come_before_triggered_nodes_in_the_order_they_were_sent() -> None:
+    graph = diamond().add_node("w", nothing)
+    run = stepper(graph)
+    run.begin({"x": 1})
+    writes = [("__pregel_tasks", Send("w", 1)), ("__pregel_tasks", Send("w", 2))]
+    planned = run.take({"a": [*writes, ("branch:to:b", None)]})
+    assert planned == ["w", "w", "b"]
+    assert [task.input for task in run.tasks[:2]] == [1, 2]
+    assert [task.path for task in run.tasks[:2]] == [
+        ("__pregel_push", 0, False),
+        ("__pregel_push", 1, False),
+    ]
+
+
+def test_what_was_sent_is_gone_after_the_step() -> None:
+    run = stepper(diamond().add_node("w", nothing))
+    run.begin({"x": 1})
+    run.take({"a": [("__pregel_tasks", Send("w", 1))]})
+    assert run.take({}) == []
+
+
+def test_all_channels_touched_in_a_step_get_one_new_version() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    before = run.state.clock
+    run.take({"a": [("x", 2), ("log", ["a"]), ("join:a+b:join", "a")]})
+    assert run.state.clock == before + 1
+    assert run.state.versions["x"] == run.state.versions["log"] == before + 1
+
+
+def test_a_node_has_seen_the_versions_that_triggered_it() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    version = run.state.versions["branch:to:a"]
+    run.take({})
+    assert run.state.seen["a"] == {"branch:to:a": version}
+
+
+def test_an_untouched_trigger_is_emptied_after_the_step() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    assert "branch:to:a" in run.state.values
+    run.take({})
+    assert "branch:to:a" not in run.state.values
+
+
+def test_writes_to_unknown_channels_are_ignored_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        run.take({"a": [("nowhere", 1)]})
+    assert caplog.messages == ["Task a wrote to unknown channel nowhere; the write is ignored"]
+    assert "nowhere" not in run.state.values
+
+
+def test_two_plain_writes_to_one_key_are_refused() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    with pytest.raises(InvalidUpdateError, match="At key 'x'"):
+        run.take({"a": [("x", 1)], "b": [("x", 2)]})
+
+
+def test_input_is_no_super_step() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    apply(run.blueprint, run.state, [InputWrites("__input__", [("x", 5)])], count_version)
+    assert run.state.values["x"] == 5
+    assert run.state.updated == {"x"}
+    assert "branch:to:a" in run.state.values
+
+
+def test_a_copy_of_a_state_is_a_state_of_its_own() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    copy = run.state.copy()
+    run.take({"a": [("x", 9)]})
+    assert copy.values["x"] == 1
+    assert "a" not in copy.seen
+    assert copy.versions["x"] < run.state.versions["x"]
+
+
+WRITES = st.lists(
+    st.one_of(
+        st.tuples(st.just("log"), st.lists(st.integers(0, 9), max_size=2)),
+        st.tuples(st.just("total"), st.integers(0, 9)),
+        st.tuples(st.just("__pregel_tasks"), st.builds(Send, st.just("w"), st.integers(0, 9))),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=80, deadline=None, database=None, derandomize=True)
+@given(a=WRITES, b=WRITES, sent=st.lists(WRITES, max_size=3), data=st.data())
+def test_the_state_depends_on_no_order_in_which_tasks_finished(
+    a: Any, b: Any, sent: Any, data: st.DataObject
+) -> None:
+    graph = StateGraph(Values).add_node("w", nothing)
+    for name in "ab":
+        graph.add_node(name, nothing).add_edge(START, name)
+    blueprint = graph.compile().blueprint
+
+    def after(order: list[int] | None) -> Any:
+        run = Stepper(blueprint)
+        run.begin({"x": 1})
+        run.take({"a": [("__pregel_tasks", Send("w", i)) for i in range(len(sent))] +
+                  [("branch:to:a", None), ("branch:to:b", None)]})  # fmt: skip
+        given_writes = [*sent, a, b]
+        for task, writes in zip(run.tasks, given_writes, strict=True):
+            task.writes = writes
+        tasks = run.tasks if order is None else [run.tasks[position] for position in order]
+        apply(blueprint, run.state, tasks, count_version)
+        run.step += 1
+        planned = [
+            (task.name, task.path, task.input, task.id) for task in (run.plan(), run.tasks)[1]
+        ]
+        return run.state.values, run.state.versions, run.state.seen, run.state.updated, planned
+
+    order = data.draw(st.permutations(range(len(sent) + 2)))
+    assert after(order) == after(None)
+
+
+def test_twelve_sent_tasks_keep_their_order_in_every_permutation_tried() -> None:
+    graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_node("w", nothing)
+    blueprint = graph.compile().blueprint
+    for order in itertools.islice(itertools.permutations(range(12)), 0, 5000, 997):
+        run = Stepper(blueprint)
+        run.begin({"x": 1})
+        run.take({"a": [("__pregel_tasks", Send("w", i)) for i in range(12)]})
+        for number, task in enumerate(run.tasks):
+            task.writes = [("log", [number])]
+        apply(blueprint, run.state, [run.tasks[i] for i in order], count_version)
+        assert run.state.values["log"] == list(range(12))
+
+
+def test_planning_twice_gives_the_same_tasks() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    once = [task.id for task in run.tasks]
+    run.plan()
+    assert [task.id for task in run.tasks] == once
+
+
+def test_a_breakpoint_stops_only_where_something_moved() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    assert [task.name for task in breakpoint_hits(run.state, ["a"], run.tasks)] == ["a"]
+    assert len(breakpoint_hits(run.state, "*", run.tasks)) == 2
+    assert breakpoint_hits(run.state, ["join"], run.tasks) == []
+    assert breakpoint_hits(run.state, (), run.tasks) == []
+    run.state.seen["__interrupt__"] = dict(run.state.versions)
+    assert breakpoint_hits(run.state, "*", run.tasks) == []
+
+
+def test_a_state_is_restored_from_its_checkpoint() -> None:
+    run = stepper(diamond())
+    run.begin({"x": 1})
+    checkpoint: Any = {
+        "channel_values": run.blueprint.durable_values(run.state),
+        "channel_versions": dict(run.state.versions),
+        "versions_seen": dict(run.state.seen),
+        "updated_channels": sorted(run.state.updated or ()),
+    }
+    twin = Stepper(run.blueprint)
+    twin.state, twin.step = run.blueprint.state_from(checkpoint), run.step
+    assert twin.plan() == run.plan() == ["a", "b"]
+    assert twin.take({}) == run.take({})
+
+
+def test_an_empty_state_plans_nothing() -> None:
+    run = stepper(diamond())
+    assert run.plan() == []
+    assert isinstance(run.state, State)
+
+
+def test_a_savers_versions_grow_and_differ_between_branches() -> None:
+    saver = BaseCheckpointSaver()
+    versions = list(itertools.accumulate(range(50), lambda v, _: saver.get_next_version(v, None),
+                                         initial=None))[1:]  # fmt: skip
+    assert versions == sorted(set(versions))
+    assert len({saver.get_next_version(versions[0], None) for _ in range(20)}) > 1
+
+
+def test_a_loop_back_to_a_node_triggers_it_again() -> None:
+    graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_edge("a", "a")
+    run = stepper(graph)
+    assert run.begin({"x": 1}) == ["a"]
+    assert [run.take({}), run.take({}), run.take({"a": []})] == [["a"], ["a"], []]
+    assert END not in run.state.values
