@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from asgiref.sync import async_to_sync
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import tool
-from pydantic import BaseModel
+from langchain_core.tools import InjectedToolCallId, tool
+from pydantic import BaseModel, ValidationError
 
 from hitl_django import (
     START,
@@ -316,6 +316,46 @@ def test_a_call_that_does_not_fit_is_told_to_the_model(tools: Any) -> None:
     assert unknown == "Error: there is no tool nothing. Tools: add."
 
 
+def test_arguments_are_read_by_the_annotations() -> None:
+    """A model often gives texts for numbers, and names that nobody asked for."""
+    message = calling(("add", {"a": "1", "b": 2, "c": 3}), ("add", {"a": "x", "b": 2}))
+    fits, unfit = contents(graph_of(ToolNode([add])).invoke({"messages": [message]}))
+    assert fits == "3"
+    assert unfit.startswith("Error: the arguments of add don't fit. a: Input should be a valid int")
+
+
+def test_a_function_that_takes_anything_gets_it() -> None:
+    def anything(first: int = 7, **rest: Any) -> Any:
+        return {"first": first, **rest}
+
+    message = calling(("anything", {"x": 1, "_y": 2}), ("anything", {"first": "8"}))
+    assert contents(graph_of(ToolNode([anything])).invoke({"messages": [message]})) == [
+        '{"first": 7, "x": 1, "_y": 2}',
+        '{"first": 8}',
+    ]
+
+
+def test_a_validation_error_of_the_tool_itself_is_its_failure() -> None:
+    class Strict(BaseModel):
+        count: int
+
+    def parse() -> Any:
+        return Strict(count="many")  # type: ignore[arg-type]
+
+    with pytest.raises(ValidationError):
+        graph_of(ToolNode([parse])).invoke({"messages": [calling(("parse", {}))]})
+
+
+def test_content_blocks_stay_blocks() -> None:
+    def draw() -> Any:
+        return [{"type": "text", "text": "a cat"}]
+
+    for kind in ("dict", "langchain"):
+        message = calling(("draw", {}), kind=kind)
+        result = graph_of(ToolNode([draw])).invoke({"messages": [message]})
+        assert contents(result) == [[{"type": "text", "text": "a cat"}]]
+
+
 def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -366,6 +406,27 @@ def test_a_tool_may_return_a_command() -> None:
     result = graph_of(ToolNode([remember, add])).invoke({"messages": [message]})
     assert result["note"] == "x"
     assert contents(result) == ["2"]
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_langchain_tool_may_return_a_command(way: str, several: bool) -> None:
+    """langchain knows only LangGraph's Command, and would make a text of ours."""
+
+    @tool
+    def remember(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Remember a text."""
+        done = ToolMessage("noted", tool_call_id=tool_call_id)
+        if several:
+            return [Command(update={"note": text}), done]
+        return Command(update={"note": text, "messages": [done]})
+
+    graph = graph_of(ToolNode([remember, add]))
+    message = calling(("remember", {"text": "x"}), ("add", {"a": 1, "b": 1}), kind="langchain")
+    call = graph.invoke if way == "invoke" else async_to_sync(graph.ainvoke)
+    result = call({"messages": [message]})
+    assert result["note"] == "x"
+    assert contents(result) == ["noted", "2"]
 
 
 def test_calls_may_be_sent_one_by_one(checkpointer: Any, config: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+from pydantic import ValidationError
 
 from ..checkpoint import Commit
 from ..context import TaskContext
@@ -17,6 +18,15 @@ from ..errors import GraphInterrupt
 
 class BadCall(Exception):
     """The model called a tool that isn't there, or with arguments that don't fit."""
+
+
+def unfit(name: str, error: ValidationError) -> BadCall:
+    """Returns what is wrong with the arguments of a call, in words for a model."""
+    faults = "; ".join(
+        f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False)
+    )
+    return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
 
 
 @dataclass(slots=True)
@@ -70,16 +80,6 @@ def _asked_for(call: Mapping[str, Any]) -> tuple[str, Any]:
         return function["name"], json.loads(arguments)
     except ValueError:
         return function["name"], arguments
-
-
-def check_arguments(function: Callable[..., Any], call: Call) -> None:
-    """Raises BadCall where a plain function can't be called so."""
-    if not isinstance(call.args, dict):
-        raise BadCall(f"Error: the arguments of {call.name} are no JSON object.")
-    try:
-        inspect.signature(function).bind(**call.args)
-    except TypeError as error:
-        raise BadCall(f"Error: the arguments of {call.name} don't fit. {error}") from error
 
 
 class CallContext:

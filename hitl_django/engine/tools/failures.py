@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ValidationError
-
 from ..errors import LeaseError, NoSaverError, PayloadError, ResumeError
 from .calls import BadCall, Call
 
@@ -33,8 +31,6 @@ class Handling:
 
     def settle(self, call: Call, error: BaseException) -> None:
         """Leaves on the call what becomes of its failure."""
-        if isinstance(error, ValidationError):
-            error = _unfit(call, error)
         cause = (error.__cause__ or error) if isinstance(error, BadCall) else error
         said = self._said_of(error, cause)
         if said is None:
@@ -53,17 +49,7 @@ class Handling:
             return self.rule
         if callable(self.rule) and not isinstance(self.rule, type):
             return str(self.rule(cause))
-        return f"Error: {cause!r}"
-
-
-def _unfit(call: Call, error: ValidationError) -> BadCall:
-    faults = "; ".join(
-        f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
-        for fault in error.errors(include_url=False, include_input=False)
-    )
-    bad = BadCall(f"Error: the arguments of {call.name} don't fit. {faults}")
-    bad.__cause__ = error
-    return bad
+        return str(error) if isinstance(error, BadCall) else f"Error: {cause!r}"
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:

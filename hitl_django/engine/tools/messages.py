@@ -6,11 +6,12 @@ import json
 import sys
 from typing import Any, Literal
 
-from ..types import Command
+from .callables import holds_command
 from .calls import Call
 from .failures import Failure
 
 _LANGCHAIN = "langchain_core.messages"
+_BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "search_result"})
 
 
 def part(message: Any, name: str) -> Any:
@@ -39,11 +40,15 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 def message_for(call: Call, asker: Any) -> Any:
     """Returns a call's result as a message of the same kind as ``asker``, which called."""
     result = call.result
-    if isinstance(result, Command):
+    if holds_command(result):
         return result
     if part(result, "tool_call_id") is not None:
         return _as_dict(result) if isinstance(asker, dict) else result
-    fields = {"content": _text(result), "name": call.name, "tool_call_id": call.id}
+    fields: dict[str, Any] = {
+        "content": _content(result),
+        "name": call.name,
+        "tool_call_id": call.id,
+    }
     if isinstance(result, Failure):
         fields["status"] = "error"
     if any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__):
@@ -61,10 +66,19 @@ def _as_dict(message: Any) -> Any:
     return {"role": "tool", **fields}
 
 
-def _text(result: Any) -> str:
+def _is_blocks(result: Any) -> bool:
+    """Tells whether a result is a list of content blocks, which models read as they are."""
+    return (
+        isinstance(result, list)
+        and bool(result)
+        and all(isinstance(item, dict) and item.get("type") in _BLOCKS for item in result)
+    )
+
+
+def _content(result: Any) -> Any:
     if isinstance(result, Failure):
         return result.said
-    if isinstance(result, str):
+    if isinstance(result, str) or _is_blocks(result):
         return result
     try:
         return json.dumps(result, ensure_ascii=False)

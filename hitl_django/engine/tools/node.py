@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..context import TaskContext, current
 from ..errors import GraphBubbleUp, GraphInterrupt
-from ..nodes import is_coroutine_function
 from ..types import Command, RunnableConfig
-from .calls import BadCall, Call, CallContext, calls_of, check_arguments
+from .callables import Function, adapted, holds_command, kept
+from .calls import BadCall, Call, CallContext, calls_of, unfit
 from .failures import Handling
 from .messages import asks_for_tools, message_for, messages_in, part
 
@@ -44,6 +46,7 @@ class ToolNode:
     ) -> None:
         self.name, self.tags, self.messages_key = name, tuple(tags or ()), messages_key
         self.tools_by_name = {_tool_name(tool): tool for tool in tools}
+        self._adapted = {name: adapted(tool) for name, tool in self.tools_by_name.items()}
         self._handling = Handling(handle_tool_errors)
 
     def invoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
@@ -125,16 +128,15 @@ class ToolNode:
         token = current.set(seen)
         try:
             tool = self._tool_for(call)
-            if hasattr(tool, "invoke"):
-                call.result = tool.invoke(call.wire, _config_of(seen))
+            if not isinstance(tool, Function):
+                with _reading(call):
+                    call.result = kept(tool.invoke(call.wire, _config_of(seen)))
+            elif tool.is_async:
+                raise TypeError(
+                    f"Tool '{call.name}' is async; run the graph with ainvoke or astream."
+                )
             else:
-                check_arguments(tool, call)
-                call.result = tool(**call.args)
-                if inspect.iscoroutine(call.result):
-                    call.result.close()
-                    raise TypeError(
-                        f"Tool '{call.name}' is async; run the graph with ainvoke or astream."
-                    )
+                call.result = tool.function(**tool.arguments(call))
             call.done = True
         except (Exception, GraphBubbleUp) as error:
             self._handling.settle(call, error)
@@ -144,12 +146,12 @@ class ToolNode:
     async def _arun(self, call: Call, seen: Any) -> None:
         token = current.set(seen)
         try:
-            tool: Any = self.tools_by_name.get(call.name)
+            tool = self._tool_for(call)
             if hasattr(tool, "ainvoke"):
-                call.result = await tool.ainvoke(call.wire, _config_of(seen))
-            elif is_coroutine_function(tool):
-                check_arguments(tool, call)
-                call.result = await tool(**call.args)
+                with _reading(call):
+                    call.result = kept(await tool.ainvoke(call.wire, _config_of(seen)))
+            elif isinstance(tool, Function) and tool.is_async:
+                call.result = await tool.function(**tool.arguments(call))
             else:
                 place = contextvars.copy_context()
                 running = asyncio.get_running_loop()
@@ -162,10 +164,10 @@ class ToolNode:
             current.reset(token)
 
     def _tool_for(self, call: Call) -> Any:
-        if call.name not in self.tools_by_name:
-            known = ", ".join(self.tools_by_name)
+        if call.name not in self._adapted:
+            known = ", ".join(self._adapted)
             raise BadCall(f"Error: there is no tool {call.name}. Tools: {known}.")
-        return self.tools_by_name[call.name]
+        return self._adapted[call.name]
 
     # Results.
 
@@ -184,14 +186,16 @@ class ToolNode:
         results = [call.result for call in calls]
         # From a list of messages comes a list of messages; calls say nothing of where to put it.
         alone = isinstance(state, list) and asker is not None
-        if not any(isinstance(result, Command) for result in results):
+        if not any(holds_command(result) for result in results):
             return results if alone else {self.messages_key: results}
-        return [
-            result if isinstance(result, Command)
-            else [result] if alone
-            else {self.messages_key: [result]}
-            for result in results
-        ]  # fmt: skip
+        updates: list[Any] = []
+        for result in results:
+            for item in result if isinstance(result, list) else [result]:
+                if isinstance(item, Command):
+                    updates.append(item)
+                else:
+                    updates.append([item] if alone else {self.messages_key: [item]})
+        return updates
 
 
 def _remaining(context: TaskContext | None, calls: list[Call]) -> list[Call]:
@@ -215,6 +219,15 @@ def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
         places = {question.interrupt.id: place for place, question in enumerate(asked)}
         context.open.sort(key=lambda question: places.get(question.interrupt.id, -1))
     raise GraphInterrupt(asked)
+
+
+@contextmanager
+def _reading(call: Call) -> Iterator[None]:
+    """Tells of arguments that don't fit; langchain's tools read them with pydantic."""
+    try:
+        yield
+    except ValidationError as error:
+        raise unfit(call.name, error) from error
 
 
 def _config_of(seen: Any) -> Any:
