@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from . import ids
 from .channels import MISSING, SAME
 from .checkpoint import Version
-from .constants import CONTROL_WRITES
+from .constants import CONTROL_WRITES, PUSH
 from .nodes import Write
 from .plan import Blueprint, State
 
@@ -61,23 +61,40 @@ def apply(
     Changes ``state`` and nothing else; ``state.updated`` becomes the set of channels that were
     updated and hold a value, which is what may trigger the next tasks.
     """
-    if len(writers) > 1:
+    if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.path_key(writer.path[:3]))
     version = next_version(state.clock, None)
     step = _Step(blueprint, state, version)
     is_step = False
     for writer in writers:
         if writer.triggers:
-            is_step = True
+            if not is_step:
+                is_step = True
+                _forget_passed(state)
             _mark_seen(state, writer)
             if blueprint.consumable:
                 step.consume(writer.triggers)
     step.fold(_by_channel(blueprint, writers))
     if is_step:
         step.expire()
-        if step.updated.isdisjoint(blueprint.trigger_to_nodes):
+        state.passed = [w.name for w in writers if blueprint.spent.issuperset(w.triggers)]
+        if blueprint.trigger_to_nodes.keys().isdisjoint(step.updated):
             step.finish()
     state.updated = step.updated
+
+
+def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
+    """Tells whether these are the tasks of one step's Sends, as planned: the widest steps are."""
+    return all(
+        writer.path[:1] == (PUSH,) and writer.path[1] == index
+        for index, writer in enumerate(writers)
+    )
+
+
+def _forget_passed(state: State) -> None:
+    """Drops what the step before the newest kept to say which nodes ran last."""
+    for name in state.passed:
+        state.seen.pop(name, None)
 
 
 def _mark_seen(state: State, writer: Writer) -> None:
@@ -145,8 +162,19 @@ class _Step:
         channels, values = self.blueprint.channels, self.state.values
         for name in self.state.live - self.updated:
             held = channels[name].expire(values.get(name, MISSING))
-            if held is not SAME and self._hold(name, held):
+            if held is MISSING and name in self.blueprint.spent:
+                self._spend(name)
+            elif held is not SAME and self._hold(name, held):
                 self.updated.add(name)
+
+    def _spend(self, name: str) -> None:
+        """Forgets a channel that has started its node."""
+        state = self.state
+        state.clock = self.version
+        state.values.pop(name, None)
+        state.versions.pop(name, None)
+        state.live.discard(name)
+        state.touched.discard(name)
 
     def finish(self) -> None:
         """Opens the channels that wait until nothing else would run."""

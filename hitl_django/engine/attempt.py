@@ -16,6 +16,7 @@ from .constants import BRANCH_TO, CHANGED, START, TASKS
 from .context import TaskContext
 from .effects import Call, Wait
 from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
+from .messages import identified
 from .nodes import Write, fresh_reader
 from .retry import should_retry
 from .types import RetryPolicy, Send
@@ -78,8 +79,11 @@ def _once(context: TaskContext) -> Generator[Call | Wait, Any, list[Write]]:
         )
         raise GraphInterrupt(context.open)
     writes = node.collect(output)
+    blueprint = task.origin.blueprint
+    if blueprint.messages:
+        writes = identified(writes, blueprint.messages)
     for branch in node.branches:
-        read = fresh_reader(task.origin.blueprint.channels, task.origin.values, writes)
+        read = fresh_reader(blueprint.channels, task.origin.values, writes)
         chosen = yield Call(branch.path, branch.view(output, read))
         writes = [*writes, *branch.route(chosen)]
     _check_targets(context, writes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from random import getrandbits
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from .types import Interrupt, RunnableConfig
 
@@ -27,7 +27,10 @@ class CheckpointMetadata(TypedDict, total=False):
 
 
 class Checkpoint(TypedDict):
-    """The state of one graph between two super-steps."""
+    """The state of one graph between two super-steps.
+
+    ``clock`` is the newest version; a channel that had it may be gone.
+    """
 
     v: int
     id: str
@@ -36,6 +39,7 @@ class Checkpoint(TypedDict):
     channel_versions: dict[str, Version]
     versions_seen: dict[str, dict[str, Version]]
     updated_channels: list[str] | None
+    clock: NotRequired[Version | None]
 
 
 class CheckpointTuple(NamedTuple):

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -44,6 +46,11 @@ def injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 # Threads.
+
+#: As many as the standard library starts by itself.
+_MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
+#: How long a thread may be busy, in seconds, before another one takes waiting tasks.
+_PATIENCE = 0.0005
 
 
 def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
@@ -82,14 +89,31 @@ def _call(context: TaskContext, call: Call) -> Any:
     action = call.action
     if action.is_async:
         if action.sync is None:
-            raise TypeError(
-                f"Node '{context.task.name}' is async and has no sync form; run the graph with "
-                "ainvoke or astream."
-            )
+            return _run_async(context, action, call.value)
         action = action.sync
     if action.injected:
         return action.call(call.value, **injected(context, action))
     return action.call(call.value)
+
+
+def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
+    """Runs an async function to its end on an event loop of its own.
+
+    That is how a worker runs async nodes. On a thread whose event loop is running it would block
+    that loop, so there it is refused.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(action.call(value, **injected(context, action))))
+    raise TypeError(
+        f"Node '{context.task.name}' is async and an event loop is running on this thread: run "
+        "the graph with ainvoke or astream."
+    )
+
+
+async def _awaited(running: Awaitable[Any]) -> Any:
+    return await running
 
 
 def perform(context: TaskContext) -> Task:
@@ -126,7 +150,13 @@ class SyncDriver:
         self.inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         self.chunks: list[Chunk] = []
         self.pool: ThreadPoolExecutor | None = None
+        self.limit = max_concurrency or _MOST_THREADS
         self.futures: list[Future[None]] = []
+        #: Tasks that no thread has taken yet, each with the context it runs in.
+        self.waiting: deque[tuple[contextvars.Context, TaskContext]] = deque()
+        #: When more threads start, by the monotonic clock, and how many have.
+        self.hire_at = 0.0
+        self.hired = 0
         #: When the running tasks have to be done, by the monotonic clock.
         self.deadline: float | None = None
 
@@ -181,11 +211,34 @@ class SyncDriver:
             self.ended.append(perform(contexts[0]))
             return
         if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.max_concurrency, "hitl-task")
+            self.pool = ThreadPoolExecutor(self.limit, "hitl-task")
         for context in contexts:
             context.perform = self.perform_here
-            place = contextvars.copy_context()
-            self.futures.append(self.pool.submit(place.run, self._work, context))
+            self.waiting.append((contextvars.copy_context(), context))
+        self.hired = 0
+        self._hire(1)
+
+    def _hire(self, count: int) -> None:
+        """Lets more threads take waiting tasks.
+
+        Tasks that only compute run fastest one after the other, as they can't share the
+        interpreter; tasks that wait for something outside should all be waiting. Which they are
+        shows within a fraction of a millisecond: so one thread begins, and the number doubles
+        while tasks are left.
+        """
+        assert self.pool is not None
+        self.hired += count
+        for _ in range(count):
+            self.futures.append(self.pool.submit(self._work_off))
+        self.hire_at = time.monotonic() + _PATIENCE
+
+    def _work_off(self) -> None:
+        while True:
+            try:
+                place, context = self.waiting.popleft()
+            except IndexError:
+                return
+            place.run(self._work, context)
 
     def _work(self, context: TaskContext) -> None:
         try:
@@ -203,22 +256,38 @@ class SyncDriver:
 
     def _take(self) -> Iterator[Chunk]:
         """Waits for a task to end or to ask something of this thread."""
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        try:
-            self.inbox.get(timeout=left)()
-        except Empty:
-            raise TimeoutError("Timed out") from None
+        self._get()()
         while not self.inbox.empty():
             self.inbox.get()()
         if self.chunks:
             yield from self._drain()
+
+    def _get(self) -> Callable[[], Any]:
+        while True:
+            now = time.monotonic()
+            if self.waiting and now >= self.hire_at and self.hired < self.limit:
+                self._hire(min(self.hired, len(self.waiting), self.limit - self.hired))
+            moments = [self.hire_at] if self.waiting and self.hired < self.limit else []
+            if self.deadline is not None:
+                moments.append(self.deadline)
+            try:
+                return self.inbox.get(timeout=max(0.0, min(moments) - now) if moments else None)
+            except Empty:
+                if self.deadline is not None and time.monotonic() >= self.deadline:
+                    raise TimeoutError("Timed out") from None
 
     def _drain(self) -> Iterator[Chunk]:
         chunks, self.chunks = self.chunks, []
         yield from chunks
 
     def _cancel(self) -> int:
-        return sum(future.cancel() for future in self.futures)
+        dropped = 0
+        while True:
+            try:
+                self.waiting.pop()
+            except IndexError:
+                return dropped
+            dropped += 1
 
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""

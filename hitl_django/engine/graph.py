@@ -7,6 +7,7 @@ import logging
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .adoption import adopt
@@ -108,6 +109,13 @@ class StateGraph:
         self._add_schema(schema)
         return self.schemas[id(schema)]
 
+    def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
+        """Returns the state class that a function's first parameter is annotated with."""
+        hint = hints.get(_first_parameter(function) or "")
+        if not isinstance(hint, type):
+            return None
+        return hint if id(hint) in self.schemas or hints_of(hint) else None
+
     # Nodes.
 
     def add_node(
@@ -139,7 +147,7 @@ class StateGraph:
         function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
         hints = _hints(function)
         ends = tuple(destinations or ()) or _command_targets(hints.get("return"))
-        schema = input_schema or _schema_of_first_parameter(function, hints) or self.state_schema
+        schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else retry_policy
         self.nodes[node] = NodeSpec(
@@ -206,7 +214,7 @@ class StateGraph:
             ends = {target: target for target in path_map}
         elif get_origin(hints.get("return")) is Literal:
             ends = {target: target for target in get_args(hints["return"])}
-        schema = _schema_of_first_parameter(function, hints)
+        schema = self._schema_seen_by(function, hints)
         if schema is not None:
             self._add_schema(schema)
         branches[name] = BranchSpec(action, ends, schema)
@@ -304,9 +312,11 @@ class StateGraph:
         channels: dict[str, BaseChannel] = dict(self.channels)
         channels[START] = EphemeralValue(self.input_schema, key=START)
         channels[TASKS] = Topic(Send, key=TASKS)
-        nodes = {START: self._start_node(channels)}
+        ends, keys = self._ends(), frozenset(self.channels)
+        nodes = {START: self._start_node(ends.get(START, []))}
         for node_name, spec in self.nodes.items():
-            nodes[node_name] = self._node(node_name, spec, channels)
+            writer = _StateWriter(keys, ends.get(node_name, []), self.nodes)
+            nodes[node_name] = self._node(node_name, spec, channels, writer)
         self._attach_joins(nodes, channels)
         return CompiledStateGraph(
             builder=self,
@@ -332,19 +342,21 @@ class StateGraph:
         keys = tuple(key for key in keys if key in self.channels)
         return ROOT if keys == (ROOT,) else keys
 
-    def _start_node(self, channels: dict[str, BaseChannel]) -> Node:
+    def _start_node(self, static: list[Write]) -> Node:
         keys = frozenset(key for key in self._keys(self.input_schema) if key in self.channels)
         return Node(
             action=None,
             triggers=(START,),
             keys=START,
-            writers=(_StateWriter(keys, self._static_writes(START), {}),),
+            writers=(_StateWriter(keys, static, {}),),
             branches=self._branches(START, self.input_schema),
             tags=(TAG_HIDDEN,),
             hidden=True,
         )
 
-    def _node(self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel]) -> Node:
+    def _node(
+        self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel], writer: _StateWriter
+    ) -> Node:
         trigger = BRANCH_TO + name
         channels[trigger] = (
             LastValueAfterFinish(Any, trigger)
@@ -357,17 +369,19 @@ class StateGraph:
             triggers=(trigger,),
             keys=ROOT if keys == (ROOT,) else keys,
             coercion=coercion_for(spec.input_schema),
-            writers=(
-                _StateWriter(frozenset(self.channels), self._static_writes(name), self.nodes),
-            ),
+            writers=(writer,),
             branches=self._branches(name, spec.input_schema),
             retry=spec.retry,
             metadata=spec.metadata,
         )
 
-    def _static_writes(self, start: str) -> list[Write]:
-        return [(BRANCH_TO + end, None) for source, end in self.edges if source == start != END
-                and end != END]  # fmt: skip
+    def _ends(self) -> dict[str, list[Write]]:
+        """Returns the writes of each node's own edges."""
+        ends: dict[str, list[Write]] = {}
+        for start, end in self.edges:
+            if end != END:
+                ends.setdefault(start, []).append((BRANCH_TO + end, None))
+        return ends
 
     def _branches(self, start: str, schema: Any) -> tuple[Branch, ...]:
         made = []
@@ -462,21 +476,32 @@ def _targets(command: Command[Any]) -> Sequence[Any]:
 
 
 def _hints(function: Any) -> dict[str, Any]:
+    """Returns the annotations of a function's first parameter and of its return value."""
+    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
+        try:
+            return get_type_hints(function, include_extras=True)
+        except (TypeError, NameError, AttributeError):
+            return {}
+    # Evaluating all annotations of every node is most of what compiling a large graph costs.
+    names = (*function.__code__.co_varnames[: min(1, function.__code__.co_argcount)], "return")
+    raw = function.__annotations__
+    if not any(isinstance(raw.get(name), str) for name in names):
+        return {name: raw[name] for name in names if name in raw}
+    wanted = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    wanted.__annotations__ = {name: raw[name] for name in names if name in raw}
     try:
-        return get_type_hints(function, include_extras=True)
+        return get_type_hints(wanted, include_extras=True)
     except (TypeError, NameError, AttributeError):
         return {}
 
 
-def _schema_of_first_parameter(function: Any, hints: Mapping[str, Any]) -> Any:
+def _first_parameter(function: Any) -> str | None:
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
+        return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        return next(iter(inspect.signature(function).parameters), None)
     except (TypeError, ValueError):
         return None
-    if not parameters:
-        return None
-    hint = hints.get(parameters[0].name)
-    return hint if isinstance(hint, type) and hints_of(hint) else None
 
 
 def _command_targets(annotation: Any) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def checkpoint_of(blueprint: Blueprint, state: State, checkpoint_id: str) -> Che
         "channel_versions": dict(state.versions),
         "versions_seen": dict(state.seen),
         "updated_channels": None if state.updated is None else sorted(state.updated),
+        "clock": state.clock,
     }
 
 

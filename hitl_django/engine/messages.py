@@ -7,9 +7,11 @@ langchain's.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
+
+from .types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
 
@@ -52,30 +54,68 @@ def _as_list(messages: Any) -> list[Any]:
 
 
 def _merged(left: Any, right: Any) -> list[Any]:
-    kept = [message if _id_of(message) is not None else _identified(message)
-            for message in _as_list(left)]  # fmt: skip
-    added = [_identified(message) for message in _as_list(right)]
-    for position in range(len(added) - 1, -1, -1):
-        if _removes(added[position]) and _id_of(added[position]) == REMOVE_ALL_MESSAGES:
-            return [message for message in added[position + 1 :] if not _removes(message)]
+    kept, known = _with_ids(left)
+    added, fresh = _with_ids(right)
     # The common case, new messages at the end, must not cost a walk over what is there.
-    places: dict[str | None, int] = {_id_of(message): at for at, message in enumerate(kept)}
+    if (
+        len(set(fresh)) == len(fresh)
+        and set(fresh).isdisjoint(known)
+        and not any(_removes(message) for message in added)
+    ):
+        return kept + added
+    for position in range(len(added) - 1, -1, -1):
+        if _removes(added[position]) and fresh[position] == REMOVE_ALL_MESSAGES:
+            return [message for message in added[position + 1 :] if not _removes(message)]
+    return _replaced(kept, known, zip(added, fresh, strict=True))
+
+
+def _replaced(
+    kept: list[Any], known: list[str | None], added: Iterable[tuple[Any, str | None]]
+) -> list[Any]:
+    places = {name: at for at, name in enumerate(known)}
     removed: set[str | None] = set()
-    for message in added:
-        key = _id_of(message)
+    for message, name in added:
         if _removes(message):
-            if key not in places:
+            if name not in places:
                 raise ValueError(
-                    f"Attempting to delete a message with an ID that doesn't exist ('{key}')"
+                    f"Attempting to delete a message with an ID that doesn't exist ('{name}')"
                 )
-            removed.add(key)
-        elif key in places:
-            removed.discard(key)
-            kept[places[key]] = message
+            removed.add(name)
+        elif name in places:
+            removed.discard(name)
+            kept[places[name]] = message
         else:
-            places[key] = len(kept)
+            places[name] = len(kept)
             kept.append(message)
     return [message for message in kept if _id_of(message) not in removed] if removed else kept
+
+
+def _with_ids(messages: Any) -> tuple[list[Any], list[str | None]]:
+    """Returns messages that all have an id, and the ids."""
+    found = _as_list(messages)
+    names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
+    if None in names or any(type(message) in (str, tuple) for message in found):
+        found = [_identified(message) for message in found]
+        names = [_id_of(message) for message in found]
+    return found, names
+
+
+def identified(writes: Sequence[tuple[str, Any]], keys: frozenset[str]) -> list[tuple[str, Any]]:
+    """Returns writes in which every message for a channel of ``keys`` has an id.
+
+    Ids are given before a write is stored: given later, a write that is applied twice, for a
+    branch to see and then for good, would become two messages.
+    """
+    return [
+        (name, _with_ids(value)[0]) if name in keys and _lacks_ids(value) else (name, value)
+        for name, value in writes
+    ]
+
+
+def _lacks_ids(value: Any) -> bool:
+    if isinstance(value, Overwrite) or (isinstance(value, dict) and "role" not in value):
+        return False
+    return any(_id_of(message) is None for message in _as_list(value))
 
 
 def add_messages(left: Any = None, right: Any = None) -> Any:
@@ -93,3 +133,8 @@ class MessagesState(TypedDict):
     """A state with one field: the messages so far."""
 
     messages: Annotated[list[Any], add_messages]
+
+
+def is_message_reducer(reducer: Any) -> bool:
+    """Tells whether a reducer is add_messages."""
+    return reducer is add_messages or reducer is _merged

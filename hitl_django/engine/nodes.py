@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from .channels import MISSING, SAME, BaseChannel
@@ -64,6 +65,11 @@ def _invokable(source: Any) -> Action:
 
 
 def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
+        # Most nodes take the state and nothing else, which their code says without a signature.
+        code = function.__code__
+        if code.co_argcount <= 1 and not code.co_kwonlyargcount:
+            return ()
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

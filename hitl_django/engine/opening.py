@@ -19,6 +19,7 @@ from .errors import (
     OpenQuestionsError,
     ThreadNotFound,
 )
+from .messages import identified
 from .nodes import Write, goto_writes
 from .plan import plan
 from .slots import (
@@ -64,7 +65,7 @@ def open_run(loop: Loop) -> Effects:
     if loop.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
         # Passing the breakpoint it stands at is what going on means; a worker that picks up a
         # run which nobody answered must not.
-        loop.state.seen[INTERRUPT] = dict(loop.state.versions)
+        loop.state.seen[INTERRUPT] = {INTERRUPT: loop.state.clock}
     if loop.run.callbacks:
         yield Notify(
             GraphResumeEvent(
@@ -219,7 +220,7 @@ def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
         if not isinstance(target, (str, Send)):
             raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
     writes = goto_writes(targets, START)
-    writes += loop.graph.update_writes(command.update)
+    writes += identified(loop.graph.update_writes(command.update), loop.blueprint.messages)
     known = loop.blueprint.channels
     for name, value in writes:
         node = value.node if name == TASKS else name.removeprefix(BRANCH_TO)

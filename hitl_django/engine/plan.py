@@ -8,7 +8,8 @@ from typing import Any
 from . import ids
 from .channels import MISSING, BaseChannel
 from .checkpoint import Checkpoint, Question, Version
-from .constants import INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
+from .constants import BRANCH_TO, INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
+from .messages import is_message_reducer
 from .nodes import Node, Write
 from .schema import ManagedValue
 from .types import All, Interrupt, Send
@@ -23,7 +24,7 @@ class State:
     snapshot.
     """
 
-    __slots__ = ("clock", "live", "seen", "touched", "updated", "values", "versions")
+    __slots__ = ("clock", "live", "passed", "seen", "touched", "updated", "values", "versions")
 
     def __init__(
         self,
@@ -31,12 +32,15 @@ class State:
         versions: dict[str, Version],
         seen: dict[str, dict[str, Version]],
         updated: Iterable[str] | None = None,
+        clock: Version | None = None,
     ) -> None:
         self.values, self.versions, self.seen = values, versions, seen
-        self.clock: Version | None = max(versions.values()) if versions else None
+        self.clock = max(versions.values()) if clock is None and versions else clock
         self.updated: set[str] | None = None if updated is None else set(updated)
         #: Held channels that a step without a write changes.
         self.live: set[str] = set()
+        #: Nodes that ``seen`` mentions only because they ran in the newest step.
+        self.passed: Sequence[str] = ()
         #: Channels changed since the last checkpoint.
         self.touched: set[str] = set()
 
@@ -46,6 +50,7 @@ class State:
         twin.values, twin.versions = dict(self.values), dict(self.versions)
         twin.seen = dict(self.seen)
         twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
+        twin.passed = self.passed
         twin.updated = None if self.updated is None else set(self.updated)
         return twin
 
@@ -60,7 +65,10 @@ class Blueprint:
         "expiring",
         "finishing",
         "managed",
+        "messages",
         "nodes",
+        "plain",
+        "spent",
         "trigger_to_nodes",
         "undurable",
     )
@@ -75,6 +83,15 @@ class Blueprint:
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
+        self.plain = frozenset(name for name, c in channels.items() if c.plain)
+        #: Channels that start one node and are empty again after it has run. Of such a one nothing
+        #: is kept then, or every checkpoint would grow with the nodes that have ever run.
+        self.spent = frozenset(
+            name for name, c in channels.items() if c.expires and name.startswith(BRANCH_TO)
+        )
+        self.messages = frozenset(
+            name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
+        )
         self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
         self.defaults = tuple(
             name for name, channel in channels.items() if channel.initial() is not MISSING
@@ -94,8 +111,12 @@ class Blueprint:
                 dict(checkpoint["channel_versions"]),
                 dict(checkpoint["versions_seen"]),
                 checkpoint.get("updated_channels"),
+                checkpoint.get("clock"),
             )
             state.live = {name for name in state.values if name in self.expiring}
+            state.passed = [
+                name for name, read in state.seen.items() if self.spent.issuperset(read)
+            ]
         for name in self.defaults:
             if name not in state.values:
                 state.values[name] = self.channels[name].initial()
@@ -301,17 +322,13 @@ def read_state(
     blueprint: Blueprint, values: Mapping[str, Any], keys: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the state that nodes see of the channels ``keys``, leaving out empty ones."""
-    channels = blueprint.channels
+    if blueprint.plain.issuperset(keys):
+        return {key: values[key] for key in keys if key in values}
     state = {}
     for key in keys:
         held = values.get(key, MISSING)
-        if held is MISSING:
-            continue
-        channel = channels[key]
-        if channel.plain:
-            state[key] = held
-        else:
-            value = channel.read(held)
+        if held is not MISSING:
+            value = blueprint.channels[key].read(held)
             if value is not MISSING:
                 state[key] = value
     return state
@@ -329,9 +346,6 @@ def breakpoint_hits(state: State, names: All | Sequence[str], tasks: Iterable[Ta
     ]
     if not hits:
         return []
-    seen = state.seen.get(INTERRUPT, {})
-    moved = any(
-        channel not in seen or version > seen[channel]
-        for channel, version in state.versions.items()
-    )
+    passed_at = state.seen.get(INTERRUPT, {}).get(INTERRUPT)
+    moved = state.clock is not None and (passed_at is None or state.clock > passed_at)
     return hits if moved else []

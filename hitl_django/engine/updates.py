@@ -13,6 +13,7 @@ from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RES
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
 from .ledger import Ledger
+from .messages import identified
 from .nodes import Write, fresh_reader
 from .plan import Origin, State, Task, plan
 from .slots import TaskStatus, read_task_statuses
@@ -235,7 +236,7 @@ def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, lis
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")
-    writes = node.collect(values)
+    writes = identified(node.collect(values), change.graph.blueprint.messages)
     for branch in node.branches:
         read = fresh_reader(change.graph.blueprint.channels, change.state.values, writes)
         chosen = yield Call(branch.path, branch.view(values, read))

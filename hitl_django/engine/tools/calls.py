@@ -50,8 +50,8 @@ class Call:
 
     @property
     def memo(self) -> str:
-        """The name under which the task remembers the result."""
-        return f"tool:{self.key}"
+        """The name under which the task remembers the result: of this call with these arguments."""
+        return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property
     def wire(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class CallContext:
         self, context: TaskContext, call: Call, lock: Lock, perform: Callable[..., Any]
     ) -> None:
         self._context, self._call, self._lock, self.perform = context, call, lock, perform
-        self._prefix = f"{call.memo}/"
+        self._prefix = f"tool:{call.key}/"
         self._questions = itertools.count()
         self._graphs = itertools.count()
 
