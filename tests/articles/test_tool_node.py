@@ -170,6 +170,19 @@ def test_each_question_is_kept_under_its_call(checkpointer: Any, config: Any) ->
     assert finished == ["b"]
 
 
+def test_a_call_that_was_changed_meanwhile_runs_again(checkpointer: Any, config: Any) -> None:
+    def act(name: str) -> str:
+        return f"did {name}"
+
+    graph = graph_of(ToolNode([approved, act]), checkpointer)
+    calls = [("approved", {"name": "a"}), ("act", {"name": "b"})]
+    message = {**calling(*calls), "id": "m"}
+    graph.invoke({"messages": [message]}, config)
+    changed = {**calling(calls[0], ("act", {"name": "c"})), "id": "m"}
+    result = graph.invoke(Command(resume="yes", update={"messages": [changed]}), config)
+    assert contents(result) == ["a: yes", "did c"]
+
+
 def test_a_tool_may_ask_twice(checkpointer: Any, config: Any) -> None:
     def ask_twice(name: str) -> str:
         return f"{interrupt('one ' + name)} {interrupt('two ' + name)}"
