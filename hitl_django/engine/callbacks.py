@@ -41,6 +41,11 @@ class GraphCallbackHandler:
     """
 
     raise_error = False
+    run_inline = False
+    # langchain's runnables and tools are handed the same callbacks, and ask a handler what it
+    # doesn't want to hear of.
+    ignore_llm = ignore_chain = ignore_agent = ignore_retriever = ignore_retry = True
+    ignore_chat_model = ignore_custom_event = True
 
     def on_interrupt(self, event: GraphInterruptEvent) -> Any:
         """Hears that the run has paused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import getrandbits
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
@@ -234,6 +234,13 @@ class BaseCheckpointSaver:
         """Like list."""
         for found in self.list(config, filter=filter, before=before, limit=limit):
             yield found
+
+    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of this saver's for a sync function that runs within an async run.
+
+        A saver whose connections belong to a thread makes it on that thread.
+        """
+        return function(*args)
 
     async def acommit(self, commit: Commit) -> None:
         """Like commit."""

@@ -451,6 +451,8 @@ class AsyncDriver:
 
     async def _start(self, contexts: Sequence[TaskContext]) -> None:
         timeout = self.loop.graph.step_timeout
+        for context in contexts:
+            context.perform = self.perform_here
         if timeout is not None:
             self.deadline = time.monotonic() + timeout
         elif len(contexts) == 1 and not self.loop.run.live:
@@ -502,6 +504,16 @@ class AsyncDriver:
         if running:
             await asyncio.gather(*running, return_exceptions=True)
         return dropped
+
+    def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a saver call for a sync node, which runs on a thread of its own."""
+        assert self.home is not None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            called = self.loop.run.saver.acall(function, *args)  # type: ignore[union-attr]
+            return asyncio.run_coroutine_threadsafe(called, self.home).result()
+        return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""

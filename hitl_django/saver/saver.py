@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
@@ -230,6 +230,10 @@ class DjangoSaver(BaseCheckpointSaver):
     async def acommit(self, commit: Commit) -> None:
         """Like commit."""
         await sync_to_async(self.commit, thread_sensitive=True)(commit)
+
+    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of this saver's on the thread that the async forms run on."""
+        return await sync_to_async(function, thread_sensitive=True)(*args)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Like delete_thread."""
