@@ -134,12 +134,34 @@ def test_async_tools_run_side_by_side(checkpointer: Any, config: Any) -> None:
     assert contents(async_to_sync(example)()) == ["X", "open", "Y"]
 
 
-def test_an_async_tool_in_a_sync_run_says_what_to_do() -> None:
+@pytest.mark.parametrize("kind", ["function", "langchain tool"])
+def test_async_tools_run_in_a_sync_run(checkpointer: Any, config: Any, kind: str) -> None:
+    """As a worker runs them."""
+
+    async def later(name: str) -> str:
+        """Ask later."""
+        await asyncio.sleep(0)
+        return interrupt(f"{name}?")
+
+    graph = graph_of(ToolNode([later if kind == "function" else tool(later)]), checkpointer)
+    message = calling(("later", {"name": "a"}), ("later", {"name": "b"}))
+    asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
+    assert [q.value for q in asked] == ["a?", "b?"]
+    result = graph.invoke(Command(resume={q.id: q.value.upper() for q in asked}), config)
+    assert contents(result) == ["A?", "B?"]
+
+
+def test_an_async_tool_does_not_block_a_running_loop() -> None:
     async def later() -> str:
         return "x"
 
+    graph = graph_of(ToolNode([later]))
+
+    async def example() -> Any:
+        return graph.invoke({"messages": [calling(("later", {}))]})
+
     with pytest.raises(TypeError, match="ainvoke"):
-        graph_of(ToolNode([later])).invoke({"messages": [calling(("later", {}))]})
+        asyncio.run(example())
 
 
 def approved(name: str) -> str:
@@ -260,6 +282,25 @@ def test_once_is_once_for_each_call(checkpointer: Any, config: Any) -> None:
     message = calling(("charge", {"name": "a"}), ("charge", {"name": "b"}))
     asked = graph.invoke({"messages": [message]}, config)["__interrupt__"]
     graph.invoke(Command(resume={q.id: "ok" for q in asked}), config)
+    assert sorted(charged) == ["a", "b"]
+
+
+def test_once_in_an_async_run_keeps_to_the_savers_thread(checkpointer: Any, config: Any) -> None:
+    """A sync tool runs on a thread of its own there; what it stores doesn't."""
+    charged: list[str] = []
+
+    def charge(name: str) -> str:
+        once("charge", charged.append, name)
+        return interrupt(name)
+
+    graph = graph_of(ToolNode([charge]), checkpointer)
+    message = calling(("charge", {"name": "a"}), ("charge", {"name": "b"}))
+
+    async def example() -> Any:
+        asked = (await graph.ainvoke({"messages": [message]}, config))["__interrupt__"]
+        return await graph.ainvoke(Command(resume={q.id: "ok" for q in asked}), config)
+
+    assert contents(async_to_sync(example)()) == ["ok", "ok"]
     assert sorted(charged) == ["a", "b"]
 
 

@@ -75,6 +75,11 @@ def adapted(tool: Any) -> Any:
     return _keeping_commands(tool)
 
 
+def only_async(tool: Any) -> bool:
+    """Tells whether a langchain tool was made from an async function and has no sync form."""
+    return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+
+
 def holds_command(result: Any) -> bool:
     """Tells whether a tool returned a Command, or a list with one."""
     if isinstance(result, list):

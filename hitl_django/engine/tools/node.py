@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ..context import TaskContext, current
 from ..errors import GraphBubbleUp, GraphInterrupt
 from ..types import Command, RunnableConfig
-from .callables import Function, adapted, holds_command, kept
+from .callables import Function, adapted, holds_command, kept, only_async
 from .calls import BadCall, Call, CallContext, calls_of, unfit
 from .failures import Handling
 from .messages import asks_for_tools, message_for, messages_in, part
@@ -128,15 +128,19 @@ class ToolNode:
         token = current.set(seen)
         try:
             tool = self._tool_for(call)
-            if not isinstance(tool, Function):
-                with _reading(call):
-                    call.result = kept(tool.invoke(call.wire, _config_of(seen)))
-            elif tool.is_async:
-                raise TypeError(
-                    f"Tool '{call.name}' is async; run the graph with ainvoke or astream."
-                )
+            if isinstance(tool, Function):
+                arguments = tool.arguments(call)
+                if tool.is_async:
+                    call.result = _run_async(call, lambda: tool.function(**arguments))
+                else:
+                    call.result = tool.function(**arguments)
             else:
-                call.result = tool.function(**tool.arguments(call))
+                with _reading(call):
+                    if only_async(tool):
+                        result = _run_async(call, lambda: tool.ainvoke(call.wire, _config_of(seen)))
+                    else:
+                        result = tool.invoke(call.wire, _config_of(seen))
+                call.result = kept(result)
             call.done = True
         except (Exception, GraphBubbleUp) as error:
             self._handling.settle(call, error)
@@ -219,6 +223,22 @@ def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
         places = {question.interrupt.id: place for place, question in enumerate(asked)}
         context.open.sort(key=lambda question: places.get(question.interrupt.id, -1))
     raise GraphInterrupt(asked)
+
+
+def _run_async(call: Call, start: Callable[[], Any]) -> Any:
+    """Runs an async tool to its end on an event loop of its own, as a worker does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(start()))
+    raise TypeError(
+        f"Tool '{call.name}' is async and an event loop is running on this thread: run the graph "
+        "with ainvoke or astream."
+    )
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 @contextmanager
