@@ -179,4 +179,22 @@ TABLE = (
         "GraphDefinitionError, a ValueError, names every fault.",
         "One look at the message is enough to repair the graph.",
     ),
+    Difference(
+        "a packet to nowhere is an error",
+        "A Send to a node that isn't there is logged and dropped.",
+        "ValueError that names the node and the nodes there are.",
+        "The work that was sent would be lost.",
+    ),
+    Difference(
+        "an update waits for open questions",
+        "update_state on a paused thread drops the other tasks' questions silently.",
+        "OpenQuestionsError, unless the config says discard_pending.",
+        "A question in somebody's queue mustn't vanish.",
+    ),
+    Difference(
+        "async nodes run under a sync caller",
+        "invoke() of a graph with an async node is a TypeError.",
+        "The node runs on an event loop of its own, unless one is running on that thread.",
+        "A worker that is a plain process can run any graph.",
+    ),
 )

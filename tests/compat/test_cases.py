@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from . import cases_asking, cases_commands, cases_flow, cases_state, cases_subgraphs, cases_travel
@@ -22,18 +20,7 @@ CASES: list[Case] = [
     *cases_travel.CASES,
 ]
 ROWS = {row.name for row in TABLE}
-#: Cases that show a fault of the engine which is known and not yet repaired.
-WAITING = {"a_child_with_a_breakpoint-stream"}
-
-
-def run_of(case: Case, way: str) -> Any:
-    """Returns the parameters of one run."""
-    waits = {case.name, f"{case.name}-{way.removeprefix('a')}"} & WAITING
-    marks = [pytest.mark.xfail(strict=False)] if waits else []
-    return pytest.param(case, way, id=f"{case.name}-{way}", marks=marks)
-
-
-RUNS = [run_of(case, way) for case in CASES for way in case.ways]
+RUNS = [pytest.param(case, way, id=f"{case.name}-{way}") for case in CASES for way in case.ways]
 
 
 @pytest.mark.parametrize(("case", "way"), RUNS)

@@ -403,3 +403,37 @@ def test_two_faults_of_one_graph() -> None:
     assert len(said["langgraph"]) == 1
     assert len(said["ours"]) == 3
     assert said["langgraph"][0] in said["ours"]
+
+
+@shows("a packet to nowhere is an error")
+def test_a_packet_to_nowhere() -> None:
+    theirs = chain(LANGGRAPH, "a")
+    theirs.add_conditional_edges("a", lambda s: [LANGGRAPH.Send("nowhere", 1)])
+    assert stored(LANGGRAPH, theirs).invoke({"x": 1}, CONFIG)["log"] == ["a"]
+    ours = chain(OURS, "a").add_conditional_edges("a", lambda s: [OURS.Send("nowhere", 1)])
+    with pytest.raises(ValueError, match=r"Node 'a' goes to unknown node 'nowhere'. Nodes: a\."):
+        stored(OURS, ours).invoke({"x": 1}, CONFIG)
+
+
+@shows("an update waits for open questions")
+def test_an_update_while_questions_are_open() -> None:
+    theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
+    theirs.update_state(CONFIG, {"x": 5}, as_node="a")
+    assert theirs.get_state(CONFIG).interrupts == ()
+    ours = paused(OURS, asks(OURS, "q"))
+    with pytest.raises(errors.OpenQuestionsError):
+        ours.update_state(CONFIG, {"x": 5}, as_node="a")
+    assert [asked.value for asked in ours.get_state(CONFIG).interrupts] == ["q"]
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    ours.update_state(discarding, {"x": 5}, as_node="a")
+    assert ours.get_state(CONFIG).values["x"] == 5
+
+
+@shows("async nodes run under a sync caller")
+def test_an_async_node_under_invoke() -> None:
+    async def node(state: Any) -> dict[str, Any]:
+        return {"log": ["a"]}
+
+    with pytest.raises(TypeError, match="No synchronous function provided"):
+        stored(LANGGRAPH, one(LANGGRAPH, node)).invoke({"x": 1}, CONFIG)
+    assert stored(OURS, one(OURS, node)).invoke({"x": 1}, CONFIG)["log"] == ["a"]

@@ -274,7 +274,7 @@ def test_a_breakpoint_stops_only_where_something_moved() -> None:
     assert len(breakpoint_hits(run.state, "*", run.tasks)) == 2
     assert breakpoint_hits(run.state, ["join"], run.tasks) == []
     assert breakpoint_hits(run.state, (), run.tasks) == []
-    run.state.seen["__interrupt__"] = dict(run.state.versions)
+    run.state.seen["__interrupt__"] = {"__interrupt__": run.state.clock}
     assert breakpoint_hits(run.state, "*", run.tasks) == []
 
 

@@ -1,0 +1,131 @@
+"""Static breakpoints: a run stops before or after a node, and goes on when told to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django import Command
+
+from .graphs import CONFIG, asks, line, log_of, open_questions, paused, saved, says, side_by_side
+
+
+def abc() -> Any:
+    return line(a=says("a"), b=says("b"), c=says("c"))
+
+
+def test_a_run_stops_before_a_node() -> None:
+    graph = paused(abc(), interrupt_before=["b"])
+    assert (log_of(graph), graph.get_state(CONFIG).next) == (["a"], ("b",))
+    assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
+
+
+def test_a_run_stops_after_a_node() -> None:
+    graph = paused(abc(), interrupt_after=["b"])
+    assert (log_of(graph), graph.get_state(CONFIG).next) == (["a", "b"], ("c",))
+    assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["interrupt_before", "interrupt_after"])
+def test_a_star_stops_at_every_node_but_the_hidden_start(kind: str) -> None:
+    graph = paused(abc(), **{kind: "*"})
+    stops = [log_of(graph)]
+    while graph.get_state(CONFIG).next:
+        graph.invoke(None, CONFIG)
+        stops.append(log_of(graph))
+    expected = [["a"], ["a", "b"], ["a", "b", "c"]]
+    assert stops == ([[], *expected] if kind == "interrupt_before" else expected)
+
+
+@pytest.mark.parametrize("word", ["go", True, 0, {"any": "thing"}])
+def test_any_value_goes_on_past_a_breakpoint(word: Any) -> None:
+    graph = paused(abc(), interrupt_before=["b"])
+    assert graph.invoke(Command(resume=word), CONFIG)["log"] == ["a", "b", "c"]
+
+
+def test_the_value_that_goes_on_answers_no_question() -> None:
+    graph = paused(line(a=asks("q")), interrupt_before=["a"])
+    graph.invoke(Command(resume="go"), CONFIG)
+    assert (list(open_questions(graph)), log_of(graph)) == (["q"], [])
+
+
+def test_breakpoints_may_be_given_for_one_call() -> None:
+    graph = saved(abc())
+    graph.invoke({"x": 1}, CONFIG, interrupt_before=["b"])
+    assert graph.get_state(CONFIG).next == ("b",)
+    graph.invoke(None, CONFIG, interrupt_after=["b"])
+    assert graph.get_state(CONFIG).next == ("c",)
+    assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
+
+
+def test_none_inherits_the_breakpoints_and_an_empty_list_turns_them_off() -> None:
+    for given, left in ((None, ("b",)), ([], ())):
+        graph = saved(abc(), interrupt_before=["b"])
+        graph.invoke({"x": 1}, CONFIG, interrupt_before=given)
+        assert graph.get_state(CONFIG).next == left
+
+
+def test_a_stop_is_no_question_for_callers_and_one_for_reviewers() -> None:
+    graph = saved(abc(), interrupt_before=["b"])
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    [question] = outcome.questions
+    assert (outcome.status, question.kind, question.node) == ("interrupted", "breakpoint", "b")
+    assert graph.get_state(CONFIG).interrupts == ()
+    assert "__interrupt__" not in saved(abc(), interrupt_before=["b"]).invoke({"x": 1}, CONFIG)
+
+
+def test_a_worker_that_comes_back_stops_at_the_same_breakpoint() -> None:
+    graph = saved(abc(), interrupt_before=["b"])
+    graph.submit({"x": 1}, CONFIG)
+    first = graph.advance(CONFIG)
+    assert graph.advance(CONFIG).questions == first.questions
+    assert log_of(graph) == ["a"]
+
+
+def test_a_breakpoint_that_was_passed_does_not_stop_again() -> None:
+    graph = saved(abc(), interrupt_before=["b"])
+    graph.submit({"x": 1}, CONFIG)
+    [question] = graph.advance(CONFIG).questions
+    place = {
+        "configurable": {
+            "thread_id": "thread",
+            "checkpoint_ns": question.checkpoint_ns,
+            "checkpoint_id": question.checkpoint_id,
+        }
+    }
+    graph.checkpointer.put_writes(place, [("__resume__", True)], question.task_id)
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["a", "b", "c"]
+
+
+def test_a_breakpoint_stops_each_time_round_a_loop() -> None:
+    graph = line(a=lambda state: {"x": state["x"] + 1})
+    graph.add_conditional_edges("a", lambda state: "a" if state["x"] < 3 else "__end__")
+    compiled = saved(graph, interrupt_before=["a"])
+    compiled.invoke({"x": 0}, CONFIG)
+    stops = 0
+    while compiled.get_state(CONFIG).next:
+        stops += 1
+        compiled.invoke(None, CONFIG)
+    assert stops == 3
+
+
+def test_a_breakpoint_stops_the_whole_step() -> None:
+    graph = paused(side_by_side(a=says("a"), b=says("b")), interrupt_before=["b"])
+    assert (log_of(graph), graph.get_state(CONFIG).next) == ([], ("a", "b"))
+
+
+def test_breakpoints_do_nothing_without_a_saver_but_stop() -> None:
+    assert abc().compile(interrupt_before=["b"]).invoke({"x": 1})["log"] == ["a"]
+
+
+def test_new_input_at_a_breakpoint_starts_again() -> None:
+    graph = paused(abc(), interrupt_before=["b"])
+    assert graph.invoke({"x": 2}, CONFIG) == {"x": 2, "log": ["a", "a"]}
+
+
+def test_a_stop_is_told_in_the_stream() -> None:
+    graph = saved(abc(), interrupt_before=["b"])
+    assert list(graph.stream({"x": 1}, CONFIG)) == [{"a": {"log": ["a"]}}, {"__interrupt__": ()}]

@@ -1,0 +1,353 @@
+"""Drivers: tasks side by side, on threads and on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, InMemorySaver, StateGraph, interrupt
+from hitl_django.engine.checkpoint import Commit
+from hitl_django.engine.pregel import Pregel
+
+from .graphs import CONFIG, State, answer, asks, line, log_of, paused, saved, says, side_by_side
+
+
+def invoked(graph: Pregel, value: Any, config: Any = None) -> Any:
+    """Runs a graph on threads."""
+    return graph.invoke(value, CONFIG if config is None else config)
+
+
+def ainvoked(graph: Pregel, value: Any, config: Any = None) -> Any:
+    """Runs a graph on an event loop."""
+    return asyncio.run(graph.ainvoke(value, CONFIG if config is None else config))
+
+
+WAYS = pytest.mark.parametrize("run", [invoked, ainvoked])
+Run = Callable[..., Any]
+
+
+@WAYS
+def test_tasks_of_one_step_run_at_the_same_time(run: Run) -> None:
+    meeting = threading.Barrier(3, timeout=5)
+
+    def meet(state: State) -> dict[str, Any]:
+        meeting.wait()
+        return {"log": ["met"]}
+
+    graph = saved(side_by_side(a=meet, b=meet, c=meet))
+    assert run(graph, {"x": 1})["log"] == ["met"] * 3
+
+
+def test_async_tasks_of_one_step_run_at_the_same_time() -> None:
+    async def drive() -> Any:
+        meeting = asyncio.Barrier(3)
+
+        async def meet(state: State) -> dict[str, Any]:
+            await asyncio.wait_for(meeting.wait(), 5)
+            return {"log": ["met"]}
+
+        return await saved(side_by_side(a=meet, b=meet, c=meet)).ainvoke({"x": 1}, CONFIG)
+
+    assert asyncio.run(drive())["log"] == ["met"] * 3
+
+
+@WAYS
+def test_a_single_task_runs_where_the_caller_is(run: Run) -> None:
+    seen = []
+
+    async def anode(state: State) -> None:
+        seen.append(threading.get_ident())
+
+    def node(state: State) -> None:
+        seen.append(threading.get_ident())
+
+    run(saved(line(a=anode if run is ainvoked else node)), {"x": 1})
+    assert seen == [threading.get_ident()]
+
+
+@WAYS
+def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
+    lock = threading.Lock()
+    running, most = 0, 0
+
+    def work(state: State) -> dict[str, Any]:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)
+        with lock:
+            running -= 1
+        return {"log": ["done"]}
+
+    graph = saved(side_by_side(**{f"n{i}": work for i in range(6)}))
+    assert len(run(graph, {"x": 1}, {**CONFIG, "max_concurrency": 2})["log"]) == 6
+    assert most == 2
+
+
+class Watched(InMemorySaver):
+    """Notes each commit and the thread on which it is stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Commit] = []
+        self.threads: set[int] = set()
+
+    def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+        self.threads.add(threading.get_ident())
+        super().commit(commit)
+
+
+def test_only_the_drivers_thread_stores() -> None:
+    child = line(c1=says("c1"), c2=asks("q")).compile()
+    saver = Watched()
+    graph = saved(side_by_side(a=child, b=child, c=says("c")), saver)
+    graph.invoke({"log": []}, CONFIG)
+    ids = {asked.id: "yes" for asked in graph.get_state(CONFIG).interrupts}
+    graph.invoke(Command(resume=ids), CONFIG)
+    assert saver.threads == {threading.get_ident()}
+
+
+@WAYS
+def test_what_a_task_wrote_is_stored_while_its_sibling_runs(run: Run) -> None:
+    saver = Watched()
+    seen: list[bool] = []
+
+    def slow(state: State) -> dict[str, Any]:
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            stored = [name for commit in saver.commits for task in commit.writes
+                      for name, value in task.writes if value == ["fast"]]  # fmt: skip
+            if stored:
+                seen.append(True)
+                break
+            time.sleep(0.002)
+        return {"log": ["slow"]}
+
+    graph = saved(side_by_side(fast=says("fast"), slow=slow), saver)
+    assert run(graph, {"x": 1})["log"] == ["fast", "slow"]
+    assert seen == [True]
+
+
+@WAYS
+def test_a_failing_task_fails_the_run_and_its_finished_sibling_does_not_run_again(run: Run) -> None:
+    calls = []
+    finished = threading.Event()
+
+    def fine(state: State) -> dict[str, Any]:
+        calls.append("fine")
+        finished.set()
+        return {"log": ["fine"]}
+
+    def bad(state: State) -> dict[str, Any]:
+        calls.append("bad")
+        finished.wait(5)
+        if calls.count("bad") == 1:
+            time.sleep(0.02)
+            raise OSError("down")
+        return {"log": ["bad"]}
+
+    graph = saved(side_by_side(bad=bad, fine=fine))
+    with pytest.raises(OSError, match="down"):
+        run(graph, {"x": 1})
+    assert graph.get_state(CONFIG).next == ("bad",)
+    assert run(graph, None)["log"] == ["bad", "fine"]
+    assert calls.count("fine") == 1
+
+
+def test_a_running_sibling_of_a_failed_task_is_waited_for() -> None:
+    done = []
+
+    def slow(state: State) -> dict[str, Any]:
+        time.sleep(0.05)
+        done.append(1)
+        return {"log": ["slow"]}
+
+    graph = saved(side_by_side(bad=lambda state: 1 / 0, slow=slow))
+    with pytest.raises(ZeroDivisionError):
+        graph.invoke({"x": 1}, CONFIG)
+    assert log_of(graph) == ["slow"] * len(done)
+
+
+def test_async_siblings_of_a_failed_task_are_cancelled() -> None:
+    ended = []
+
+    async def slow(state: State) -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def bad(state: State) -> None:
+        await asyncio.sleep(0.005)
+        raise OSError("down")
+
+    with pytest.raises(OSError, match="down"):
+        ainvoked(saved(side_by_side(bad=bad, slow=slow)), {"x": 1})
+    assert ended == ["cancelled"]
+
+
+def test_a_question_does_not_cancel_its_siblings() -> None:
+    async def slow(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"log": ["slow"]}
+
+    graph = saved(side_by_side(a=asks("q"), slow=slow))
+    assert ainvoked(graph, {"x": 1})["log"] == ["slow"]
+
+
+@WAYS
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_exit_passes_through_as_a_crash_and_is_no_failure_of_the_node(
+    run: Run, alone: bool
+) -> None:
+    def leave(state: State) -> None:
+        raise SystemExit(3)
+
+    graph = saved(line(a=leave) if alone else side_by_side(a=leave, b=says("b")))
+    with pytest.raises(SystemExit):
+        run(graph, {"x": 1})
+    assert all(task.error is None for task in graph.get_state(CONFIG).tasks)
+    assert "a" in graph.get_state(CONFIG).next
+
+
+@WAYS
+def test_a_keyboard_interrupt_passes_through(run: Run) -> None:
+    def leave(state: State) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(saved(line(a=leave)), {"x": 1})
+
+
+def test_an_async_node_in_a_sync_run_runs_on_an_event_loop_of_its_own() -> None:
+    async def node(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"log": [interrupt("q")]}
+
+    graph = saved(side_by_side(a=node, b=node))
+    invoked(graph, {"x": 1})
+    ids = {asked.id: "yes" for asked in graph.get_state(CONFIG).interrupts}
+    assert invoked(graph, Command(resume=ids))["log"] == ["yes", "yes"]
+
+
+def test_an_async_node_in_a_sync_run_does_not_block_a_running_event_loop() -> None:
+    async def node(state: State) -> None: ...
+
+    async def block() -> None:
+        with pytest.raises(TypeError, match=r"Node 'a' is async and an event loop is running"):
+            invoked(saved(line(a=node)), {"x": 1})
+
+    asyncio.run(block())
+
+
+def test_sync_and_async_nodes_work_in_one_async_run() -> None:
+    async def later(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"log": ["async"]}
+
+    async def route(state: State) -> str:
+        return "c"
+
+    graph = line(a=says("a"), b=later).add_node("c", says("c"))
+    graph = saved(graph.add_conditional_edges("b", route, ["c"]))
+    assert ainvoked(graph, {"x": 1})["log"] == ["a", "async", "c"]
+
+
+def test_a_thread_may_be_taken_on_by_the_other_driver() -> None:
+    graph = saved(line(a=asks("one", "two"), b=says("b")))
+    invoked(graph, {"x": 1})
+    ainvoked(graph, Command(resume="1"))
+    assert invoked(graph, Command(resume="2"))["log"] == ["1", "2", "b"]
+
+
+@WAYS
+def test_a_question_asked_in_a_thread_of_the_node_reaches_the_task(run: Run) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+    from contextvars import copy_context
+
+    def node(state: State) -> dict[str, Any]:
+        with ThreadPoolExecutor(1) as pool:
+            return {"log": [pool.submit(copy_context().run, interrupt, "q").result()]}
+
+    graph = saved(line(a=node))
+    run(graph, {"x": 1})
+    assert run(graph, Command(resume="yes"))["log"] == ["yes"]
+
+
+@WAYS
+def test_each_task_finds_its_own_place_while_others_run(run: Run) -> None:
+    from hitl_django import get_config
+
+    def node(state: State) -> dict[str, Any]:
+        first = get_config()["metadata"]["langgraph_node"]
+        time.sleep(0.005)
+        return {"log": [first == get_config()["metadata"]["langgraph_node"] and first]}
+
+    names = [f"n{i}" for i in range(8)]
+    graph = saved(side_by_side(**dict.fromkeys(names, node)))
+    assert run(graph, {"x": 1})["log"] == names
+
+
+def test_a_stream_that_is_dropped_leaves_the_thread_to_be_taken_on() -> None:
+    graph = saved(line(a=says("a"), b=says("b"), c=says("c")))
+    for _ in graph.stream({"x": 1}, CONFIG):
+        break
+    assert graph.get_state(CONFIG).next
+    assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
+
+
+def test_a_cancelled_run_leaves_the_thread_to_be_taken_on() -> None:
+    started = threading.Event()
+
+    async def slow(state: State) -> dict[str, Any]:
+        if not started.is_set():
+            started.set()
+            await asyncio.sleep(30)
+        return {"log": ["b"]}
+
+    graph = saved(line(a=says("a"), b=slow))
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(graph.ainvoke({"x": 1}, CONFIG))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    assert graph.get_state(CONFIG).next == ("b",)
+    assert [task.error for task in graph.get_state(CONFIG).tasks] == [None]
+    assert ainvoked(graph, None)["log"] == ["a", "b"]
+
+
+def test_two_threads_of_one_graph_do_not_mix() -> None:
+    graph = saved(StateGraph(State).add_node("a", asks("q")).add_edge("__start__", "a"))
+    places = [{"configurable": {"thread_id": f"t{i}"}} for i in range(6)]
+
+    def whole(number: int) -> None:
+        graph.invoke({"x": number}, places[number])
+        graph.invoke(Command(resume=f"answer {number}"), places[number])
+
+    workers = [threading.Thread(target=whole, args=(i,)) for i in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for number, place in enumerate(places):
+        assert graph.get_state(place).values == {"x": number, "log": [f"answer {number}"]}
+
+
+def test_no_threads_are_left_behind() -> None:
+    before = threading.active_count()
+    graph = paused(side_by_side(a=asks("qa"), b=says("b")))
+    answer(graph, "A")
+    assert threading.active_count() == before

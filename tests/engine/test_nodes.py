@@ -1,0 +1,359 @@
+"""Nodes: what they are handed, and what becomes of what they return."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from typing_extensions import TypedDict
+
+from hitl_django import (
+    END,
+    START,
+    Command,
+    EmptyInputError,
+    InvalidUpdateError,
+    RetryPolicy,
+    Runtime,
+    Send,
+    StateGraph,
+    get_config,
+    get_runtime,
+    get_stream_writer,
+)
+
+from .graphs import CONFIG, State, line, saved, says, side_by_side
+
+
+def ran(node: Any, **options: Any) -> Any:
+    """Returns what a graph of one node ends with."""
+    return line(a=node).compile().invoke({"x": 1}, **options)
+
+
+# What a node is handed.
+
+
+def test_a_node_may_ask_for_the_config_by_name() -> None:
+    def node(state: State, config: Any) -> dict[str, Any]:
+        told = config["metadata"]
+        return {"log": [told["langgraph_node"], told["langgraph_step"], config["tags"]]}
+
+    assert ran(node, config={"tags": ["t"]})["log"] == ["a", 1, ["t"]]
+
+
+def test_a_node_may_ask_for_the_runtime_the_writer_and_the_store() -> None:
+    heard = []
+
+    def node(state: State, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
+        writer({"told": runtime.context})
+        return {"log": [store]}
+
+    graph = line(a=node).compile(store="the store")
+    heard = list(graph.stream({"x": 1}, context="c", stream_mode=["custom", "updates"]))
+    assert heard == [("custom", {"told": "c"}), ("updates", {"a": {"log": ["the store"]}})]
+
+
+def test_a_node_may_find_them_without_asking() -> None:
+    def node(state: State) -> dict[str, Any]:
+        get_stream_writer()("told")
+        return {"log": [get_config()["metadata"]["langgraph_node"], get_runtime().context]}
+
+    graph = line(a=node).compile()
+    heard = list(graph.stream({"x": 1}, context="c", stream_mode=["custom", "values"]))
+    assert ("custom", "told") in heard
+    assert heard[-1][1]["log"] == ["a", "c"]
+
+
+def test_outside_of_a_graph_there_is_nothing_to_find() -> None:
+    for find in (get_config, get_runtime, get_stream_writer):
+        with pytest.raises(RuntimeError, match="outside of a runnable context"):
+            find()
+
+
+def test_the_execution_info_says_where_a_call_stands() -> None:
+    seen = []
+
+    def node(state: State, runtime: Runtime[Any]) -> None:
+        seen.append(runtime.execution_info)
+
+    graph = saved(line(a=node))
+    graph.invoke({"x": 1}, CONFIG)
+    [info] = seen
+    [task] = list(graph.get_state_history(CONFIG))[1].tasks
+    assert (info.task_id, info.checkpoint_ns) == (task.id, f"a:{task.id}")
+    assert (info.thread_id, info.node_attempt) == ("thread", 1)
+
+
+@dataclass
+class Context:
+    user: str
+    limit: int = 3
+
+
+def test_a_context_given_as_a_dict_becomes_its_schema() -> None:
+    seen = []
+
+    def node(state: State, runtime: Runtime[Context]) -> None:
+        seen.append(runtime.context)
+
+    graph = StateGraph(State, context_schema=Context).add_node("a", node).add_edge(START, "a")
+    graph.compile().invoke({"x": 1}, context={"user": "u"})
+    assert seen == [Context("u", 3)]
+
+
+def test_a_node_gets_only_the_keys_of_its_input_schema() -> None:
+    class Narrow(TypedDict):
+        x: int
+
+    def node(state: Any) -> dict[str, Any]:
+        return {"log": [sorted(state)]}
+
+    graph = StateGraph(State).add_node("a", node, input_schema=Narrow).add_edge(START, "a")
+    assert graph.compile().invoke({"x": 1, "log": []})["log"] == [["x"]]
+
+
+def test_keys_without_a_value_are_not_handed_over() -> None:
+    assert ran(lambda state: {"log": [sorted(state)]})["log"] == [["log", "x"]]
+    graph = line(a=lambda state: {"log": [sorted(state)]}).compile()
+    assert graph.invoke({})["log"] == [["log"]]
+
+
+def test_a_changed_input_changes_no_state() -> None:
+    def node(state: State) -> dict[str, Any]:
+        state["x"] = 99
+        return {"log": ["a"]}
+
+    assert ran(node) == {"x": 1, "log": ["a"]}
+
+
+class Model(pydantic.BaseModel):
+    x: int = 0
+    log: Annotated[list, operator.add] = []
+    currency: str = "EUR"
+
+
+@dataclass
+class Data:
+    x: int = 0
+    log: Annotated[list, operator.add] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("schema", [Model, Data])
+def test_a_state_class_is_what_nodes_are_handed(schema: Any) -> None:
+    graph = StateGraph(schema).add_edge(START, "a")
+    graph.add_node("a", lambda state: {"log": [type(state).__name__, state.x]})
+    assert graph.compile().invoke({"x": 1})["log"] == [schema.__name__, 1]
+
+
+def test_a_model_that_does_not_fit_fails_the_run_and_names_the_node() -> None:
+    graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: {})
+    with pytest.raises(pydantic.ValidationError) as raised:
+        graph.compile().invoke({"x": "no number"})
+    assert any("task with name 'a'" in note for note in raised.value.__notes__)
+
+
+# What a node returns.
+
+
+@pytest.mark.parametrize("returned", [None, {}, Command(), [], {"unknown": 1}])
+def test_a_node_may_write_nothing(returned: Any) -> None:
+    assert ran(lambda state: returned) == {"x": 1, "log": []}
+
+
+@pytest.mark.parametrize("returned", [5, "text", ["text"], object])
+def test_a_node_has_to_return_an_update(returned: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
+        ran(lambda state: returned)
+
+
+def test_a_state_object_updates_what_it_says() -> None:
+    graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: Model(x=2))
+    assert graph.compile().invoke({"x": 1, "log": ["kept"]})["log"] == ["kept"]
+    assert graph.compile().invoke({"x": 1})["x"] == 2
+
+
+def test_a_command_updates_and_jumps() -> None:
+    graph = line(a=lambda state: Command(update={"x": 5}, goto="c"), b=says("b"))
+    graph.add_node("c", says("c"))
+    assert graph.compile().invoke({"x": 1}) == {"x": 5, "log": ["b", "c"]}
+
+
+def test_a_jump_to_the_end_starts_nothing() -> None:
+    assert ran(lambda state: Command(update={"x": 5}, goto=END)) == {"x": 5, "log": []}
+
+
+def test_commands_and_dicts_may_come_in_one_list() -> None:
+    graph = line(a=lambda state: [Command(update={"log": ["1"]}, goto="b"), {"log": ["2"]}])
+    graph.add_node("b", says("b"))
+    assert graph.compile().invoke({"x": 1})["log"] == ["1", "2", "b"]
+
+
+def test_sent_values_arrive_as_they_are() -> None:
+    graph = line(a=lambda state: Command(goto=[Send("w", {"any": 1}), Send("w", [2])]))
+    graph.add_node("w", lambda arg: {"log": [arg]})
+    assert graph.compile().invoke({"x": 1})["log"] == [{"any": 1}, [2]]
+
+
+@pytest.mark.parametrize("goto", ["nowhere", Send("nowhere", 1), ["b", "nowhere"]])
+def test_a_jump_to_a_node_that_is_not_there_is_an_error(goto: Any) -> None:
+    graph = line(a=lambda state: Command(goto=goto), b=says("b"))
+    with pytest.raises(ValueError, match=r"Node 'a' goes to unknown node 'nowhere'\. Nodes: a, b"):
+        graph.compile().invoke({"x": 1})
+
+
+def test_a_packet_to_the_end_is_an_error() -> None:
+    with pytest.raises(InvalidUpdateError, match="Cannot send a packet to the END node"):
+        ran(lambda state: Command(goto=Send(END, 1)))
+
+
+@pytest.mark.parametrize("chosen", [None, START, [None]])
+def test_a_branch_has_to_choose_something(chosen: Any) -> None:
+    graph = line(a=says("a")).add_conditional_edges("a", lambda state: chosen)
+    with pytest.raises(ValueError, match="Branch did not return a valid destination"):
+        graph.compile().invoke({"x": 1})
+
+
+def test_a_branch_sees_the_state_as_its_node_leaves_it() -> None:
+    seen = []
+
+    def route(state: State) -> str:
+        seen.append((state["x"], state["log"]))
+        return END
+
+    line(a=says("a", x=5)).add_conditional_edges("a", route).compile().invoke({"x": 1})
+    assert seen == [(5, ["a"])]
+
+
+def test_a_branch_does_not_see_what_a_sibling_wrote() -> None:
+    seen = []
+
+    def route(state: State) -> str:
+        seen.append(state["log"])
+        return END
+
+    graph = side_by_side(a=says("a"), b=says("b")).add_conditional_edges("b", route)
+    graph.compile().invoke({"x": 1})
+    assert seen == [["b"]]
+
+
+# What a caller gives.
+
+
+def test_input_has_to_be_there() -> None:
+    with pytest.raises(EmptyInputError, match="Received no input"):
+        line(a=says("a")).compile().invoke(None)
+
+
+@pytest.mark.parametrize("wrong", [5, "text", [1]])
+def test_input_has_to_be_a_dict(wrong: Any) -> None:
+    graph = line(a=says("a")).compile()
+    with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
+        graph.invoke(wrong)
+
+
+def test_unknown_keys_of_the_input_are_dropped_and_named_by_the_check() -> None:
+    graph = line(a=says("a")).compile()
+    assert graph.invoke({"x": 1, "y": 2}) == {"x": 1, "log": ["a"]}
+    with pytest.raises(ValueError, match=r"\$\.y: unknown field"):
+        graph.validate_input({"x": 1, "y": 2})
+
+
+def test_the_check_of_the_input_names_every_fault() -> None:
+    graph = line(a=says("a")).compile()
+    with pytest.raises(ValueError) as raised:
+        graph.validate_input({"x": "no", "log": 5, "z": 1})
+    paths = [path for path, _ in raised.value.faults]  # type: ignore[attr-defined]
+    assert sorted(paths) == ["$.log", "$.x", "$.z"]
+    graph.validate_input({"x": 1})
+    graph.validate_input({})
+
+
+# Trying again.
+
+
+def quick(**fields: Any) -> RetryPolicy:
+    return RetryPolicy(**{"initial_interval": 0.0001, "jitter": False, **fields})
+
+
+class Flaky:
+    """Fails a few times before it works."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.calls = list(errors), 0
+
+    def __call__(self, state: Any) -> dict[str, Any]:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return {"log": [f"call {self.calls}"]}
+
+
+def retried(node: Any, *policies: RetryPolicy) -> Any:
+    graph = StateGraph(State).add_node("a", node, retry_policy=policies).add_edge(START, "a")
+    return graph.compile().invoke({"x": 1})["log"]
+
+
+def test_a_node_is_tried_again_where_its_policy_says_so() -> None:
+    assert retried(Flaky(ConnectionError(), ConnectionError()), quick()) == ["call 3"]
+
+
+def test_the_last_attempt_raises_what_the_node_raised() -> None:
+    flaky = Flaky(*(ConnectionError(str(i)) for i in range(9)))
+    with pytest.raises(ConnectionError, match=r"^2"):
+        retried(flaky, quick(max_attempts=3))
+    assert flaky.calls == 3
+
+
+@pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OSError(), NameError()])
+def test_a_mistake_is_not_tried_again_by_itself(error: Exception) -> None:
+    flaky = Flaky(error)
+    with pytest.raises(type(error)):
+        retried(flaky, quick())
+    assert flaky.calls == 1
+
+
+@pytest.mark.parametrize(
+    "retry_on", [KeyError, (ValueError, KeyError), lambda error: "k" in str(error)]
+)
+def test_a_policy_says_what_is_tried_again(retry_on: Any) -> None:
+    assert retried(Flaky(KeyError("k")), quick(retry_on=retry_on)) == ["call 2"]
+
+
+def test_the_first_policy_that_speaks_for_an_error_counts() -> None:
+    flaky = Flaky(*(KeyError("k") for _ in range(9)))
+    policies = [
+        quick(retry_on=ValueError, max_attempts=9),
+        quick(retry_on=KeyError, max_attempts=2),
+        quick(retry_on=Exception, max_attempts=9),
+    ]
+    with pytest.raises(KeyError):
+        retried(flaky, *policies)
+    assert flaky.calls == 2
+
+
+def test_the_wait_grows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    flaky = Flaky(*(ConnectionError() for _ in range(5)))
+    retried(flaky, RetryPolicy(1.0, 2.0, 5.0, max_attempts=6, jitter=False))
+    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_failed_attempt_leaves_nothing_behind() -> None:
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        assert runtime.execution_info is not None
+        if runtime.execution_info.node_attempt == 1:
+            raise ConnectionError
+        return {"log": [runtime.execution_info.node_attempt]}
+
+    assert retried(node, quick()) == [2]
+
+
+def test_a_failure_says_in_which_task_it_happened() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        ran(lambda state: 1 / 0)
+    [note] = raised.value.__notes__
+    assert note.startswith("During task with name 'a' and id '")

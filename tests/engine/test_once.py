@@ -1,0 +1,190 @@
+"""once, questions with keys, and questions that changed: the rules that are kept here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, QuestionChangedError, RetryPolicy, StateGraph, interrupt, once
+
+from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved
+
+
+def test_a_side_effect_before_a_question_happens_once() -> None:
+    sent = []
+
+    def send(text: str, *, to: str) -> int:
+        sent.append((text, to))
+        return len(sent)
+
+    def node(state: State) -> dict[str, Any]:
+        number = once("mail", send, "hello", to="me")
+        return {"log": [number, interrupt("one"), interrupt("two")]}
+
+    graph = paused(line(a=node))
+    answer(graph, "1")
+    answer(graph, "2")
+    assert (sent, log_of(graph)) == ([("hello", "me")], [1, "1", "2"])
+
+
+def test_a_side_effect_happens_once_through_failures_and_retries() -> None:
+    sent, calls = [], []
+
+    def node(state: State) -> dict[str, Any]:
+        once("mail", sent.append, "hello")
+        calls.append(1)
+        if len(calls) < 4:
+            raise ConnectionError
+        return {"log": ["done"]}
+
+    policy = RetryPolicy(0.0001, jitter=False, max_attempts=2)
+    graph = StateGraph(State).add_node("a", node, retry_policy=policy).add_edge("__start__", "a")
+    compiled = saved(graph)
+    with pytest.raises(ConnectionError):
+        compiled.invoke({"x": 1}, CONFIG)
+    assert compiled.invoke(None, CONFIG)["log"] == ["done"]
+    assert (sent, len(calls)) == (["hello"], 4)
+
+
+def test_a_side_effect_that_fails_is_tried_again() -> None:
+    calls = []
+
+    def flaky() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("down")
+        return "sent"
+
+    graph = saved(line(a=lambda state: {"log": [once("mail", flaky)]}))
+    with pytest.raises(OSError, match="down"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(None, CONFIG)["log"] == ["sent"]
+
+
+def test_side_effects_are_told_apart_by_their_keys_and_belong_to_their_task() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        for key in ("a", "b", "a"):
+            once(key, calls.append, key)
+        return {"log": ["done"]}
+
+    graph = line(one=node)
+    graph.add_node("two", node).add_edge("one", "two")
+    saved(graph).invoke({"x": 1}, CONFIG)
+    assert calls == ["a", "b", "a", "b"]
+
+
+def test_an_async_side_effect_happens_once() -> None:
+    sent = []
+
+    async def send(text: str) -> str:
+        sent.append(text)
+        return "sent"
+
+    async def node(state: State) -> dict[str, Any]:
+        return {"log": [await once("mail", send, "hello"), interrupt("q")]}
+
+    graph = saved(line(a=node))
+    asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    asyncio.run(graph.ainvoke(Command(resume="yes"), CONFIG))
+    assert (sent, log_of(graph)) == (["hello"], ["sent", "yes"])
+
+
+def test_a_result_outlives_a_crash_of_a_later_line() -> None:
+    sent, calls = [], []
+
+    def node(state: State) -> dict[str, Any]:
+        once("mail", sent.append, "hello")
+        calls.append(1)
+        if len(calls) == 1:
+            raise SystemExit
+        return {"log": ["done"]}
+
+    graph = saved(line(a=node))
+    with pytest.raises(SystemExit):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(None, CONFIG)["log"] == ["done"]
+    assert (sent, len(calls)) == (["hello"], 2)
+
+
+# Questions with keys.
+
+
+def test_questions_with_keys_are_answered_by_key_whatever_their_order() -> None:
+    order = ["x", "y"]
+
+    def node(state: State) -> dict[str, Any]:
+        given = {}
+        for key in list(order):
+            given[key] = interrupt(f"{key}?", key=key)
+        return {"log": [given["x"], given["y"]]}
+
+    graph = paused(line(a=node))
+    answer(graph, {open_questions(graph)["x?"]: "X"})
+    order.reverse()
+    graph.invoke(None, CONFIG)
+    answer(graph, {open_questions(graph)["y?"]: "Y"})
+    assert log_of(graph) == ["X", "Y"]
+
+
+def test_questions_with_keys_asked_side_by_side_are_answered_in_any_order() -> None:
+    async def ask(key: str) -> Any:
+        return interrupt(f"{key}?", key=key)
+
+    async def node(state: State) -> dict[str, Any]:
+        return {"log": list(await asyncio.gather(ask("x"), ask("y")))}
+
+    graph = saved(line(a=node))
+    asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    ids = open_questions(graph)
+    assert set(ids) == {"x?", "y?"}
+    asyncio.run(graph.ainvoke(Command(resume={ids["y?"]: "Y"}), CONFIG))
+    assert set(open_questions(graph)) == {"x?"}
+    asyncio.run(graph.ainvoke(Command(resume={ids["x?"]: "X"}), CONFIG))
+    assert log_of(graph) == ["X", "Y"]
+
+
+# Questions that changed.
+
+
+def changing() -> tuple[Any, list[str]]:
+    asked = ["transfer 10"]
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": [interrupt(asked[0])]}
+
+    return node, asked
+
+
+def test_a_question_that_changed_after_it_was_answered_is_noticed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node, asked = changing()
+    graph = paused(line(a=node))
+    asked[0] = "transfer 10000"
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        assert answer(graph, "yes")["log"] == ["yes"]
+    assert "Node 'a' asks something else than was answered" in caplog.text
+
+
+def test_a_question_that_changed_may_be_an_error_and_the_thread_goes_on() -> None:
+    node, asked = changing()
+    graph = paused(line(a=node))
+    strict = {"configurable": {**CONFIG["configurable"], "on_question_change": "error"}}
+    asked[0] = "transfer 10000"
+    with pytest.raises(QuestionChangedError, match="asks something else"):
+        graph.invoke(Command(resume="yes"), strict)
+    assert log_of(graph) == []
+    asked[0] = "transfer 10"
+    assert graph.invoke(None, strict)["log"] == ["yes"]
+
+
+def test_a_question_that_stays_the_same_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    node, _ = changing()
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        answer(paused(line(a=node)), "yes")
+    assert caplog.text == ""

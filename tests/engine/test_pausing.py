@@ -1,0 +1,383 @@
+"""Pausing: a node stops to ask, and goes on with the answer, whenever and wherever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    Command,
+    EmptyInputError,
+    NoSaverError,
+    NothingPendingError,
+    OpenQuestionsError,
+    RetryPolicy,
+    Send,
+    StateGraph,
+    ThreadNotFound,
+    UnknownInterruptError,
+    interrupt,
+)
+from hitl_django.engine.errors import GraphInterrupt
+
+from .graphs import (
+    CONFIG,
+    State,
+    answer,
+    asks,
+    line,
+    log_of,
+    open_questions,
+    paused,
+    saved,
+    says,
+    side_by_side,
+)
+
+UNKNOWN = "0" * 32
+
+
+def test_a_question_stops_the_run_and_its_answer_takes_it_on() -> None:
+    graph = saved(line(a=asks("q"), b=says("b")))
+    stopped = graph.invoke({"x": 1}, CONFIG)
+    assert [asked.value for asked in stopped["__interrupt__"]] == ["q"]
+    assert graph.get_state(CONFIG).next == ("a",)
+    assert answer(graph, "yes") == {"x": 1, "log": ["yes", "b"]}
+    assert graph.get_state(CONFIG).next == ()
+
+
+def test_a_node_runs_again_from_its_first_line() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        calls.append("before")
+        given = interrupt("q")
+        calls.append("after")
+        return {"log": [given]}
+
+    answer(paused(line(a=node)), "yes")
+    assert calls == ["before", "before", "after"]
+
+
+def test_each_question_of_a_node_gets_its_own_answer() -> None:
+    graph = paused(line(a=asks("one", "two", "three")))
+    for question, given in (("one", "1"), ("two", "2"), ("three", "3")):
+        assert list(open_questions(graph)) == [question]
+        answer(graph, given)
+    assert log_of(graph) == ["1", "2", "3"]
+
+
+def test_a_question_may_be_asked_until_the_answer_is_right() -> None:
+    def node(state: State) -> dict[str, Any]:
+        question = "age?"
+        while not isinstance(given := interrupt(question), int):
+            question = f"{given!r} is no age"
+        return {"x": given}
+
+    graph = paused(line(a=node))
+    assert list(open_questions(graph)) == ["age?"]
+    answer(graph, "old")
+    assert list(open_questions(graph)) == ["'old' is no age"]
+    assert answer(graph, 7)["x"] == 7
+
+
+@pytest.mark.parametrize("value", [False, 0, "", [], {"a": 1}, {"k" * 32: 1}, 1.5, "yes"])
+def test_any_value_but_none_is_an_answer(value: Any) -> None:
+    assert answer(paused(line(a=asks("q"))), value)["log"] == [value]
+
+
+def test_none_is_an_answer_where_the_question_is_named() -> None:
+    graph = paused(line(a=asks("q")))
+    assert answer(graph, {open_questions(graph)["q"]: None})["log"] == [None]
+
+
+def test_parallel_questions_are_answered_at_once_or_one_by_one() -> None:
+    for together in (True, False):
+        graph = paused(side_by_side(a=asks("qa"), b=asks("qb"), c=says("c")))
+        ids = open_questions(graph)
+        assert list(ids) == ["qa", "qb"]
+        if together:
+            answer(graph, {ids["qa"]: "A", ids["qb"]: "B"})
+        else:
+            answer(graph, {ids["qb"]: "B"})
+            assert list(open_questions(graph)) == ["qa"]
+            answer(graph, "A")
+        assert log_of(graph) == ["A", "B", "c"]
+
+
+def test_questions_come_in_the_order_of_their_tasks() -> None:
+    graph = line(a=lambda state: Command(goto=[Send("w", i) for i in range(12)]))
+    graph.add_node("w", lambda arg: {"log": [interrupt(arg)]})
+    stopped = saved(graph).invoke({"x": 1}, CONFIG)
+    assert [asked.value for asked in stopped["__interrupt__"]] == list(range(12))
+
+
+def test_what_finished_beside_a_question_does_not_run_again() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        calls.append(1)
+        return {"log": ["b"]}
+
+    graph = paused(side_by_side(a=asks("qa"), b=node))
+    assert log_of(graph) == ["b"]
+    answer(graph, "A")
+    assert (log_of(graph), len(calls)) == (["A", "b"], 1)
+
+
+def test_a_task_that_was_only_asked_about_runs_again_with_its_own_answer() -> None:
+    graph = paused(side_by_side(a=asks("a1", "a2"), b=asks("b1", "b2")))
+    answer(graph, {open_questions(graph)["a1"]: "A1"})
+    assert set(open_questions(graph)) == {"a2", "b1"}
+    answer(graph, {name: f"{q}!" for q, name in open_questions(graph).items()})
+    answer(graph, "B2")
+    assert log_of(graph) == ["A1", "a2!", "b1!", "B2"]
+
+
+def test_going_on_without_an_answer_asks_the_same_question() -> None:
+    graph = paused(line(a=asks("q")))
+    before = open_questions(graph)
+    assert "__interrupt__" in graph.invoke(None, CONFIG)
+    assert open_questions(graph) == before
+
+
+def test_new_questions_of_a_later_run_have_ids_of_their_own() -> None:
+    graph = paused(line(a=asks("q")))
+    first = open_questions(graph)["q"]
+    answer(graph, "yes")
+    graph.invoke({"x": 2}, CONFIG)
+    assert open_questions(graph)["q"] != first
+
+
+# What can't be answered, and how it is said.
+
+
+def test_an_unknown_id_reaches_no_question_and_writes_nothing() -> None:
+    graph = paused(line(a=asks("q")))
+    before = list(graph.checkpointer.list(CONFIG))
+    with pytest.raises(UnknownInterruptError, match="Unknown or already-consumed interrupt"):
+        answer(graph, {UNKNOWN: 1})
+    assert list(graph.checkpointer.list(CONFIG)) == before
+    assert answer(graph, "yes")["log"] == ["yes"]
+
+
+def test_an_id_that_was_answered_is_no_longer_open() -> None:
+    graph = paused(line(a=asks("one", "two")))
+    first = open_questions(graph)["one"]
+    answer(graph, {first: "1"})
+    with pytest.raises(UnknownInterruptError) as raised:
+        answer(graph, {first: "again"})
+    assert raised.value.pending_ids == (open_questions(graph)["two"],)
+    assert answer(graph, "2")["log"] == ["1", "2"]
+
+
+def test_one_value_does_not_say_which_of_two_questions_it_answers() -> None:
+    graph = paused(side_by_side(a=asks("qa"), b=asks("qb")))
+    with pytest.raises(UnknownInterruptError) as raised:
+        answer(graph, "yes")
+    assert raised.value.reason == "ambiguous"
+    assert raised.value.pending_ids == tuple(sorted(open_questions(graph).values()))
+    assert log_of(graph) == []
+
+
+def test_a_finished_thread_waits_for_no_answer() -> None:
+    graph = paused(line(a=asks("q")))
+    answer(graph, "yes")
+    with pytest.raises(NothingPendingError, match="waits for nothing"):
+        answer(graph, "again")
+    with pytest.raises(UnknownInterruptError):
+        answer(graph, {UNKNOWN: "again"})
+    assert log_of(graph) == ["yes"]
+
+
+def test_a_late_answer_never_reaches_the_next_run() -> None:
+    graph = paused(line(a=asks("q")))
+    answer(graph, "first")
+    with pytest.raises(NothingPendingError):
+        answer(graph, "double click")
+    graph.invoke({"x": 2}, CONFIG)
+    assert list(open_questions(graph)) == ["q"]
+
+
+def test_a_thread_that_never_ran_has_no_question() -> None:
+    graph = saved(line(a=asks("q")))
+    with pytest.raises(ThreadNotFound, match="'thread'"):
+        answer(graph, "yes")
+    assert list(graph.checkpointer.list(CONFIG)) == []
+
+
+@pytest.mark.parametrize("empty", [Command(), Command(resume=None), Command(update={}, goto=())])
+def test_an_empty_command_answers_nothing(empty: Command[Any]) -> None:
+    graph = paused(line(a=asks("q")))
+    with pytest.raises(EmptyInputError):
+        graph.invoke(empty, CONFIG)
+    assert list(open_questions(graph)) == ["q"]
+
+
+def test_new_input_is_refused_while_a_question_is_open() -> None:
+    graph = paused(line(a=asks("q")))
+    with pytest.raises(OpenQuestionsError) as raised:
+        graph.invoke({"x": 2}, CONFIG)
+    assert raised.value.pending_ids == tuple(open_questions(graph).values())
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    assert graph.invoke({"x": 2}, discarding)["x"] == 2
+
+
+def test_an_answer_needs_a_saver() -> None:
+    with pytest.raises(
+        NoSaverError, match=r"Cannot use Command\(resume=...\) without checkpointer"
+    ):
+        line(a=asks("q")).compile().invoke(Command(resume=1))
+
+
+def test_a_question_needs_a_saver() -> None:
+    with pytest.raises(NoSaverError, match="Node 'a' asked a question"):
+        line(a=asks("q")).compile().invoke({"x": 1})
+
+
+def test_a_question_needs_a_graph() -> None:
+    with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
+        interrupt("q")
+
+
+# Failures around questions.
+
+
+def test_an_answer_outlives_a_failure_after_it() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        given = interrupt("q")
+        calls.append(given)
+        if len(calls) == 1:
+            raise OSError("down")
+        return {"log": [given]}
+
+    graph = paused(line(a=node))
+    with pytest.raises(OSError, match="down"):
+        answer(graph, "yes")
+    [task] = graph.get_state(CONFIG).tasks
+    assert task.error == "OSError('down')"
+    assert graph.invoke(None, CONFIG)["log"] == ["yes"]
+    assert calls == ["yes", "yes"]
+
+
+def test_a_corrected_answer_replaces_one_that_made_the_node_fail() -> None:
+    graph = paused(line(a=lambda state: {"log": [10 // interrupt("q")]}))
+    with pytest.raises(ZeroDivisionError):
+        answer(graph, 0)
+    assert list(open_questions(graph)) == ["q"]
+    assert answer(graph, 5)["log"] == [2]
+
+
+def test_only_the_answer_to_the_last_question_can_be_corrected() -> None:
+    def node(state: State) -> dict[str, Any]:
+        first = interrupt("one")
+        second = interrupt(f"after {first}")
+        if second == "bad":
+            raise ValueError(second)
+        return {"log": [first, second]}
+
+    graph = paused(line(a=node))
+    one = open_questions(graph)["one"]
+    answer(graph, "A")
+    with pytest.raises(ValueError, match="bad"):
+        answer(graph, "bad")
+    with pytest.raises(UnknownInterruptError):
+        answer(graph, {one: "B"})
+    assert answer(graph, "good")["log"] == ["A", "good"]
+
+
+def test_a_question_is_no_failure_and_is_not_tried_again() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        calls.append(1)
+        return {"log": [interrupt("q")]}
+
+    policy = RetryPolicy(0.0001, jitter=False, retry_on=BaseException)  # type: ignore[arg-type]
+    graph = StateGraph(State).add_node("a", node, retry_policy=policy).add_edge("__start__", "a")
+    answer(paused(graph), "yes")
+    assert len(calls) == 2
+
+
+def test_a_retried_node_is_given_its_answers_again() -> None:
+    calls = []
+
+    def node(state: State) -> dict[str, Any]:
+        given = [interrupt("one"), interrupt("two")]
+        calls.append(given)
+        if len(calls) < 3:
+            raise ConnectionError
+        return {"log": given}
+
+    policy = RetryPolicy(0.0001, jitter=False)
+    graph = StateGraph(State).add_node("a", node, retry_policy=policy).add_edge("__start__", "a")
+    graph = paused(graph)
+    answer(graph, "1")
+    assert answer(graph, "2")["log"] == ["1", "2"]
+    assert calls == [["1", "2"]] * 3
+
+
+def test_a_question_beside_a_failure_stays_open() -> None:
+    graph = saved(side_by_side(a=asks("qa"), b=lambda state: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        graph.invoke({"x": 1}, CONFIG)
+    assert set(graph.get_state(CONFIG).next) == {"a", "b"}
+
+
+# A pause can't be swallowed.
+
+
+def swallowing(caught: type[BaseException]) -> Any:
+    def node(state: State) -> dict[str, Any]:
+        try:
+            return {"log": [interrupt("q")]}
+        except caught:
+            return {"log": ["acted on nobody's decision"]}
+
+    return node
+
+
+@pytest.mark.parametrize("caught", [Exception, BaseException, GraphInterrupt])
+def test_a_node_that_catches_its_pause_pauses_all_the_same(
+    caught: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = paused(line(a=swallowing(caught)))
+    assert (log_of(graph), list(open_questions(graph))) == ([], ["q"])
+    assert ("Node a returned after an unanswered interrupt()" in caplog.text) == (
+        caught is not Exception
+    )
+    assert answer(graph, "yes")["log"] == ["yes"]
+
+
+def test_a_node_that_fails_while_it_pauses_fails() -> None:
+    def node(state: State) -> None:
+        try:
+            interrupt("q")
+        finally:
+            raise ValueError("clean up")
+
+    graph = saved(line(a=node))
+    with pytest.raises(ValueError, match="clean up"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.get_state(CONFIG).next == ("a",)
+
+
+def test_questions_asked_side_by_side_in_one_node_are_answered_in_any_order() -> None:
+    async def ask(question: str) -> Any:
+        return interrupt(question)
+
+    async def node(state: State) -> dict[str, Any]:
+        return {"log": list(await asyncio.gather(ask("p"), ask("q")))}
+
+    graph = saved(line(a=node))
+    asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    ids = open_questions(graph)
+    assert set(ids) == {"p", "q"}
+    asyncio.run(graph.ainvoke(Command(resume={ids["q"]: "Q"}), CONFIG))
+    assert set(open_questions(graph)) == {"p"}
+    asyncio.run(graph.ainvoke(Command(resume={ids["p"]: "P"}), CONFIG))
+    assert log_of(graph) == ["P", "Q"]

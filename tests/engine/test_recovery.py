@@ -1,0 +1,380 @@
+"""submit and advance: a run goes on from what is stored, wherever it broke off."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pydantic
+import pytest
+
+from hitl_django import (
+    Command,
+    EmptyInputError,
+    InMemorySaver,
+    OpenQuestionsError,
+    RunControl,
+    Send,
+    StateGraph,
+    ThreadNotFound,
+    interrupt,
+)
+from hitl_django.engine.checkpoint import Commit, Outcome, PendingWrite
+from hitl_django.engine.constants import INTERRUPT, RESUME
+from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.slots import read_task_statuses, record_answer
+
+from .graphs import CONFIG, State, asks, line, log_of, open_questions, saved, says, side_by_side
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Frail(InMemorySaver):
+    """Crashes at the n-th commit, before or after storing it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.crash_at: int | None = None
+        self.crash_after = False
+        self.outcomes: list[Outcome | None] = []
+
+    def commit(self, commit: Commit) -> None:
+        self.count += 1
+        if self.count == self.crash_at and not self.crash_after:
+            raise Crash
+        super().commit(commit)
+        if not commit.config["configurable"]["checkpoint_ns"]:
+            self.outcomes.append(commit.outcome)
+        if self.count == self.crash_at:
+            raise Crash
+
+
+def store_answer(graph: Pregel, outcome: Outcome, value: Any, number: int = 0) -> None:
+    """Does what a decision does: writes an answer to the task that asked, and runs nothing."""
+    question = outcome.questions[number]
+    place = {
+        "configurable": {
+            "thread_id": "thread",
+            "checkpoint_ns": question.checkpoint_ns,
+            "checkpoint_id": question.checkpoint_id,
+        }
+    }
+    saver: Any = graph.checkpointer
+    pending: list[PendingWrite] = saver.get_tuple(place).pending_writes
+    status = read_task_statuses(pending).get(question.task_id)
+    answers = record_answer(status.answers if status else [], question.index, value)
+    saver.put_writes(place, [(RESUME, answers)], question.task_id, question.task_path)
+
+
+class Counted:
+    """Nodes that count how often each ran to its end."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    def node(self, name: str, ask: bool = False) -> Any:
+        def run(state: State) -> dict[str, Any]:
+            given = [interrupt(f"{name}?")] if ask else []
+            self.ended.append(name)
+            return {"log": [name, *given]}
+
+        return run
+
+
+def shape_line(counted: Counted) -> StateGraph:
+    return line(a=counted.node("a"), b=counted.node("b"), c=counted.node("c"))
+
+
+def shape_asking(counted: Counted) -> StateGraph:
+    return line(a=counted.node("a"), b=counted.node("b", ask=True), c=counted.node("c"))
+
+
+def shape_parallel(counted: Counted) -> StateGraph:
+    graph = side_by_side(a=counted.node("a"), b=counted.node("b", ask=True), c=counted.node("c"))
+    return graph.add_node("z", counted.node("z")).add_edge(["a", "b", "c"], "z")
+
+
+def shape_child(counted: Counted) -> StateGraph:
+    child = line(ca=counted.node("ca"), cb=counted.node("cb", ask=True), cc=counted.node("cc"))
+    inner = child.compile()
+    graph = line(p=counted.node("p"))
+    graph.add_node("sub", lambda state: {"log": inner.invoke({"log": []})["log"]})
+    return graph.add_edge("p", "sub").add_node("q", counted.node("q")).add_edge("sub", "q")
+
+
+def shape_sends(counted: Counted) -> StateGraph:
+    graph = line(a=counted.node("a")).add_node("w", lambda arg: {"log": [arg]})
+    graph.add_conditional_edges("a", lambda s: [Send("w", i) for i in range(3)], ["w"])
+    return graph.add_node("z", counted.node("z", ask=True)).add_edge("w", "z")
+
+
+SHAPES = [shape_line, shape_asking, shape_parallel, shape_child, shape_sends]
+
+
+def played(graph: Pregel, saver: Frail) -> int:
+    """Runs a thread to its end as a worker does, through crashes; returns how many there were."""
+    crashes = 0
+    submitted = False
+    outcome: Outcome | None = None
+    for _ in range(20):
+        try:
+            if not submitted:
+                graph.submit({"x": 1}, CONFIG)
+                submitted = True
+            outcome = graph.advance(CONFIG)
+        except Crash:
+            crashes += 1
+            if not submitted:
+                submitted = saver.get_tuple(CONFIG) is not None
+            continue
+        assert outcome.status in ("finished", "interrupted")
+        if outcome.status == "finished":
+            return crashes
+        for number in range(len(outcome.questions)):
+            store_answer(graph, outcome, "yes", number)
+    raise AssertionError("The run came to no end.")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_a_run_comes_to_the_same_end_wherever_it_crashes(shape: Any, after: bool) -> None:
+    calm, calm_counted = Frail(), Counted()
+    whole = saved(shape(calm_counted), calm)
+    played(whole, calm)
+    for crash_at in range(1, calm.count + 1):
+        saver, counted = Frail(), Counted()
+        saver.crash_at, saver.crash_after = crash_at, after
+        graph = saved(shape(counted), saver)
+        assert played(graph, saver) == 1
+        assert graph.get_state(CONFIG).values == whole.get_state(CONFIG).values
+        assert graph.get_state(CONFIG).next == ()
+        again = sorted(set(counted.ended), key=counted.ended.index)
+        assert set(again) == set(calm_counted.ended)
+        # At most the tasks of the one step that was lost ran twice; none whose writes were kept.
+        twice = [name for name in again if counted.ended.count(name) > 1]
+        assert len(counted.ended) - len(calm_counted.ended) == len(twice) <= 3
+        if after:
+            assert len(twice) <= 1
+
+
+def test_a_task_whose_writes_were_stored_never_runs_again() -> None:
+    saver, counted = Frail(), Counted()
+    other_done = threading.Event()
+
+    def slow(state: State) -> dict[str, Any]:
+        other_done.wait(5)
+        return {"log": ["slow"]}
+
+    def fast(state: State) -> dict[str, Any]:
+        counted.ended.append("fast")
+        return {"log": ["fast"]}
+
+    class Telling(Frail):
+        def commit(self, commit: Commit) -> None:
+            super().commit(commit)
+            if any(value == ["fast"] for task in commit.writes for _, value in task.writes):
+                other_done.set()
+                raise Crash
+
+    saver = Telling()
+    graph = saved(side_by_side(fast=fast, slow=slow), saver)
+    graph.submit({"x": 1}, CONFIG)
+    with pytest.raises(Crash):
+        graph.advance(CONFIG)
+    assert graph.advance(CONFIG).status == "finished"
+    assert (log_of(graph), counted.ended) == (["fast", "slow"], ["fast"])
+
+
+def test_submitting_runs_nothing_and_stores_one_commit() -> None:
+    saver, counted = Frail(), Counted()
+    graph = saved(shape_line(counted), saver)
+    checkpoint_id = graph.submit({"x": 1}, CONFIG)
+    assert (saver.count, counted.ended) == (1, [])
+    assert saver.get_tuple(CONFIG).checkpoint["id"] == checkpoint_id  # type: ignore[union-attr]
+    assert graph.get_state(CONFIG).next == ("__start__",)
+
+
+def test_submitting_nothing_stores_nothing() -> None:
+    saver = Frail()
+    with pytest.raises(EmptyInputError):
+        saved(shape_line(Counted()), saver).submit(None, CONFIG)
+    assert saver.count == 0
+
+
+def test_submitting_is_refused_while_a_question_is_open() -> None:
+    graph = saved(line(a=asks("q")))
+    graph.submit({"x": 1}, CONFIG)
+    graph.advance(CONFIG)
+    with pytest.raises(OpenQuestionsError):
+        graph.submit({"x": 2}, CONFIG)
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    graph.submit({"x": 2}, discarding)
+    assert graph.advance(CONFIG).status == "interrupted"
+    assert graph.get_state(CONFIG).values["x"] == 2
+
+
+def test_there_is_nothing_to_advance_on_an_empty_thread() -> None:
+    with pytest.raises(ThreadNotFound, match="'thread' has no checkpoint"):
+        saved(line(a=says("a"))).advance(CONFIG)
+
+
+def test_advancing_a_finished_thread_changes_nothing() -> None:
+    counted = Counted()
+    graph = saved(shape_line(counted))
+    graph.submit({"x": 1}, CONFIG)
+    assert graph.advance(CONFIG).status == "finished"
+    before = list(graph.get_state_history(CONFIG))
+    assert graph.advance(CONFIG).status == "finished"
+    assert list(graph.get_state_history(CONFIG)) == before
+    assert counted.ended == ["a", "b", "c"]
+
+
+def test_advancing_without_an_answer_asks_the_same_question() -> None:
+    graph = saved(line(a=asks("q")))
+    graph.submit({"x": 1}, CONFIG)
+    first, second = graph.advance(CONFIG), graph.advance(CONFIG)
+    assert first.questions == second.questions
+    assert [question.interrupt.value for question in first.questions] == ["q"]
+
+
+def test_a_question_says_where_its_answer_goes() -> None:
+    graph = saved(line(a=says("a"), b=asks("one", "two")))
+    graph.submit({"x": 1}, CONFIG)
+    [question] = graph.advance(CONFIG).questions
+    [task] = graph.get_state(CONFIG).tasks
+    assert (question.node, question.task_id, question.kind) == ("b", task.id, "interrupt")
+    assert question.checkpoint_id == graph.get_state(CONFIG).config["configurable"]["checkpoint_id"]
+    assert (question.index, question.checkpoint_ns) == (0, "")
+    store_answer(graph, graph.advance(CONFIG), "1")
+    assert [question.index for question in graph.advance(CONFIG).questions] == [1]
+
+
+def test_an_answer_stored_while_others_are_open_is_used_at_the_next_advance() -> None:
+    graph = saved(side_by_side(a=asks("qa"), b=asks("qb")))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    store_answer(graph, outcome, "B", 1)
+    outcome = graph.advance(CONFIG)
+    assert [question.interrupt.value for question in outcome.questions] == ["qa"]
+    store_answer(graph, outcome, "A")
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["A", "B"]
+
+
+def test_a_childs_question_is_answered_in_the_childs_namespace() -> None:
+    child = line(c=asks("child?")).compile()
+    graph = saved(line(a=says("a"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    assert outcome.questions[0].checkpoint_ns.startswith("sub:")
+    store_answer(graph, outcome, "yes")
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["a", "yes"]
+
+
+def test_a_failure_is_an_outcome_and_can_be_advanced_from() -> None:
+    calls = []
+
+    def flaky(state: State) -> dict[str, Any]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("down")
+        return {"log": ["b"]}
+
+    graph = saved(line(a=says("a"), b=flaky))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    assert (outcome.status, repr(outcome.error)) == ("failed", "OSError('down')")
+    assert outcome.next == ("b",)
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["a", "b"]
+
+
+def test_running_out_of_steps_is_an_outcome() -> None:
+    graph = saved(line(a=says("a")).add_edge("a", "a"))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance({**CONFIG, "recursion_limit": 3})
+    assert outcome.status == "out_of_steps"
+    assert "Recursion limit of 3 reached" in str(outcome.error)
+
+
+def test_a_drained_run_stops_at_the_next_edge_and_goes_on_later() -> None:
+    control = RunControl()
+    counted = Counted()
+
+    def leaving(state: State) -> dict[str, Any]:
+        control.request_drain("shutdown")
+        return {"log": ["a"]}
+
+    graph = saved(line(a=leaving, b=counted.node("b")))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG, control=control)
+    assert (outcome.status, outcome.next, counted.ended) == ("drained", ("b",), [])
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["a", "b"]
+
+
+def test_the_last_commit_of_a_run_carries_its_outcome_and_no_other_does() -> None:
+    for shape in SHAPES:
+        saver = Frail()
+        graph = saved(shape(Counted()), saver)
+        graph.submit({"x": 1}, CONFIG)
+        saver.outcomes.clear()
+        outcome = graph.advance(CONFIG)
+        assert saver.outcomes[-1] == outcome
+        assert saver.outcomes[:-1] == [None] * (len(saver.outcomes) - 1)
+
+
+# Faults between two super-steps are failures of the run, not of the process.
+
+
+class Strict(pydantic.BaseModel):
+    x: int = 0
+
+
+FAULTS = {
+    "two writes to one key": (
+        lambda counted: side_by_side(a=says("a", x=1), b=says("b", x=2)),
+        "Can receive only one value per step",
+    ),
+    "a value that can't be stored": (
+        lambda counted: side_by_side(a=says("a", x=threading.Lock()), b=counted.node("b")),
+        "lock",
+    ),
+    "an input that doesn't fit": (
+        lambda counted: (
+            line(a=counted.node("a"), b=says("b", x="bad"))
+            .add_node("c", lambda state: None, input_schema=Strict)
+            .add_edge("b", "c")
+        ),
+        "valid integer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_between_two_steps_is_an_outcome(name: str) -> None:
+    build, message = FAULTS[name]
+    counted = Counted()
+    graph = saved(build(counted))
+    graph.submit({"x": 1}, CONFIG)
+    for _ in range(3):
+        outcome = graph.advance(CONFIG)
+        assert outcome.status == "failed"
+        assert message in str(outcome.error)
+        assert graph.get_state(CONFIG).values["x"] in (1, "bad")
+    # However often it is tried, what finished has finished.
+    assert len(counted.ended) == len(set(counted.ended))
+
+
+def test_answers_are_found_where_a_command_would_put_them() -> None:
+    graph = saved(line(a=asks("one", "two")))
+    graph.submit({"x": 1}, CONFIG)
+    store_answer(graph, graph.advance(CONFIG), "1")
+    graph.advance(CONFIG)
+    assert list(open_questions(graph)) == ["two"]
+    assert graph.invoke(Command(resume="2"), CONFIG)["log"] == ["1", "2"]
+    assert INTERRUPT not in graph.get_state(CONFIG).values

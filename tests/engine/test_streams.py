@@ -1,0 +1,162 @@
+"""Streams: what a run tells while it goes, by mode."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, get_stream_writer
+
+from .graphs import CONFIG, asks, line, paused, saved, says, side_by_side
+
+
+def told(graph: Any, value: Any, **options: Any) -> list[Any]:
+    """Returns what both drivers tell, which has to be the same."""
+    chunks = list(graph.stream(value, CONFIG, **options))
+
+    async def collect(twin: Any) -> list[Any]:
+        return [chunk async for chunk in twin.astream(value, CONFIG, **options)]
+
+    graph.checkpointer.delete_thread("thread")
+    assert repr(asyncio.run(collect(graph))) == repr(chunks)
+    graph.checkpointer.delete_thread("thread")
+    return chunks
+
+
+def two() -> Any:
+    return saved(line(a=says("a"), b=says("b", x=2)))
+
+
+def test_updates_are_told_unless_asked_otherwise() -> None:
+    updates = [{"a": {"log": ["a"]}}, {"b": {"log": ["b"], "x": 2}}]
+    assert told(two(), {"x": 1}) == updates
+    assert told(two(), {"x": 1}, stream_mode="updates") == updates
+
+
+def test_values_are_told_after_each_step_and_the_input() -> None:
+    assert told(two(), {"x": 1}, stream_mode="values") == [
+        {"x": 1, "log": []},
+        {"x": 1, "log": ["a"]},
+        {"x": 2, "log": ["a", "b"]},
+    ]
+
+
+def test_several_modes_are_told_apart() -> None:
+    chunks = told(two(), {"x": 1}, stream_mode=["values", "updates"])
+    assert [mode for mode, _ in chunks] == ["values", "updates", "values", "updates", "values"]
+
+
+def test_a_node_that_wrote_nothing_tells_so() -> None:
+    assert told(saved(line(a=lambda state: None)), {"x": 1}) == [{"a": None}]
+
+
+def test_several_updates_of_one_node_come_as_a_list() -> None:
+    graph = saved(line(a=lambda state: [Command(update={"log": ["1"]}), {"log": ["2"]}]))
+    assert told(graph, {"x": 1}) == [{"a": [{"log": ["1"]}, {"log": ["2"]}]}]
+
+
+def test_what_a_node_writes_to_the_stream_is_told_at_once() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        write = get_stream_writer()
+        write("one")
+        write({"two": 2})
+        return {"log": ["a"]}
+
+    chunks = told(saved(line(a=node)), {"x": 1}, stream_mode=["custom", "updates"])
+    assert chunks == [
+        ("custom", "one"),
+        ("custom", {"two": 2}),
+        ("updates", {"a": {"log": ["a"]}}),
+    ]
+
+
+def test_nobody_listening_is_no_reason_to_fail() -> None:
+    def node(state: Any) -> None:
+        get_stream_writer()("unheard")
+
+    assert told(saved(line(a=node)), {"x": 1}, stream_mode="updates") == [{"a": None}]
+
+
+def test_a_question_is_told_as_an_update_and_with_the_values() -> None:
+    chunks = list(
+        saved(line(a=asks("q"))).stream({"x": 1}, CONFIG, stream_mode=["updates", "values"])
+    )
+    (_, values), (_, update), (_, last) = chunks
+    assert values == {"x": 1, "log": []}
+    assert [asked.value for asked in update["__interrupt__"]] == ["q"]
+    assert last["log"] == []
+    assert [asked.value for asked in last["__interrupt__"]] == ["q"]
+
+
+def test_a_resumed_run_tells_the_values_it_begins_with() -> None:
+    graph = paused(line(a=asks("q"), b=says("b")))
+    chunks = list(graph.stream(Command(resume="yes"), CONFIG, stream_mode="values"))
+    assert [chunk["log"] for chunk in chunks] == [[], ["yes"], ["yes", "b"]]
+
+
+def test_what_had_finished_is_told_as_cached() -> None:
+    graph = paused(side_by_side(a=asks("q"), b=says("b")))
+    chunks = list(graph.stream(Command(resume="yes"), CONFIG))
+    assert chunks == [
+        {"b": {"log": ["b"]}, "__metadata__": {"cached": True}},
+        {"a": {"log": ["yes"]}},
+    ]
+
+
+def test_a_failing_task_is_told_before_the_error_is_raised() -> None:
+    heard: list[Any] = []
+    chunks = saved(line(a=lambda state: 1 / 0)).stream({"x": 1}, CONFIG, stream_mode="tasks")
+    with pytest.raises(ZeroDivisionError):
+        heard.extend(chunks)
+    assert [("input" in chunk, repr(chunk.get("error"))) for chunk in heard] == [
+        (True, "None"),
+        (False, "ZeroDivisionError('division by zero')"),
+    ]
+
+
+def test_tasks_are_told_when_they_start_and_when_they_end() -> None:
+    chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="tasks"))
+    assert [(chunk["name"], "triggers" in chunk) for chunk in chunks] == [
+        *(("a", True), ("a", False), ("b", True), ("b", False))
+    ]
+    assert chunks[0]["id"] == chunks[1]["id"]
+    assert chunks[1]["result"] == {"log": ["a"]}
+
+
+def test_checkpoints_are_told_as_they_are_stored() -> None:
+    graph = two()
+    chunks = list(graph.stream({"x": 1}, CONFIG, stream_mode="checkpoints"))
+    history = list(graph.get_state_history(CONFIG))[::-1]
+    assert [chunk["config"] for chunk in chunks] == [record.config for record in history]
+    assert [tuple(chunk["next"]) for chunk in chunks] == [record.next for record in history]
+
+
+def test_debug_wraps_tasks_and_checkpoints() -> None:
+    chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="debug"))
+    kinds = [(chunk["step"], chunk["type"]) for chunk in chunks]
+    assert kinds == [
+        *((-1, "checkpoint"), (0, "checkpoint")),
+        *((1, "task"), (1, "task_result"), (1, "checkpoint")),
+        *((2, "task"), (2, "task_result"), (2, "checkpoint")),
+    ]
+
+
+def test_subgraphs_are_heard_where_asked() -> None:
+    child = line(c=says("c")).compile()
+    graph = saved(line(a=says("a"), sub=child))
+    quiet = list(graph.stream({"x": 1}, CONFIG))
+    assert [list(chunk) for chunk in quiet] == [["a"], ["sub"]]
+    graph.checkpointer.delete_thread("thread")
+    heard = [(ns, list(chunk)) for ns, chunk in graph.stream({"x": 1}, CONFIG, subgraphs=True)]
+    assert [(tuple(level.partition(":")[0] for level in ns), names) for ns, names in heard] == [
+        *(((), ["a"]), (("sub",), ["c"]), ((), ["sub"]))
+    ]
+
+
+def test_invoke_may_collect_a_stream() -> None:
+    assert two().invoke({"x": 1}, CONFIG, stream_mode="updates") == [
+        {"a": {"log": ["a"]}},
+        {"b": {"log": ["b"], "x": 2}},
+    ]

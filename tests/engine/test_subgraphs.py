@@ -1,0 +1,261 @@
+"""Graphs inside graphs: their questions come up whole, and their answers go down whole."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hitl_django import START, Command, InMemorySaver, StateGraph, interrupt
+
+from .graphs import (
+    CONFIG,
+    State,
+    answer,
+    asks,
+    line,
+    log_of,
+    open_questions,
+    paused,
+    saved,
+    says,
+    side_by_side,
+)
+
+
+def calling(child: Any) -> Any:
+    """Returns a node that calls a graph."""
+    return lambda state: {"log": child.invoke({"log": []})["log"]}
+
+
+def counting(counts: dict[str, int], name: str, ask: bool = False) -> Any:
+    """Returns a node that counts how often it was begun."""
+
+    def node(state: State) -> dict[str, Any]:
+        counts[name] = counts.get(name, 0) + 1
+        return {"log": [interrupt(f"{name}?") if ask else name]}
+
+    return node
+
+
+def test_a_graph_may_be_a_node() -> None:
+    child = line(ca=says("ca"), cb=says("cb")).compile()
+    assert saved(line(p=says("p"), sub=child)).invoke({"x": 1}, CONFIG)["log"] == [
+        *("p", "p", "ca", "cb")
+    ]
+
+
+def test_a_childs_question_is_its_parents_question() -> None:
+    graph = paused(line(p=says("p"), sub=calling(line(c=asks("child?")).compile()), q=says("q")))
+    assert graph.get_state(CONFIG).next == ("sub",)
+    assert list(open_questions(graph)) == ["child?"]
+    answer(graph, "yes")
+    assert log_of(graph) == ["p", "yes", "q"]
+
+
+def test_the_parents_node_runs_again_and_the_childs_finished_nodes_do_not() -> None:
+    counts: dict[str, int] = {}
+    child = line(before=counting(counts, "before"), ask=counting(counts, "ask", ask=True)).compile()
+
+    def parent(state: State) -> dict[str, Any]:
+        counts["parent"] = counts.get("parent", 0) + 1
+        return {"log": child.invoke({"log": []})["log"]}
+
+    graph = paused(line(parent=parent))
+    answer(graph, "yes")
+    assert counts == {"parent": 2, "before": 1, "ask": 2}
+    assert log_of(graph) == ["before", "yes"]
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+def test_a_question_comes_up_through_any_number_of_levels(levels: int) -> None:
+    graph = line(c=asks("deep?"), after=says("after"))
+    for level in range(levels):
+        graph = line(**{f"p{level}": says(f"p{level}"), "sub": calling(graph.compile())})
+    compiled = paused(graph)
+    [asked] = compiled.get_state(CONFIG).interrupts
+    assert asked.value == "deep?"
+    answer(compiled, {asked.id: "yes"})
+    assert log_of(compiled)[-2:] == ["yes", "after"]
+    assert len(log_of(compiled)) == levels + 2
+
+
+def test_parallel_children_are_answered_in_any_order() -> None:
+    children = {name: calling(line(c=asks(f"{name}?"), d=says(name)).compile()) for name in "abc"}
+    graph = paused(side_by_side(**children))
+    for name in "cab":
+        answer(graph, {open_questions(graph)[f"{name}?"]: f"{name}!"})
+    assert log_of(graph) == ["a!", "a", "b!", "b", "c!", "c"]
+
+
+def test_several_questions_of_one_child_are_each_open() -> None:
+    graph = paused(line(sub=calling(side_by_side(a=asks("qa"), b=asks("qb")).compile())))
+    ids = open_questions(graph)
+    assert set(ids) == {"qa", "qb"}
+    answer(graph, {ids["qb"]: "B"})
+    assert set(open_questions(graph)) == {"qa"}
+    answer(graph, "A")
+    assert log_of(graph) == ["A", "B"]
+
+
+def test_a_node_may_ask_before_and_after_its_child() -> None:
+    child = line(c=asks("child?")).compile()
+
+    def node(state: State) -> dict[str, Any]:
+        first = interrupt("first?")
+        given = child.invoke({"log": []})["log"]
+        return {"log": [first, *given, interrupt("last?")]}
+
+    graph = paused(line(a=node))
+    for question in ("first?", "child?", "last?"):
+        assert list(open_questions(graph)) == [question]
+        answer(graph, question.upper())
+    assert log_of(graph) == ["FIRST?", "CHILD?", "LAST?"]
+
+
+def test_a_node_may_call_several_children_that_ask() -> None:
+    one, two = line(c=asks("one?")).compile(), line(c=asks("two?")).compile()
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": one.invoke({"log": []})["log"] + two.invoke({"log": []})["log"]}
+
+    graph = paused(line(a=node))
+    answer(graph, "1")
+    answer(graph, "2")
+    assert log_of(graph) == ["1", "2"]
+
+
+def test_an_async_child_asks_too() -> None:
+    child = line(c=asks("child?")).compile()
+
+    async def node(state: State) -> dict[str, Any]:
+        return {"log": (await child.ainvoke({"log": []}))["log"]}
+
+    graph = saved(side_by_side(a=node, b=node))
+    asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    ids = {asked.id: "yes" for asked in graph.get_state(CONFIG).interrupts}
+    assert len(ids) == 2
+    asyncio.run(graph.ainvoke(Command(resume=ids), CONFIG))
+    assert log_of(graph) == ["yes", "yes"]
+
+
+def test_a_child_starts_afresh_in_each_run_of_its_parent() -> None:
+    child = line(c=lambda state: {"log": [len(state["log"])]}).compile()
+    graph = saved(line(a=calling(child)))
+    graph.invoke({"x": 1}, CONFIG)
+    graph.invoke({"x": 2}, CONFIG)
+    assert log_of(graph) == [0, 0]
+
+
+def test_a_child_with_a_history_of_its_own_remembers() -> None:
+    child = line(c=lambda state: {"log": [len(state["log"])]}).compile(checkpointer=True)
+    graph = saved(line(a=calling(child)))
+    graph.invoke({"x": 1}, CONFIG)
+    graph.invoke({"x": 2}, CONFIG)
+    assert log_of(graph) == [0, 0, 1]
+
+
+def test_a_child_that_is_never_stored_starts_again_from_its_first_node() -> None:
+    counts: dict[str, int] = {}
+    child = line(before=counting(counts, "before")).compile(checkpointer=False)
+
+    def node(state: State) -> dict[str, Any]:
+        given = child.invoke({"log": []})["log"]
+        return {"log": [*given, interrupt("q")]}
+
+    answer(paused(line(a=node)), "yes")
+    assert counts == {"before": 2}
+
+
+def test_a_childs_own_saver_gives_way_to_its_parents() -> None:
+    own = InMemorySaver()
+    child = line(c=asks("child?")).compile(own)
+    graph = paused(line(a=calling(child)))
+    answer(graph, "yes")
+    assert log_of(graph) == ["yes"]
+    assert list(own.list(None)) == []
+
+
+def test_a_child_with_a_thread_of_its_own_is_a_run_of_its_own() -> None:
+    own = InMemorySaver()
+    child = line(c=says("c")).compile(own)
+
+    def node(state: State) -> dict[str, Any]:
+        place = {"configurable": {"thread_id": "other"}}
+        return {"log": child.invoke({"log": []}, place)["log"]}
+
+    saved(line(a=node)).invoke({"x": 1}, CONFIG)
+    assert len(list(own.list({"configurable": {"thread_id": "other"}}))) == 3
+
+
+def test_a_child_may_send_its_parent_somewhere() -> None:
+    child = StateGraph(State).add_edge(START, "c")
+    child.add_node(
+        "c", lambda s: Command(graph=Command.PARENT, goto="z", update={"log": ["from below"]})
+    )
+    graph = StateGraph(State).add_node("sub", child.compile()).add_node("z", says("z"))
+    assert saved(graph.add_edge(START, "sub")).invoke({"x": 1}, CONFIG)["log"] == [
+        "from below",
+        "z",
+    ]
+
+
+def test_a_childs_failure_is_its_parents_failure_and_the_child_goes_on_where_it_was() -> None:
+    counts: dict[str, int] = {}
+
+    def flaky(state: State) -> dict[str, Any]:
+        counts["flaky"] = counts.get("flaky", 0) + 1
+        if counts["flaky"] == 1:
+            raise OSError("down")
+        return {"log": ["flaky"]}
+
+    child = line(before=counting(counts, "before"), flaky=flaky).compile()
+    graph = saved(line(p=says("p"), sub=calling(child)))
+    with pytest.raises(OSError, match="down"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(None, CONFIG)["log"] == ["p", "before", "flaky"]
+    assert counts == {"before": 1, "flaky": 2}
+
+
+def test_the_state_of_a_child_can_be_seen_from_above() -> None:
+    child = line(ca=says("ca"), cb=asks("child?")).compile()
+    graph = paused(line(p=says("p"), sub=child))
+    [task] = graph.get_state(CONFIG, subgraphs=True).tasks
+    assert task.state.values["log"] == ["p", "ca"]
+    assert task.state.next == ("cb",)
+    assert [asked.value for asked in task.state.interrupts] == ["child?"]
+
+
+def test_a_childs_step_limit_is_its_own() -> None:
+    child = line(c=says("c"), d=says("d")).compile()
+    graph = saved(line(a=calling(child)))
+    assert graph.invoke({"x": 1}, {**CONFIG, "recursion_limit": 3})["log"] == ["c", "d"]
+
+
+def test_a_child_in_a_loop_asks_each_time() -> None:
+    child = StateGraph(State).add_edge(START, "c")
+    child.add_node("c", lambda s: {"x": s["x"] + 1, "log": [interrupt(f"round {s['x']}")]})
+    graph = StateGraph(State).add_node("sub", child.compile()).add_edge(START, "sub")
+    graph.add_conditional_edges("sub", lambda s: "sub" if s["x"] < 4 else "__end__")
+    compiled = paused(graph)
+    for number in (1, 2, 3):
+        assert list(open_questions(compiled)) == [f"round {number}"]
+        answer(compiled, number)
+    assert compiled.get_state(CONFIG).next == ()
+
+
+def test_sent_children_ask_each_for_itself() -> None:
+    child = StateGraph(State).add_edge(START, "c")
+    child.add_node("c", lambda s: {"log": [interrupt(f"child {s['x']}?")]})
+    inner = child.compile()
+    graph = line(p=says("p"))
+    graph.add_node("sub", lambda arg: {"log": inner.invoke({"x": arg, "log": []})["log"]})
+    from hitl_django import Send
+
+    graph.add_conditional_edges("p", lambda s: [Send("sub", i) for i in range(3)], ["sub"])
+    compiled = paused(graph)
+    ids = open_questions(compiled)
+    assert set(ids) == {"child 0?", "child 1?", "child 2?"}
+    answer(compiled, {name: question for question, name in ids.items()})
+    assert log_of(compiled) == ["p", "child 0?", "child 1?", "child 2?"]
