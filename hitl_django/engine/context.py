@@ -6,6 +6,7 @@ everything a node calls finds its place in the run there.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import logging
@@ -136,6 +137,7 @@ class RunContext:
     __slots__ = (
         "answers",
         "callbacks",
+        "calls_home",
         "checkpoint_ids",
         "checkpoint_map",
         "config",
@@ -184,6 +186,8 @@ class RunContext:
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
+        #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
+        self.calls_home = False
         #: Whether a task that waits for an answer runs again when another one is answered.
         self.reruns_unanswered = True
         self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
@@ -225,17 +229,19 @@ NO_MEMORY = Memory()
 class TaskContext:
     """One node call: its task, what it knows from before, and what it asked.
 
-    ``perform`` makes a saver call for a graph that the node calls. ``changed`` are the ids of
-    questions that were answered and are no longer the question that was answered.
+    ``perform`` makes a saver call for a graph that the node calls; ``is_async`` tells that the
+    task runs on the event loop on which the saver's async calls are made. ``changed`` are the ids
+    of questions that were answered and are no longer the question that was answered.
     """
 
     __slots__ = (
         "_asked", "_children", "_memory", "answers", "asked", "attempt", "changed", "consumed",
-        "keyed", "once", "open", "perform", "run", "task",
+        "is_async", "keyed", "once", "open", "perform", "run", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
         self.task, self.run, self.perform = task, run, run.perform
+        self.is_async = False
         self._memory = memory
         self.answers = memory.answers
         # Shared by the tasks that remember nothing: replaced before the first change.
@@ -482,7 +488,11 @@ async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -
     result = await running
     commit = context.remember(key, result)
     if commit is not None:
-        await context.run.saver.acommit(commit)  # type: ignore[union-attr]
+        saver: Any = context.run.saver
+        if context.is_async:
+            await saver.acommit(commit)
+        else:
+            await asyncio.to_thread(context.perform, saver.commit, commit)
     return result
 
 

@@ -96,6 +96,16 @@ def _call(context: TaskContext, call: Call) -> Any:
     return action.call(call.value)
 
 
+def _needs_loop(context: TaskContext) -> bool:
+    """Tells whether a task brings an event loop to the thread it runs on.
+
+    The driver's own thread has to stay free for saver calls, which may not be made where an event
+    loop is running.
+    """
+    action = context.task.node.action
+    return action is not None and action.is_async and action.sync is None
+
+
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
     """Runs an async function to its end on an event loop of its own.
 
@@ -207,7 +217,7 @@ class SyncDriver:
         timeout = self.loop.graph.step_timeout
         if timeout is not None:
             self.deadline = time.monotonic() + timeout
-        elif len(contexts) == 1 and not self.loop.run.live:
+        elif len(contexts) == 1 and not self.loop.run.live and not _needs_loop(contexts[0]):
             self.ended.append(perform(contexts[0]))
             return
         if self.pool is None:
@@ -405,7 +415,6 @@ class AsyncDriver:
         """Performs the loop's effects; yields what the run emits."""
         self.home = asyncio.get_running_loop()
         effects = self.loop.effects()
-        saver: Any = self.loop.run.saver
         reply: Any = None
         try:
             effect = next(effects)
@@ -422,7 +431,7 @@ class AsyncDriver:
                                 yield chunk
                         reply, self.ended = self.ended, []
                     elif kind is Save:
-                        await _shielded(saver.acommit(effect.commit))  # type: ignore[union-attr]
+                        await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
                         reply = None
                     elif kind is Emit:
                         for chunk in effect.chunks:  # type: ignore[union-attr]
@@ -434,7 +443,7 @@ class AsyncDriver:
                         await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
                         reply = None
                     else:
-                        reply = await _aanswer(effect, saver)  # type: ignore[arg-type]
+                        reply = await self._ask_saver(effect)  # type: ignore[arg-type]
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -449,10 +458,18 @@ class AsyncDriver:
         finally:
             await self._cancel()
 
+    async def _ask_saver(self, effect: Load | List | Save) -> Any:
+        run = self.loop.run
+        saver: Any = run.saver
+        if run.calls_home:
+            return await asyncio.to_thread(run.perform, _answer, effect, saver)
+        return await _aanswer(effect, saver)
+
     async def _start(self, contexts: Sequence[TaskContext]) -> None:
         timeout = self.loop.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
+            context.is_async = not self.loop.run.calls_home
         if timeout is not None:
             self.deadline = time.monotonic() + timeout
         elif len(contexts) == 1 and not self.loop.run.live:
@@ -508,6 +525,8 @@ class AsyncDriver:
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a saver call for a sync node, which runs on a thread of its own."""
         assert self.home is not None
+        if self.loop.run.calls_home:
+            return self.loop.run.perform(function, *args)
         try:
             asyncio.get_running_loop()
         except RuntimeError:

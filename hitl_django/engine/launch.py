@@ -141,6 +141,7 @@ def _nested_run(
         passes_breakpoints=above.passes_breakpoints,
         checkpoint_map=above.checkpoint_map,
     )
+    run.calls_home = not parent.is_async
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying

@@ -37,9 +37,13 @@ class StrictPolicy:
         return response
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests."""
+    """One browser for a module's tests.
+
+    Playwright's event loop runs on this thread for as long, and tests of other modules that run
+    an event loop of their own must not find it there.
+    """
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         pytest.skip("no chromium on this machine")
