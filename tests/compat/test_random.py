@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.engine.random_graphs import GraphSpec, build, graphs
+
 from .driving import CONFIG, outcome, snapshot
 from .engines import LANGGRAPH, OURS, Engine
-from .random_graphs import GraphSpec, build, graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,7 +11,6 @@ import pytest
 from hitl_django import (
     Command,
     EmptyInputError,
-    InMemorySaver,
     OpenQuestionsError,
     RunControl,
     Send,
@@ -19,54 +18,12 @@ from hitl_django import (
     ThreadNotFound,
     interrupt,
 )
-from hitl_django.engine.checkpoint import Commit, Outcome, PendingWrite
-from hitl_django.engine.constants import INTERRUPT, RESUME
+from hitl_django.engine.checkpoint import Commit, Outcome
+from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.pregel import Pregel
-from hitl_django.engine.slots import read_task_statuses, record_answer
 
+from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, asks, line, log_of, open_questions, saved, says, side_by_side
-
-
-class Crash(BaseException):
-    """The process is gone."""
-
-
-class Frail(InMemorySaver):
-    """Crashes at the n-th commit, before or after storing it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.crash_at: int | None = None
-        self.crash_after = False
-        self.outcomes: list[Outcome | None] = []
-
-    def commit(self, commit: Commit) -> None:
-        self.count += 1
-        if self.count == self.crash_at and not self.crash_after:
-            raise Crash
-        super().commit(commit)
-        if not commit.config["configurable"]["checkpoint_ns"]:
-            self.outcomes.append(commit.outcome)
-        if self.count == self.crash_at:
-            raise Crash
-
-
-def store_answer(graph: Pregel, outcome: Outcome, value: Any, number: int = 0) -> None:
-    """Does what a decision does: writes an answer to the task that asked, and runs nothing."""
-    question = outcome.questions[number]
-    place = {
-        "configurable": {
-            "thread_id": "thread",
-            "checkpoint_ns": question.checkpoint_ns,
-            "checkpoint_id": question.checkpoint_id,
-        }
-    }
-    saver: Any = graph.checkpointer
-    pending: list[PendingWrite] = saver.get_tuple(place).pending_writes
-    status = read_task_statuses(pending).get(question.task_id)
-    answers = record_answer(status.answers if status else [], question.index, value)
-    saver.put_writes(place, [(RESUME, answers)], question.task_id, question.task_path)
 
 
 class Counted:

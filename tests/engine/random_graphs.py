@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from .engines import Engine
+Engine = Any  # a namespace of public names: ours, or in the oracle's tests also LangGraph's
 
 
 def keep(old: list, new: list) -> list:
@@ -21,7 +21,6 @@ def keep(old: list, new: list) -> list:
 class State(TypedDict, total=False):
     log: Annotated[list, keep]
     total: Annotated[int, operator.add]
-    rounds: Annotated[int, operator.add]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
     """Returns a branch that goes back to the first node a few times."""
 
     def loop(state: Any) -> str:
-        return first if state["log"].count(first) <= times else engine.END
+        return first if state["total"] < 6 * times else engine.END
 
     return loop
 

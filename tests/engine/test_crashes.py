@@ -1,0 +1,82 @@
+"""Random graphs come to the same end wherever they crash and whoever is answered first."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hitl_django
+from hitl_django.engine.pregel import Pregel
+
+from .crashing import Crash, Frail, store_answer
+from .graphs import CONFIG, saved
+from .random_graphs import GraphSpec, build, graphs
+
+OURS = SimpleNamespace(
+    END=hitl_django.END,
+    START=hitl_django.START,
+    Command=hitl_django.Command,
+    Send=hitl_django.Send,
+    StateGraph=hitl_django.StateGraph,
+    interrupt=hitl_django.interrupt,
+)
+
+#: The same few graphs each time; ENGINE_GRAPHS=2000 tries that many new ones.
+WANTED = os.environ.get("ENGINE_GRAPHS", "")
+PROFILE = settings(
+    max_examples=int(WANTED or 60),
+    derandomize=not WANTED,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+LIMITED = {**CONFIG, "recursion_limit": 40}
+
+
+def played(graph: Pregel, saver: Frail, order: str) -> tuple[str, Any]:
+    """Takes a thread to its end as a worker does; returns how it ended and with what."""
+    submitted = False
+    for _ in range(200):
+        try:
+            if not submitted:
+                submitted = True
+                graph.submit({"log": ["input"], "total": 0}, CONFIG)
+            outcome = graph.advance(LIMITED)
+        except Crash:
+            submitted = saver.get_tuple(CONFIG) is not None
+            continue
+        if outcome.status != "interrupted":
+            return outcome.status, graph.get_state(CONFIG).values
+        numbers = range(len(outcome.questions))
+        for number in {"all": numbers, "first": numbers[:1], "last": numbers[-1:]}[order]:
+            asked = outcome.questions[number].interrupt.value
+            store_answer(graph, outcome, f"re {asked}", number)
+    raise AssertionError("The run came to no end.")
+
+
+ORDERS = st.sampled_from(["all", "first", "last"])
+
+
+@PROFILE
+@given(spec=graphs(depth=1), order=ORDERS, data=st.data())
+def test_a_crash_changes_nothing(spec: GraphSpec, order: str, data: st.DataObject) -> None:
+    calm = Frail()
+    whole = played(saved(build(OURS, spec), calm), calm, order)
+    saver = Frail()
+    saver.crash_at = data.draw(st.integers(1, calm.count), label="crash at")
+    saver.crash_after = data.draw(st.booleans(), label="after storing")
+    assert played(saved(build(OURS, spec), saver), saver, order) == whole
+
+
+@PROFILE
+@given(spec=graphs(depth=0), order=ORDERS)
+def test_who_is_answered_first_changes_nothing(spec: GraphSpec, order: str) -> None:
+    # Every question of a step is open before the step is taken, whatever is answered first.
+    one, other = Frail(), Frail()
+    assert played(saved(build(OURS, spec), one), one, order) == played(
+        saved(build(OURS, spec), other), other, "all"
+    )
