@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
 from django.http import HttpResponse
 from django.test import Client
+from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
@@ -60,7 +62,9 @@ class TestTheList:
         assert "1 question waits" in page
 
     def test_shows_only_what_is_pending_the_oldest_first(self, reviewer: Client) -> None:
-        first, second = make_question({}), make_question({})
+        now = timezone.now()
+        first = make_question({}, created_at=now - timedelta(minutes=1))
+        second = make_question({}, created_at=now)
         for status in ("decided", "expired", "superseded", "cancelled"):
             make_question({}, title=f"It is {status}", status=status)
         page = text_of(reviewer.get(list_of()))

@@ -95,8 +95,7 @@ def test_a_worker_killed_at_a_pause_asks_once(when: str) -> None:
     with override_settings(HITL=victim.IMPATIENT), testing.inline() as advance:
         info = services.start("panel", {"log": []})
         testing._hinted.clear()
-        # Commits: the input; what the first task asked; the pause itself.
-        kill_at(info.id, when, 3)
+        kill_at(info.id, when, victim.LAST)
         run = recover(info.id, advance)
         assert run.state == Run.State.INTERRUPTED
         asked = list(Interrupt.objects.order_by("task_path"))

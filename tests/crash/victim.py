@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import django
@@ -15,6 +14,7 @@ from django.db import connections  # noqa: E402
 from django.test import override_settings  # noqa: E402
 
 from hitl_django import worker  # noqa: E402
+from hitl_django.engine.checkpoint import Commit  # noqa: E402
 from hitl_django.saver import DjangoSaver  # noqa: E402
 from hitl_django.saver.storing import Batch  # noqa: E402
 
@@ -22,33 +22,46 @@ from hitl_django.saver.storing import Batch  # noqa: E402
 IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05}
 
 
+#: In the place of a number: the commit with which the run pauses or ends.
+LAST = 0
+
+
+class Point:
+    """Before, within or just after one commit of the run; the process says so and waits there."""
+
+    def __init__(self, when: str, nth: int, here: Any) -> None:
+        self.when, self.nth, self.here = when, nth, here
+        self.count = 0
+        self.is_here = False
+
+    def reach(self, commit: Commit) -> None:
+        self.count += 1
+        self.is_here = self.count == self.nth or (self.nth == LAST and commit.outcome is not None)
+
+    def stop(self, when: str) -> None:
+        if self.is_here and self.when == when:
+            self.here.send(os.getpid())
+            self.here.recv()
+
+
 def work(database: str, run: str, when: str, nth: int, here: Any) -> None:
     """Advance the run, with a stop just before, within or just after its n-th commit."""
     connections["default"].settings_dict["NAME"] = database
-    counted = iter(range(1, 1000))
+    point = Point(when, nth, here)
+    commit, insert = DjangoSaver.commit, Batch.insert
 
-    def stop() -> None:
-        here.send(os.getpid())
-        here.recv()
+    def stopping_commit(saver: DjangoSaver, made: Commit) -> None:
+        point.reach(made)
+        point.stop("before")
+        commit(saver, made)
+        point.stop("after")
 
-    def stopping(function: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            at_point = next(counted) == nth
-            if at_point and not after:
-                stop()
-            returned = function(*args, **kwargs)
-            if at_point:
-                stop()
-            return returned
+    def stopping_insert(*args: Any) -> None:
+        insert(*args)
+        point.stop("within")  # all rows are written, and the transaction is still open
 
-        return call
-
-    if when == "within":
-        # All rows are written, and the transaction is still open.
-        Batch.insert = stopping(Batch.insert, after=True)  # type: ignore[method-assign]
-    else:
-        commit = stopping(DjangoSaver.commit, after=when == "after")
-        DjangoSaver.commit = commit  # type: ignore[method-assign]
+    DjangoSaver.commit = stopping_commit  # type: ignore[method-assign]
+    Batch.insert = stopping_insert  # type: ignore[method-assign]
     with override_settings(HITL=IMPATIENT):
         worker.advance(run)
     here.send(0)
