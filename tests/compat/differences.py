@@ -194,7 +194,7 @@ TABLE = (
     Difference(
         "async nodes run under a sync caller",
         "invoke() of a graph with an async node is a TypeError.",
-        "The node runs on an event loop of its own, unless one is running on that thread.",
+        "The node runs on an event loop of its own, on a thread of its own.",
         "A worker that is a plain process can run any graph.",
     ),
 )

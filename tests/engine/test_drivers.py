@@ -238,14 +238,15 @@ def test_an_async_node_in_a_sync_run_runs_on_an_event_loop_of_its_own() -> None:
     assert invoked(graph, Command(resume=ids))["log"] == ["yes", "yes"]
 
 
-def test_an_async_node_in_a_sync_run_does_not_block_a_running_event_loop() -> None:
-    async def node(state: State) -> None: ...
+def test_an_async_node_in_a_sync_run_works_where_an_event_loop_is_running() -> None:
+    async def node(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"log": ["a"]}
 
-    async def block() -> None:
-        with pytest.raises(TypeError, match=r"Node 'a' is async and an event loop is running"):
-            invoked(saved(line(a=node)), {"x": 1})
+    async def inside() -> Any:
+        return invoked(saved(line(a=node)), {"x": 1})
 
-    asyncio.run(block())
+    assert asyncio.run(inside())["log"] == ["a"]
 
 
 def test_sync_and_async_nodes_work_in_one_async_run() -> None:
