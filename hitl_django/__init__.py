@@ -37,17 +37,6 @@ _NAMES = {
         "Question",
     ),
     "engine.constants": ("END", "START"),
-    "engine.context": (
-        "ExecutionInfo",
-        "RunControl",
-        "Runtime",
-        "get_config",
-        "get_runtime",
-        "get_store",
-        "get_stream_writer",
-        "interrupt",
-        "once",
-    ),
     "engine.errors": (
         "AlreadyDecidedError",
         "CorruptPayloadError",
@@ -90,7 +79,16 @@ _NAMES = {
     "engine.graph": ("CompiledStateGraph", "StateGraph"),
     "engine.memory": ("InMemorySaver", "MemorySaver"),
     "engine.messages": ("MessagesState", "RemoveMessage", "add_messages"),
+    "engine.node_api": (
+        "get_config",
+        "get_runtime",
+        "get_store",
+        "get_stream_writer",
+        "interrupt",
+        "once",
+    ),
     "engine.pregel": ("Pregel",),
+    "engine.runtime": ("ExecutionInfo", "RunControl", "Runtime"),
     "engine.schema": ("IsLastStep", "RemainingSteps"),
     "engine.serde": ("Codec", "register_model", "register_type"),
     "engine.tools": (
@@ -127,13 +125,13 @@ if TYPE_CHECKING:
     from .engine.channels import *  # noqa: F403
     from .engine.constants import END as END
     from .engine.constants import START as START
-    from .engine.context import RunControl as RunControl
-    from .engine.context import Runtime as Runtime
-    from .engine.context import get_config as get_config
-    from .engine.context import interrupt as interrupt
     from .engine.graph import StateGraph as StateGraph
     from .engine.memory import InMemorySaver as InMemorySaver
     from .engine.messages import add_messages as add_messages
+    from .engine.node_api import get_config as get_config
+    from .engine.node_api import interrupt as interrupt
+    from .engine.runtime import RunControl as RunControl
+    from .engine.runtime import Runtime as Runtime
     from .engine.types import Command as Command
     from .engine.types import Interrupt as Interrupt
     from .engine.types import RetryPolicy as RetryPolicy

@@ -18,8 +18,8 @@ from django.db import connections
 from . import dispatch, leases, registry
 from .conf import hitl
 from .engine.checkpoint import Commit, Outcome
-from .engine.context import RunControl
 from .engine.errors import LeaseLostError, PayloadError, PayloadLimitError, UnserializableError
+from .engine.runtime import RunControl
 from .leases import Lease, RunFence
 from .saver import DjangoSaver
 

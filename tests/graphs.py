@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypedDict
 from pydantic import BaseModel
 
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.context import interrupt
 from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.node_api import interrupt
 from hitl_django.registry import register
 
 

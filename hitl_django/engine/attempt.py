@@ -15,7 +15,7 @@ from typing import Any
 from .constants import BRANCH_TO, CHANGED, START, TASKS
 from .context import TaskContext
 from .effects import Call, Wait
-from .errors import GraphInterrupt, InvalidAnswerError, ParentCommand
+from .errors import DrainSignal, GraphInterrupt, InvalidAnswerError, ParentCommand
 from .messages import identified
 from .nodes import Write, fresh_reader
 from .retry import should_retry
@@ -46,6 +46,10 @@ def attempt(context: TaskContext) -> Steps:
             return
         except ParentCommand as signal:
             task.error = signal
+            return
+        except DrainSignal as signal:
+            task.error = signal
+            task.memory = context.memory()
             return
         except Exception as error:
             error.add_note(f"During task with name '{task.name}' and id '{task.id}'")

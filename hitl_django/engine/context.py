@@ -1,26 +1,32 @@
-"""What a running node can ask of the engine: to stop for a person, its config, its stream.
+"""The node call that is running, and what it shares with the others of its run.
 
-One context variable holds the task that is running. The driver sets it around each node call;
-everything a node calls finds its place in the run there.
+One context variable holds it. The driver sets it around each node call; everything a node calls
+finds its place in the run there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import ids
 from .callbacks import handlers_of
 from .checkpoint import BaseCheckpointSaver, Commit, Question, TaskWrites
 from .constants import ASKED, CHANGED, KEYED, ONCE, RESUME
-from .errors import GraphInterrupt, InvalidAnswerError, NoSaverError, QuestionChangedError
+from .errors import (
+    GraphInterrupt,
+    InvalidAnswerError,
+    PayloadError,
+    QuestionChangedError,
+    SaverFailed,
+)
 from .payload import check_json
+from .runtime import ExecutionInfo, RunControl, Runtime
 from .schema import coerce, json_schema
 from .types import Interrupt, RunnableConfig, Unanswered
 
@@ -30,78 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hitl_django")
 ContextT = TypeVar("ContextT")
-
-
-class RunControl:
-    """Asks a run to stop; may be called from any thread.
-
-    The run stops at the next edge between super-steps, with its checkpoint saved.
-    """
-
-    __slots__ = ("drain_reason",)
-
-    def __init__(self) -> None:
-        self.drain_reason: str | None = None
-
-    def request_drain(self, reason: str = "shutdown") -> None:
-        """Asks for the run to stop at the next edge."""
-        self.drain_reason = reason
-
-    @property
-    def drain_requested(self) -> bool:
-        """Tells whether somebody asked."""
-        return self.drain_reason is not None
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionInfo:
-    """Where in the run a node call stands."""
-
-    checkpoint_id: str
-    checkpoint_ns: str
-    task_id: str
-    thread_id: str | None = None
-    run_id: str | None = None
-    node_attempt: int = 1
-    node_first_attempt_time: float | None = None
-
-
-def _no_writer(chunk: Any) -> None:
-    """Drops what a node streams when nobody listens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime(Generic[ContextT]):
-    """What a run hands to its nodes: ask for it with a parameter named ``runtime``.
-
-    ``context`` is the caller's, ``previous`` the last result of a functional graph,
-    ``stream_writer`` emits custom stream chunks.
-    """
-
-    context: ContextT = None  # type: ignore[assignment]
-    store: Any = None
-    stream_writer: Callable[[Any], None] = _no_writer
-    previous: Any = None
-    execution_info: ExecutionInfo | None = None
-    control: RunControl | None = None
-
-    def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Returns this runtime with what ``other`` sets."""
-        return replace(
-            self,
-            context=other.context if other.context is not None else self.context,
-            store=other.store if other.store is not None else self.store,
-            stream_writer=(
-                other.stream_writer if other.stream_writer is not _no_writer else self.stream_writer
-            ),
-            previous=other.previous if other.previous is not None else self.previous,
-            execution_info=other.execution_info or self.execution_info,
-            control=other.control or self.control,
-        )
-
-    def override(self, **changes: Any) -> Runtime[ContextT]:
-        """Returns this runtime with fields replaced."""
-        return replace(self, **changes)
 
 
 class Replay:
@@ -430,91 +364,15 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
 current: ContextVar[TaskContext | None] = ContextVar("hitl_task", default=None)
 
 
-def _current() -> TaskContext:
-    context = current.get()
-    if context is None:
-        raise RuntimeError("Called get_config outside of a runnable context")
-    return context
+@contextmanager
+def saver_calls() -> Iterator[None]:
+    """Lets what a saver raises within a node pass the node by, as none of its own failures.
 
-
-def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None) -> Any:
-    """Stops the node to ask a person; returns the answer when the node runs again.
-
-    The node runs again from its first line once the answer is there; the n-th call in the node
-    gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
-    ``key`` each, and are answered by key whatever their order. ``value`` is what the person is
-    shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
-    what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
-    each answer is validated and returned, or a JSON schema dict, which is only advertised.
-
-    Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
-    where the answer doesn't fit, RuntimeError outside of a running graph, and NoSaverError in a
-    graph without a checkpointer, which could never go on. A question that isn't the one that was
-    answered is logged, or with the config key ``on_question_change="error"`` raises
-    QuestionChangedError.
+    A value that can't be stored is the node's own.
     """
-    context = _current()
-    if context.run.saver is None and not context.run.config.get("configurable", {}).get(
-        "allow_unsaved"
-    ):
-        raise NoSaverError(
-            f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
-            "it could never be answered. Compile the graph with one."
-        )
-    return context.ask(value, response_schema, key)
-
-
-def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls ``function`` a single time for this task, and returns the same result ever after.
-
-    The result is stored before it is returned, so it outlives pauses, retries and a crash of a
-    later line; a crash within ``function`` or before its result is stored calls it again. For an
-    async function it returns an awaitable. The result has to be storable like state.
-    """
-    context = _current()
-    if key in context.once:
-        known = context.once[key]
-        return _ready(known) if inspect.iscoroutinefunction(function) else known
-    if inspect.iscoroutinefunction(function):
-        return _once_async(context, key, function(*args, **kwargs))
-    result = function(*args, **kwargs)
-    commit = context.remember(key, result)
-    if commit is not None:
-        context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
-    return result
-
-
-async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -> Any:
-    result = await running
-    commit = context.remember(key, result)
-    if commit is not None:
-        saver: Any = context.run.saver
-        if context.is_async:
-            await saver.acommit(commit)
-        else:
-            await asyncio.to_thread(context.perform, saver.commit, commit)
-    return result
-
-
-async def _ready(value: Any) -> Any:
-    return value
-
-
-def get_config() -> RunnableConfig:
-    """Returns the config of the running node."""
-    return _current().config()
-
-
-def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
-    """Returns the runtime of the running node."""
-    return _current().runtime()
-
-
-def get_store() -> Any:
-    """Returns the store of the running graph."""
-    return _current().run.store
-
-
-def get_stream_writer() -> Callable[[Any], None]:
-    """Returns what emits custom stream chunks from the running node."""
-    return _current().write
+    try:
+        yield
+    except PayloadError:
+        raise
+    except Exception as error:
+        raise SaverFailed(error) from error

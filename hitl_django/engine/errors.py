@@ -37,7 +37,9 @@
     GraphBubbleUp(BaseException)    control flow: a node's ``except Exception`` can't swallow it
     ├─ GraphInterrupt
     │  └─ NodeInterrupt
-    └─ ParentCommand
+    ├─ ParentCommand
+    ├─ DrainSignal
+    └─ SaverFailed
 
 The default message of an error is the first line of its docstring.
 """
@@ -286,3 +288,18 @@ class ParentCommand(GraphBubbleUp):
     def __init__(self, command: Any) -> None:
         super().__init__(command)
         self.command = command
+
+
+class DrainSignal(GraphBubbleUp):
+    """A graph that a node called has stopped at an edge, because the run was asked to."""
+
+
+class SaverFailed(GraphBubbleUp):
+    """The saver refused a call that was made within a node: no failure of the node's.
+
+    ``error`` is what the saver raised; it comes out of the run as that.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error

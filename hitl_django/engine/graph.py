@@ -7,8 +7,7 @@ import logging
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from .adoption import adopt
 from .channels import (
@@ -22,11 +21,13 @@ from .channels import (
 )
 from .checkpoint import BaseCheckpointSaver
 from .constants import BRANCH_TO, END, NS_END, NS_SEP, ROOT, START, TAG_HIDDEN, TASKS
-from .errors import GraphDefinitionError, InvalidUpdateError, ParentCommand
-from .nodes import Action, Branch, Node, Write, action_of, goto_writes
+from .errors import GraphDefinitionError
+from .nodes import Action, Branch, Node, Write, action_of
 from .pregel import Pregel
-from .schema import ManagedValue, channels_of, coercion_for, hints_of, updates_of
-from .types import All, Command, RetryPolicy, Send
+from .schema import ManagedValue, channels_of, coercion_for, hints_of
+from .signatures import command_targets, first_parameter, hints_of_function
+from .state_writer import StateWriter
+from .types import All, RetryPolicy, Send
 
 logger = logging.getLogger("hitl_django")
 
@@ -81,6 +82,7 @@ class StateGraph:
         self.schemas: dict[int, tuple[str, ...]] = {}
         self._kept_schemas: list[Any] = []
         self.compiled = False
+        self._hints_seen: dict[Any, dict[str, Any]] = {}
         self._add_schema(state_schema)
         self._add_schema(self.input_schema, of_callers=True)
         self._add_schema(self.output_schema, of_callers=True)
@@ -111,7 +113,7 @@ class StateGraph:
 
     def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
         """Returns the state class that a function's first parameter is annotated with."""
-        hint = hints.get(_first_parameter(function) or "")
+        hint = hints.get(first_parameter(function) or "")
         if not isinstance(hint, type):
             return None
         return hint if id(hint) in self.schemas or hints_of(hint) else None
@@ -145,8 +147,8 @@ class StateGraph:
             raise GraphDefinitionError(f"Node `{node}` has no function.")
         self._check_name(node)
         function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
-        hints = _hints(function)
-        ends = tuple(destinations or ()) or _command_targets(hints.get("return"))
+        hints = hints_of_function(function, self._hints_seen)
+        ends = tuple(destinations or ()) or command_targets(hints.get("return"))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else retry_policy
@@ -201,7 +203,7 @@ class StateGraph:
         leaves it and runs within the same task. ``path_map`` maps what it returns to names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
-        hints = _hints(function)
+        hints = hints_of_function(function, self._hints_seen)
         action = action_of(path)
         name = action.name or "condition"
         branches = self.branches.setdefault(source, {})
@@ -315,7 +317,7 @@ class StateGraph:
         ends, keys = self._ends(), frozenset(self.channels)
         nodes = {START: self._start_node(ends.get(START, []))}
         for node_name, spec in self.nodes.items():
-            writer = _StateWriter(keys, ends.get(node_name, []), self.nodes)
+            writer = StateWriter(keys, ends.get(node_name, []))
             nodes[node_name] = self._node(node_name, spec, channels, writer)
         self._attach_joins(nodes, channels)
         return CompiledStateGraph(
@@ -348,14 +350,14 @@ class StateGraph:
             action=None,
             triggers=(START,),
             keys=START,
-            writers=(_StateWriter(keys, static, {}),),
+            writers=(StateWriter(keys, static),),
             branches=self._branches(START, self.input_schema),
             tags=(TAG_HIDDEN,),
             hidden=True,
         )
 
     def _node(
-        self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel], writer: _StateWriter
+        self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel], writer: StateWriter
     ) -> Node:
         trigger = BRANCH_TO + name
         channels[trigger] = (
@@ -410,7 +412,7 @@ class StateGraph:
             nodes[end].sorted_triggers = tuple(sorted(nodes[end].triggers))
             for start in starts:
                 for writer in nodes[start].writers:
-                    assert isinstance(writer, _StateWriter)
+                    assert isinstance(writer, StateWriter)
                     writer.static.append((name, start))
 
 
@@ -420,93 +422,3 @@ class CompiledStateGraph(Pregel):
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)
         self.builder = builder
-
-
-class _StateWriter:
-    """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
-
-    __slots__ = ("keys", "nodes", "static")
-
-    def __init__(
-        self, keys: frozenset[str], static: list[Write], nodes: Mapping[str, NodeSpec]
-    ) -> None:
-        self.keys, self.static, self.nodes = keys, static, nodes
-
-    def __call__(self, output: Any) -> list[Write]:
-        if type(output) is dict and ROOT not in self.keys:
-            keys = self.keys
-            writes = [item for item in output.items() if item[0] in keys]
-        elif output is None:
-            writes = []
-        else:
-            writes = self._of(output)
-        writes += self.static
-        return writes
-
-    def _of(self, output: Any) -> list[Write]:
-        if isinstance(output, Command):
-            if output.graph == Command.PARENT:
-                raise ParentCommand(output)
-            return [*self._updates(output.update), *goto_writes(_targets(output))]
-        if isinstance(output, (list, tuple)) and any(isinstance(o, Command) for o in output):
-            return [write for part in output for write in self._of(part)]
-        return self._updates(output)
-
-    def _updates(self, update: Any) -> list[Write]:
-        if update is None:
-            return []
-        if ROOT in self.keys:
-            return [(ROOT, update)]
-        if _is_pairs(update):
-            return [item for item in update if item[0] in self.keys]
-        if isinstance(update, Mapping) or hints_of(type(update)):
-            return updates_of(update, self.keys)
-        raise InvalidUpdateError(f"Expected dict, got {update}")
-
-
-def _is_pairs(update: Any) -> bool:
-    return isinstance(update, (list, tuple)) and all(
-        isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in update
-    )
-
-
-def _targets(command: Command[Any]) -> Sequence[Any]:
-    goto = command.goto
-    return goto if isinstance(goto, (list, tuple)) else [goto]
-
-
-def _hints(function: Any) -> dict[str, Any]:
-    """Returns the annotations of a function's first parameter and of its return value."""
-    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
-        try:
-            return get_type_hints(function, include_extras=True)
-        except (TypeError, NameError, AttributeError):
-            return {}
-    # Evaluating all annotations of every node is most of what compiling a large graph costs.
-    names = (*function.__code__.co_varnames[: min(1, function.__code__.co_argcount)], "return")
-    raw = function.__annotations__
-    if not any(isinstance(raw.get(name), str) for name in names):
-        return {name: raw[name] for name in names if name in raw}
-    wanted = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
-    wanted.__annotations__ = {name: raw[name] for name in names if name in raw}
-    try:
-        return get_type_hints(wanted, include_extras=True)
-    except (TypeError, NameError, AttributeError):
-        return {}
-
-
-def _first_parameter(function: Any) -> str | None:
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
-    try:
-        return next(iter(inspect.signature(function).parameters), None)
-    except (TypeError, ValueError):
-        return None
-
-
-def _command_targets(annotation: Any) -> tuple[str, ...]:
-    """Returns the node names in a return annotation ``Command[Literal[...]]``."""
-    if get_origin(annotation) is not Command:
-        return ()
-    names = get_args(annotation)[0]
-    return tuple(get_args(names)) if get_origin(names) is Literal else ()

@@ -9,7 +9,13 @@ from typing import Any
 
 from .checkpoint import Checkpoint, CheckpointMetadata, CheckpointTuple, Commit, Outcome, TaskWrites
 from .constants import ERROR, INTERRUPT, NO_WRITES
-from .errors import InvalidAnswerError, ParentCommand, PayloadError, UnserializableError
+from .errors import (
+    DrainSignal,
+    InvalidAnswerError,
+    ParentCommand,
+    PayloadError,
+    UnserializableError,
+)
 from .nodes import Write
 from .plan import Blueprint, State, Task
 from .types import RunnableConfig
@@ -94,6 +100,8 @@ def stored_writes(task: Task) -> Sequence[Write]:
         return task.writes or [(NO_WRITES, None)]
     if isinstance(task.error, (InvalidAnswerError, ParentCommand)):
         return ()
+    if isinstance(task.error, DrainSignal):
+        return task.memory
     if not task.questions:
         return [(ERROR, repr(task.error)), *task.memory]
     return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory

@@ -26,6 +26,7 @@ from .constants import ERROR, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
 from .errors import (
+    DrainSignal,
     GraphRecursionError,
     InvalidAnswerError,
     ParentCommand,
@@ -40,6 +41,9 @@ from .types import Interrupt
 if TYPE_CHECKING:
     from .pregel import Pregel
 
+#: What leaves the siblings alone: a wrong answer, which is the reviewer's mistake and can be given
+#: again, and a drain, which lets everybody come to an edge.
+_MILD = (InvalidAnswerError, DrainSignal)
 NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
@@ -73,6 +77,8 @@ class Loop:
         self.has_values = False
         self.stopped_after = False
         self.tasks: list[Task] = []
+        #: The tasks of the step that is being stored.
+        self.ran: list[Task] = []
         self.statuses: Mapping[str, TaskStatus] = {}
         self.state: State
         self.origin: Origin
@@ -112,31 +118,28 @@ class Loop:
         return "interrupt_after" if self.stopped_after else "interrupt_before"
 
     def _super_step(self) -> Effects:
-        broken = [task for task in self.tasks if task.error is not None]
-        if not broken:
-            todo = [task for task in self.tasks if task.writes is None and not task.questions]
+        tasks = self.tasks
+        todo = [t for t in tasks if t.writes is None and not t.questions]
+        if todo and not any(task.error is not None for task in todo):
             yield from self._run_tasks(todo)
         if self.broken is not None:
             yield from self._leave()
-            return
-        failed = broken or [task for task in self.tasks if task.error is not None]
-        if failed:
+        elif failed := [task for task in todo if task.error is not None]:
             yield from self._fail(failed)
-        elif any(task.questions for task in self.tasks):
+        elif any(task.questions for task in tasks):
             yield from self._pause()
         else:
             yield from self._commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
-        if not tasks:
-            return
         yield Run([self._context(task) for task in tasks])
         waiting = len(tasks)
         while waiting:
             ended: list[Task] = yield AWAIT
             waiting -= len(ended)
             for task in ended:
-                yield from self._settle(task)
+                if chunks := self._settle(task):
+                    yield Emit(chunks)
             if waiting and any(_stops_siblings(task) for task in ended):
                 waiting -= yield CANCEL
             if waiting and self.saver is not None and not self.exits:
@@ -152,22 +155,23 @@ class Loop:
             memory.answers = answers_for(task.ns, status, self.run.answers)
         return TaskContext(task, self.run, memory)
 
-    def _settle(self, task: Task) -> Effects:
-        """Notes what became of a task and tells the caller."""
+    def _settle(self, task: Task) -> Sequence[stream.Chunk]:
+        """Notes what became of a task; returns what there is to tell of it."""
         if self.saver is not None:
             self.ledger.note(task)
         if task.writes is not None and not task.writes:
             task.writes = NOTHING
-        if self.run.modes and not task.node.hidden and (chunks := telling.of_task(self, task)):
-            yield Emit(chunks)
+        return telling.of_task(self, task) if self.run.modes and not task.node.hidden else ()
 
     def _fail(self, failed: Sequence[Task]) -> Effects:
         errors = [task.error for task in failed if task.error is not None]
-        real = [error for error in errors if not isinstance(error, InvalidAnswerError)]
+        real = [error for error in errors if not isinstance(error, _MILD)]
         error = (real or errors)[0]
         self.outcome = Outcome("failed", next=_names(self.tasks), error=error)
         if isinstance(error, ParentCommand) and self.job.nested:
             self.outcome = Outcome("finished", error=error)
+        elif isinstance(error, DrainSignal):
+            self.outcome = Outcome("drained", next=_names(self.tasks))
         yield from self._leave()
 
     def _pause(self) -> Effects:
@@ -183,7 +187,7 @@ class Loop:
             yield from self.emit_values([w for task in done for w in task.writes or ()])
 
     def _commit_step(self) -> Effects:
-        tasks = self.tasks
+        tasks = self.ran = self.tasks
         if self.exits:
             # What is stored at the exit must not be a step that was applied by half.
             self.state = self.state.copy()
@@ -220,7 +224,8 @@ class Loop:
                 self.ledger.unsaved = []
                 if self.outcome is not None:
                     yield from self._leave()
-        yield from self.emit_step()
+        if self.run.modes:
+            yield from self.emit_step()
 
     def begin_step(self, step: int) -> None:
         """Plans the tasks of ``step``."""
@@ -297,7 +302,7 @@ class Loop:
 
     def _store_rest(self, commit: Commit, error: PayloadError, held: bool) -> Effects:
         """Stores each task's writes that can be stored, and the others' failure."""
-        names = {task.id: task.name for task in self.tasks}
+        names = {task.id: task.name for task in (*self.ran, *self.tasks)}
         for writes in commit.writes:
             try:
                 yield Save(Commit(commit.config, [writes]))
@@ -305,7 +310,8 @@ class Loop:
                 error = blamed(found, names.get(writes.task_id, "?"), writes.writes)
                 failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
                 yield Save(Commit(commit.config, [failure]))
-        outcome = Outcome("failed", next=_names(self.tasks), error=error)
+        ran = self.ran or self.tasks
+        outcome = Outcome("failed", next=tuple(task.name for task in ran), error=error)
         if held:
             self.broken = outcome
             return
@@ -381,5 +387,4 @@ def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
 
 
 def _stops_siblings(task: Task) -> bool:
-    # A wrong answer is the reviewer's mistake: it can be given again, and the siblings go on.
-    return task.error is not None and not isinstance(task.error, InvalidAnswerError)
+    return task.error is not None and not isinstance(task.error, _MILD)

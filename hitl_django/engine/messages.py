@@ -94,7 +94,7 @@ def _with_ids(messages: Any) -> tuple[list[Any], list[str | None]]:
     """Returns messages that all have an id, and the ids."""
     found = _as_list(messages)
     names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
-    if None in names or any(type(message) in (str, tuple) for message in found):
+    if None in names:
         found = [_identified(message) for message in found]
         names = [_id_of(message) for message in found]
     return found, names

@@ -155,6 +155,10 @@ def _take_input(loop: Loop) -> Effects:
             open_ids,
         )
     writes = loop.graph.input_writes(job.input)
+    if job.kind == "submit" and START in loop.graph.nodes:
+        # What the first node would refuse is refused before it is stored.
+        for _, value in writes:
+            loop.graph.nodes[START].collect(value)
     if not writes:
         raise EmptyInputError(f"Received no input for {loop.graph.input_keys}")
     # What the thread would have run next is marked as seen, so that it doesn't run after all.

@@ -11,13 +11,14 @@ from .builder import NodeBuilder, built, check_graph
 from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import INTERRUPT, NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
-from .context import RunControl, current
+from .context import current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
-from .errors import GraphDrained, GraphInterrupt, NoSaverError
+from .errors import DrainSignal, GraphDrained, GraphInterrupt, NoSaverError, SaverFailed
 from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
 from .plan import Blueprint
+from .runtime import RunControl
 from .schema import (
     ManagedValue,
     check_input,
@@ -426,11 +427,16 @@ class Pregel:
         driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit = driver.emit
         parent = current.get() if loop.job.nested else None
-        for chunk in driver:
-            if parent is not None and chunk[1] in loop.run.forwards:
-                parent.run.emit(chunk)
-            if chunk[1] in loop.wanted:
-                yield chunk
+        try:
+            for chunk in driver:
+                if parent is not None and chunk[1] in loop.run.forwards:
+                    parent.run.emit(chunk)
+                if chunk[1] in loop.wanted:
+                    yield chunk
+        except SaverFailed as failed:
+            if parent is not None:
+                raise
+            raise failed.error from None
 
     def _result(self, loop: Loop, version: str) -> Any:
         """Returns what invoke returns of a loop that has ended."""
@@ -462,11 +468,16 @@ class Pregel:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit = driver.emit
         parent = current.get() if loop.job.nested else None
-        async for chunk in driver.chunks_of():
-            if parent is not None and chunk[1] in loop.run.forwards:
-                parent.run.emit(chunk)
-            if chunk[1] in loop.wanted:
-                yield chunk
+        try:
+            async for chunk in driver.chunks_of():
+                if parent is not None and chunk[1] in loop.run.forwards:
+                    parent.run.emit(chunk)
+                if chunk[1] in loop.wanted:
+                    yield chunk
+        except SaverFailed as failed:
+            if parent is not None:
+                raise
+            raise failed.error from None
 
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:
@@ -496,6 +507,8 @@ def _raise_outcome(loop: Loop) -> None:
         return
     if outcome.error is not None:
         raise outcome.error
+    if outcome.status == "drained" and loop.job.nested:
+        raise DrainSignal
     if outcome.status == "drained":
         control = loop.run.control
         raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")

@@ -90,7 +90,13 @@ def snapshot(
         for task in done:
             task.writes = statuses[task.id].output
         if done:
-            current = _with_writes(blueprint, current, done)
+            after = _with_writes(blueprint, current, done)
+            if after is None:
+                # The step has failed and is still to be taken.
+                for task in done:
+                    task.writes = None
+            else:
+                current = after
     shown = []
     for task in tasks:
         below = yield from _below(graph, saved, task, recurse)
@@ -138,8 +144,8 @@ def _coordinates(thread_id: str | None, ns: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
-def _with_writes(blueprint: Blueprint, current: State, done: Sequence[Task]) -> State:
-    """Returns the state with what finished tasks wrote, or as it is where that can't be applied.
+def _with_writes(blueprint: Blueprint, current: State, done: Sequence[Task]) -> State | None:
+    """Returns the state with what finished tasks wrote, or None where that can't be applied.
 
     Such writes have failed the run; whoever looks at it needs to see how far it came.
     """
@@ -147,7 +153,7 @@ def _with_writes(blueprint: Blueprint, current: State, done: Sequence[Task]) -> 
     try:
         apply(blueprint, after, done, _same_clock)
     except Exception:
-        return current
+        return None
     return after
 
 

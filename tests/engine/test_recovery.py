@@ -11,6 +11,7 @@ import pytest
 from hitl_django import (
     Command,
     EmptyInputError,
+    InMemorySaver,
     OpenQuestionsError,
     RunControl,
     Send,
@@ -335,3 +336,47 @@ def test_answers_are_found_where_a_command_would_put_them() -> None:
     assert list(open_questions(graph)) == ["two"]
     assert graph.invoke(Command(resume="2"), CONFIG)["log"] == ["1", "2"]
     assert INTERRUPT not in graph.get_state(CONFIG).values
+
+
+def calling(child: Any) -> Any:
+    return lambda state: {"log": child.invoke({"log": []})["log"]}
+
+
+def test_a_drain_inside_a_child_stops_the_whole_run_and_fails_nothing() -> None:
+    control = RunControl()
+
+    def leaving(state: State) -> dict[str, Any]:
+        control.request_drain("shutdown")
+        return {"log": ["c1"]}
+
+    child = line(c1=leaving, c2=says("c2")).compile()
+    graph = saved(line(a=calling(child), b=says("b")))
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG, control=control)
+    assert (outcome.status, outcome.next) == ("drained", ("a",))
+    assert [task.error for task in graph.get_state(CONFIG).tasks] == [None]
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["c1", "c2", "b"]
+
+
+@pytest.mark.parametrize("build", [line, side_by_side])
+def test_what_the_saver_raises_for_a_child_is_no_failure_of_a_node(build: Any) -> None:
+    class Gone(InMemorySaver):
+        armed = False
+
+        def commit(self, commit: Commit) -> None:
+            if self.armed and commit.config["configurable"]["checkpoint_ns"]:
+                self.armed = False
+                raise OSError("database gone")
+            super().commit(commit)
+
+    saver = Gone()
+    child = line(c1=says("c1"), c2=says("c2")).compile()
+    graph = saved(build(a=calling(child), b=says("b")), saver)
+    graph.submit({"x": 1}, CONFIG)
+    saver.armed = True
+    with pytest.raises(OSError, match="database gone"):
+        graph.advance(CONFIG)
+    assert all(task.error is None for task in graph.get_state(CONFIG).tasks)
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["c1", "c2", "b"]

@@ -13,9 +13,9 @@ from asgiref.sync import async_to_sync
 from hitl_django.engine import ids
 from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, TaskWrites
 from hitl_django.engine.constants import END, ERROR, INTERRUPT, NULL_TASK_ID, RESUME, START
-from hitl_django.engine.context import interrupt
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.memory import InMemorySaver
+from hitl_django.engine.node_api import interrupt
 from hitl_django.engine.types import Command, Interrupt
 from hitl_django.saver import DjangoSaver
 

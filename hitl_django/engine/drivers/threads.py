@@ -1,9 +1,4 @@
-"""The two drivers of the loop: one on threads, one on asyncio.
-
-A driver performs effects and nothing else. Only its own thread (or event loop) changes the loop's
-state or calls the saver: tasks on other threads hand in their outcome, and a graph that such a
-task runs has its saver calls made here. A single task runs inline, without a thread.
-"""
+"""The driver for callers without an event loop: tasks that run side by side have threads."""
 
 from __future__ import annotations
 
@@ -12,45 +7,27 @@ import contextvars
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .attempt import attempt
-from .callbacks import atell, tell
-from .checkpoint import BaseCheckpointSaver
-from .context import TaskContext, current
-from .effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
-from .loop import Loop
-from .nodes import Action
-from .plan import Task
-from .stream import Chunk
-
-
-def injected(context: TaskContext, action: Action) -> dict[str, Any]:
-    """Returns the arguments that the engine fills in by name."""
-    given: dict[str, Any] = {}
-    for name in action.injected:
-        if name == "config":
-            given[name] = context.config()
-        elif name == "runtime":
-            given[name] = context.runtime()
-        elif name == "writer":
-            given[name] = context.write
-        elif name == "store":
-            given[name] = context.run.store
-        elif name == "previous":
-            given[name] = context.run.runtime.previous
-    return given
-
-
-# Threads.
+from ..attempt import attempt
+from ..callbacks import tell
+from ..checkpoint import BaseCheckpointSaver
+from ..context import TaskContext, current, saver_calls
+from ..effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
+from ..loop import Loop
+from ..nodes import Action
+from ..plan import Task
+from ..stream import Chunk
+from .calling import injected
 
 #: As many as the standard library starts by itself.
 _MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
 #: How long a thread may be busy, in seconds, before another one takes waiting tasks.
-_PATIENCE = 0.0005
+_PATIENCE = 0.001
 
 
 def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
@@ -60,7 +37,7 @@ def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
         effect = next(query)
         while True:
             try:
-                reply = _answer(effect, saver)
+                reply = answer_from(effect, saver)
             except BaseException as error:
                 effect = query.throw(error)
             else:
@@ -69,7 +46,7 @@ def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
         return done.value
 
 
-def _answer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):
@@ -85,7 +62,7 @@ def _answer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> An
     return effect.action.call(effect.value)
 
 
-def _call(context: TaskContext, call: Call) -> Any:
+def call_here(context: TaskContext, call: Call) -> Any:
     action = call.action
     if action.is_async:
         if action.sync is None:
@@ -136,7 +113,7 @@ def perform(context: TaskContext) -> Task:
         while True:
             try:
                 if type(step) is Call:
-                    reply = _call(context, step)
+                    reply = call_here(context, step)
                 else:
                     time.sleep(step.seconds)  # type: ignore[union-attr]
                     reply = None
@@ -155,7 +132,7 @@ class SyncDriver:
 
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
-        self.max_concurrency = max_concurrency
+        self.guard = saver_calls if loop.job.nested else nullcontext
         self.ended: list[Task] = []
         self.inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         self.chunks: list[Chunk] = []
@@ -187,7 +164,8 @@ class SyncDriver:
                             yield from self._take()
                         reply, self.ended = self.ended, []
                     elif kind is Save:
-                        self.loop.run.perform(self.loop.run.saver.commit, effect.commit)  # type: ignore[union-attr]
+                        with self.guard():
+                            self.loop.run.perform(self.loop.run.saver.commit, effect.commit)  # type: ignore[union-attr]
                         reply = None
                     elif kind is Emit:
                         yield from effect.chunks  # type: ignore[union-attr]
@@ -199,7 +177,8 @@ class SyncDriver:
                         reply = None
                     else:
                         saver = self.loop.run.saver
-                        reply = self.loop.run.perform(_answer, effect, saver)
+                        with self.guard():
+                            reply = self.loop.run.perform(answer_from, effect, saver)
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -330,222 +309,3 @@ class SyncDriver:
             except Exception:
                 continue
         self.pool.shutdown()
-
-
-# Asyncio.
-
-
-async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Like ask, on the running event loop."""
-    reply: Any = None
-    try:
-        effect = next(query)
-        while True:
-            try:
-                reply = await _aanswer(effect, saver)
-            except BaseException as error:
-                effect = query.throw(error)
-            else:
-                effect = query.send(reply)
-    except StopIteration as done:
-        return done.value
-
-
-async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
-    if isinstance(effect, Load):
-        return await saver.aget_tuple(effect.config)
-    if isinstance(effect, List):
-        found = saver.alist(
-            effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
-        )
-        return [saved async for saved in found]
-    if isinstance(effect, Save):
-        return await saver.acommit(effect.commit)
-    called = effect.action.call(effect.value)
-    return await called if effect.action.is_async else called
-
-
-async def _acall(context: TaskContext, call: Call) -> Any:
-    action = call.action
-    if action.is_async:
-        return await action.call(call.value, **injected(context, action))
-    place = contextvars.copy_context()
-    running = asyncio.get_running_loop()
-    return await running.run_in_executor(None, place.run, _call, context, call)
-
-
-async def aperform(context: TaskContext) -> Task:
-    """Runs one task to its end on this event loop."""
-    token = current.set(context)
-    steps = attempt(context)
-    reply: Any = None
-    try:
-        step = next(steps)
-        while True:
-            try:
-                if type(step) is Call:
-                    reply = await _acall(context, step)
-                else:
-                    await asyncio.sleep(step.seconds)  # type: ignore[union-attr]
-                    reply = None
-            except BaseException as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(reply)
-    except StopIteration:
-        return context.task
-    finally:
-        current.reset(token)
-
-
-class AsyncDriver:
-    """Drives a loop from a coroutine, with an asyncio task for each task of several."""
-
-    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
-        self.loop = loop
-        self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
-        self.running: set[asyncio.Task[Task]] = set()
-        self.ended: list[Task] = []
-        self.chunks: list[Chunk] = []
-        self.wake: asyncio.Event | None = None
-        self.home: asyncio.AbstractEventLoop | None = None
-        self.deadline: float | None = None
-
-    async def chunks_of(self) -> AsyncIterator[Chunk]:
-        """Performs the loop's effects; yields what the run emits."""
-        self.home = asyncio.get_running_loop()
-        effects = self.loop.effects()
-        reply: Any = None
-        try:
-            effect = next(effects)
-            while True:
-                kind = type(effect)
-                try:
-                    if kind is Run:
-                        await self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply = None
-                    elif kind is Await:
-                        while not self.ended:
-                            await self._take()
-                            for chunk in self._drain():
-                                yield chunk
-                        reply, self.ended = self.ended, []
-                    elif kind is Save:
-                        await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
-                        reply = None
-                    elif kind is Emit:
-                        for chunk in effect.chunks:  # type: ignore[union-attr]
-                            yield chunk
-                        reply = None
-                    elif kind is Cancel:
-                        reply = await self._cancel()
-                    elif kind is Notify:
-                        await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
-                        reply = None
-                    else:
-                        reply = await self._ask_saver(effect)  # type: ignore[arg-type]
-                except GeneratorExit:
-                    raise
-                except BaseException as error:
-                    effect = effects.throw(error)
-                else:
-                    for chunk in self._drain():
-                        yield chunk
-                    effect = effects.send(reply)
-        except StopIteration:
-            for chunk in self._drain():
-                yield chunk
-        finally:
-            await self._cancel()
-
-    async def _ask_saver(self, effect: Load | List | Save) -> Any:
-        run = self.loop.run
-        saver: Any = run.saver
-        if run.calls_home:
-            return await asyncio.to_thread(run.perform, _answer, effect, saver)
-        return await _aanswer(effect, saver)
-
-    async def _start(self, contexts: Sequence[TaskContext]) -> None:
-        timeout = self.loop.graph.step_timeout
-        for context in contexts:
-            context.perform = self.perform_here
-            context.is_async = not self.loop.run.calls_home
-        if timeout is not None:
-            self.deadline = time.monotonic() + timeout
-        elif len(contexts) == 1 and not self.loop.run.live:
-            self.ended.append(await aperform(contexts[0]))
-            return
-        if self.wake is None:
-            self.wake = asyncio.Event()
-        for context in contexts:
-            task = asyncio.create_task(self._gated(context))
-            task.add_done_callback(self._ended)
-            self.running.add(task)
-
-    def _ended(self, task: asyncio.Task[Task]) -> None:
-        if self.wake is not None:
-            self.wake.set()
-
-    async def _gated(self, context: TaskContext) -> Task:
-        if self.gate is None:
-            return await aperform(context)
-        async with self.gate:
-            return await aperform(context)
-
-    async def _take(self) -> None:
-        assert self.wake is not None
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        try:
-            await asyncio.wait_for(self.wake.wait(), left)
-        except TimeoutError:
-            raise TimeoutError("Timed out") from None
-        self.wake.clear()
-        done = {task for task in self.running if task.done()}
-        self.running -= done
-        for task in done:
-            self.ended.append(task.result())
-
-    def _drain(self) -> list[Chunk]:
-        chunks, self.chunks = self.chunks, []
-        return chunks
-
-    async def _cancel(self) -> int:
-        running, self.running = self.running, set()
-        dropped = 0
-        for task in running:
-            if task.done() and not task.cancelled() and task.exception() is None:
-                self.ended.append(task.result())
-            else:
-                task.cancel()
-                dropped += 1
-        if running:
-            await asyncio.gather(*running, return_exceptions=True)
-        return dropped
-
-    def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a saver call for a sync node, which runs on a thread of its own."""
-        assert self.home is not None
-        if self.loop.run.calls_home:
-            return self.loop.run.perform(function, *args)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            called = self.loop.run.saver.acall(function, *args)  # type: ignore[union-attr]
-            return asyncio.run_coroutine_threadsafe(called, self.home).result()
-        return function(*args)
-
-    def emit(self, chunk: Chunk) -> None:
-        """Takes a chunk from a running node, on whatever thread it runs."""
-        self.chunks.append(chunk)
-        if self.wake is not None and self.home is not None:
-            self.home.call_soon_threadsafe(self.wake.set)
-
-
-async def _shielded(saving: Any) -> None:
-    """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
-    task = asyncio.ensure_future(saving)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

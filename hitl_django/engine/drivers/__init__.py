@@ -1,0 +1,13 @@
+"""The two drivers of the loop: one on threads, one on asyncio.
+
+A driver performs effects and nothing else. Only its own thread (or event loop) changes the loop's
+state or calls the saver: tasks on other threads hand in their outcome, and a graph that such a
+task runs has its saver calls made here. A single task runs inline, without a thread.
+"""
+
+from __future__ import annotations
+
+from .event_loop import AsyncDriver, aask
+from .threads import SyncDriver, ask
+
+__all__ = ["AsyncDriver", "SyncDriver", "aask", "ask"]

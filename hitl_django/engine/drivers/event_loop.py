@@ -1,0 +1,243 @@
+"""The driver for callers on an asyncio event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from ..attempt import attempt
+from ..callbacks import atell
+from ..checkpoint import BaseCheckpointSaver
+from ..context import TaskContext, current, saver_calls
+from ..effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
+from ..loop import Loop
+from ..plan import Task
+from ..stream import Chunk
+from .calling import injected
+from .threads import answer_from, call_here
+
+
+async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Like ask, on the running event loop."""
+    reply: Any = None
+    try:
+        effect = next(query)
+        while True:
+            try:
+                reply = await _aanswer(effect, saver)
+            except BaseException as error:
+                effect = query.throw(error)
+            else:
+                effect = query.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return await saver.aget_tuple(effect.config)
+    if isinstance(effect, List):
+        found = saver.alist(
+            effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+        )
+        return [saved async for saved in found]
+    if isinstance(effect, Save):
+        return await saver.acommit(effect.commit)
+    called = effect.action.call(effect.value)
+    return await called if effect.action.is_async else called
+
+
+async def _acall(context: TaskContext, call: Call) -> Any:
+    action = call.action
+    if action.is_async:
+        return await action.call(call.value, **injected(context, action))
+    place = contextvars.copy_context()
+    running = asyncio.get_running_loop()
+    return await running.run_in_executor(None, place.run, call_here, context, call)
+
+
+async def aperform(context: TaskContext) -> Task:
+    """Runs one task to its end on this event loop."""
+    token = current.set(context)
+    steps = attempt(context)
+    reply: Any = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if type(step) is Call:
+                    reply = await _acall(context, step)
+                else:
+                    await asyncio.sleep(step.seconds)  # type: ignore[union-attr]
+                    reply = None
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(reply)
+    except StopIteration:
+        return context.task
+    finally:
+        current.reset(token)
+
+
+class AsyncDriver:
+    """Drives a loop from a coroutine, with an asyncio task for each task of several."""
+
+    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
+        self.loop = loop
+        self.guard = saver_calls if loop.job.nested else nullcontext
+        self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
+        self.running: set[asyncio.Task[Task]] = set()
+        self.done: list[asyncio.Task[Task]] = []
+        self.ended: list[Task] = []
+        self.chunks: list[Chunk] = []
+        self.wake: asyncio.Event | None = None
+        self.home: asyncio.AbstractEventLoop | None = None
+        self.deadline: float | None = None
+
+    async def chunks_of(self) -> AsyncIterator[Chunk]:
+        """Performs the loop's effects; yields what the run emits."""
+        self.home = asyncio.get_running_loop()
+        effects = self.loop.effects()
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                kind = type(effect)
+                try:
+                    if kind is Run:
+                        await self._start(effect.contexts)  # type: ignore[union-attr]
+                        reply = None
+                    elif kind is Await:
+                        while not self.ended:
+                            await self._take()
+                            for chunk in self._drain():
+                                yield chunk
+                        reply, self.ended = self.ended, []
+                    elif kind is Save:
+                        await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
+                        reply = None
+                    elif kind is Emit:
+                        for chunk in effect.chunks:  # type: ignore[union-attr]
+                            yield chunk
+                        reply = None
+                    elif kind is Cancel:
+                        reply = await self._cancel()
+                    elif kind is Notify:
+                        await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
+                        reply = None
+                    else:
+                        reply = await self._ask_saver(effect)  # type: ignore[arg-type]
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    for chunk in self._drain():
+                        yield chunk
+                    effect = effects.send(reply)
+        except StopIteration:
+            for chunk in self._drain():
+                yield chunk
+        finally:
+            await self._cancel()
+
+    async def _ask_saver(self, effect: Load | List | Save) -> Any:
+        run = self.loop.run
+        saver: Any = run.saver
+        with self.guard():
+            if run.calls_home:
+                return await asyncio.to_thread(run.perform, answer_from, effect, saver)
+            return await _aanswer(effect, saver)
+
+    async def _start(self, contexts: Sequence[TaskContext]) -> None:
+        timeout = self.loop.graph.step_timeout
+        for context in contexts:
+            context.perform = self.perform_here
+            context.is_async = not self.loop.run.calls_home
+        if timeout is not None:
+            self.deadline = time.monotonic() + timeout
+        elif len(contexts) == 1 and not self.loop.run.live:
+            self.ended.append(await aperform(contexts[0]))
+            return
+        if self.wake is None:
+            self.wake = asyncio.Event()
+        for context in contexts:
+            task = asyncio.create_task(self._gated(context))
+            task.add_done_callback(self._ended)
+            self.running.add(task)
+
+    def _ended(self, task: asyncio.Task[Task]) -> None:
+        if self.wake is not None and task in self.running:
+            self.running.discard(task)
+            self.done.append(task)
+            self.wake.set()
+
+    async def _gated(self, context: TaskContext) -> Task:
+        if self.gate is None:
+            return await aperform(context)
+        async with self.gate:
+            return await aperform(context)
+
+    async def _take(self) -> None:
+        assert self.wake is not None
+        if self.deadline is None:
+            await self.wake.wait()
+        else:
+            left = max(0.0, self.deadline - time.monotonic())
+            try:
+                await asyncio.wait_for(self.wake.wait(), left)
+            except TimeoutError:
+                raise TimeoutError("Timed out") from None
+        self.wake.clear()
+        done, self.done = self.done, []
+        self.ended += [task.result() for task in done]
+
+    def _drain(self) -> list[Chunk]:
+        chunks, self.chunks = self.chunks, []
+        return chunks
+
+    async def _cancel(self) -> int:
+        running, self.running = self.running, set()
+        dropped = 0
+        for task in running:
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self.ended.append(task.result())
+            else:
+                task.cancel()
+                dropped += 1
+        if running:
+            await asyncio.gather(*running, return_exceptions=True)
+        return dropped
+
+    def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a saver call for a sync node, which runs on a thread of its own."""
+        assert self.home is not None
+        if self.loop.run.calls_home:
+            return self.loop.run.perform(function, *args)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            called = self.loop.run.saver.acall(function, *args)  # type: ignore[union-attr]
+            return asyncio.run_coroutine_threadsafe(called, self.home).result()
+        return function(*args)
+
+    def emit(self, chunk: Chunk) -> None:
+        """Takes a chunk from a running node, on whatever thread it runs."""
+        self.chunks.append(chunk)
+        if self.wake is not None and self.home is not None:
+            self.home.call_soon_threadsafe(self.wake.set)
+
+
+async def _shielded(saving: Any) -> None:
+    """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
+    task = asyncio.ensure_future(saving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

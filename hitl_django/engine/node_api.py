@@ -1,0 +1,107 @@
+"""What the code of a node calls: to stop for a person, to do a thing once, to look around."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from .context import TaskContext, current, saver_calls
+from .errors import NoSaverError
+from .runtime import Runtime
+from .types import RunnableConfig
+
+ContextT = TypeVar("ContextT")
+
+
+def _current() -> TaskContext:
+    context = current.get()
+    if context is None:
+        raise RuntimeError("Called get_config outside of a runnable context")
+    return context
+
+
+def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None) -> Any:
+    """Stops the node to ask a person; returns the answer when the node runs again.
+
+    The node runs again from its first line once the answer is there; the n-th call in the node
+    gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
+    ``key`` each, and are answered by key whatever their order. ``value`` is what the person is
+    shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
+    what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
+    each answer is validated and returned, or a JSON schema dict, which is only advertised.
+
+    Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
+    where the answer doesn't fit, RuntimeError outside of a running graph, and NoSaverError in a
+    graph without a checkpointer, which could never go on. A question that isn't the one that was
+    answered is logged, or with the config key ``on_question_change="error"`` raises
+    QuestionChangedError.
+    """
+    context = _current()
+    if context.run.saver is None and not context.run.config.get("configurable", {}).get(
+        "allow_unsaved"
+    ):
+        raise NoSaverError(
+            f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
+            "it could never be answered. Compile the graph with one."
+        )
+    return context.ask(value, response_schema, key)
+
+
+def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls ``function`` a single time for this task, and returns the same result ever after.
+
+    The result is stored before it is returned, so it outlives pauses, retries and a crash of a
+    later line; a crash within ``function`` or before its result is stored calls it again. For an
+    async function it returns an awaitable. The result has to be storable like state.
+    """
+    context = _current()
+    if key in context.once:
+        known = context.once[key]
+        return _ready(known) if inspect.iscoroutinefunction(function) else known
+    if inspect.iscoroutinefunction(function):
+        return _once_async(context, key, function(*args, **kwargs))
+    result = function(*args, **kwargs)
+    commit = context.remember(key, result)
+    if commit is not None:
+        with saver_calls():
+            context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+    return result
+
+
+async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -> Any:
+    result = await running
+    commit = context.remember(key, result)
+    if commit is not None:
+        saver: Any = context.run.saver
+        with saver_calls():
+            if context.is_async:
+                await saver.acommit(commit)
+            else:
+                await asyncio.to_thread(context.perform, saver.commit, commit)
+    return result
+
+
+async def _ready(value: Any) -> Any:
+    return value
+
+
+def get_config() -> RunnableConfig:
+    """Returns the config of the running node."""
+    return _current().config()
+
+
+def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
+    """Returns the runtime of the running node."""
+    return _current().runtime()
+
+
+def get_store() -> Any:
+    """Returns the store of the running graph."""
+    return _current().run.store
+
+
+def get_stream_writer() -> Callable[[Any], None]:
+    """Returns what emits custom stream chunks from the running node."""
+    return _current().write

@@ -1,0 +1,81 @@
+"""What a run hands to its nodes: ask for it with a parameter named ``runtime``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+ContextT = TypeVar("ContextT")
+
+
+class RunControl:
+    """Asks a run to stop; may be called from any thread.
+
+    The run stops at the next edge between super-steps, with its checkpoint saved.
+    """
+
+    __slots__ = ("drain_reason",)
+
+    def __init__(self) -> None:
+        self.drain_reason: str | None = None
+
+    def request_drain(self, reason: str = "shutdown") -> None:
+        """Asks for the run to stop at the next edge."""
+        self.drain_reason = reason
+
+    @property
+    def drain_requested(self) -> bool:
+        """Tells whether somebody asked."""
+        return self.drain_reason is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionInfo:
+    """Where in the run a node call stands."""
+
+    checkpoint_id: str
+    checkpoint_ns: str
+    task_id: str
+    thread_id: str | None = None
+    run_id: str | None = None
+    node_attempt: int = 1
+    node_first_attempt_time: float | None = None
+
+
+def no_writer(chunk: Any) -> None:
+    """Drops what a node streams when nobody listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime(Generic[ContextT]):
+    """What a run hands to its nodes: ask for it with a parameter named ``runtime``.
+
+    ``context`` is the caller's, ``previous`` the last result of a functional graph,
+    ``stream_writer`` emits custom stream chunks.
+    """
+
+    context: ContextT = None  # type: ignore[assignment]
+    store: Any = None
+    stream_writer: Callable[[Any], None] = no_writer
+    previous: Any = None
+    execution_info: ExecutionInfo | None = None
+    control: RunControl | None = None
+
+    def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
+        """Returns this runtime with what ``other`` sets."""
+        return replace(
+            self,
+            context=other.context if other.context is not None else self.context,
+            store=other.store if other.store is not None else self.store,
+            stream_writer=(
+                other.stream_writer if other.stream_writer is not no_writer else self.stream_writer
+            ),
+            previous=other.previous if other.previous is not None else self.previous,
+            execution_info=other.execution_info or self.execution_info,
+            control=other.control or self.control,
+        )
+
+    def override(self, **changes: Any) -> Runtime[ContextT]:
+        """Returns this runtime with fields replaced."""
+        return replace(self, **changes)

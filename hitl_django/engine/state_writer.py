@@ -1,0 +1,63 @@
+"""From what a node returned to the writes of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .constants import ROOT
+from .errors import InvalidUpdateError, ParentCommand
+from .nodes import Write, goto_writes
+from .schema import hints_of, updates_of
+from .types import Command
+
+
+class StateWriter:
+    """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
+
+    __slots__ = ("keys", "static")
+
+    def __init__(self, keys: frozenset[str], static: list[Write]) -> None:
+        self.keys, self.static = keys, static
+
+    def __call__(self, output: Any) -> list[Write]:
+        if type(output) is dict and ROOT not in self.keys:
+            keys = self.keys
+            writes = [item for item in output.items() if item[0] in keys]
+        elif output is None:
+            writes = []
+        else:
+            writes = self._of(output)
+        writes += self.static
+        return writes
+
+    def _of(self, output: Any) -> list[Write]:
+        if isinstance(output, Command):
+            if output.graph == Command.PARENT:
+                raise ParentCommand(output)
+            return [*self._updates(output.update), *goto_writes(_targets(output))]
+        if isinstance(output, (list, tuple)) and any(isinstance(o, Command) for o in output):
+            return [write for part in output for write in self._of(part)]
+        return self._updates(output)
+
+    def _updates(self, update: Any) -> list[Write]:
+        if update is None:
+            return []
+        if ROOT in self.keys:
+            return [(ROOT, update)]
+        if _is_pairs(update):
+            return [item for item in update if item[0] in self.keys]
+        if isinstance(update, Mapping) or hints_of(type(update)):
+            return updates_of(update, self.keys)
+        raise InvalidUpdateError(f"Expected dict, got {update}")
+
+
+def _is_pairs(update: Any) -> bool:
+    return isinstance(update, (list, tuple)) and all(
+        isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in update
+    )
+
+
+def _targets(command: Command[Any]) -> Sequence[Any]:
+    goto = command.goto
+    return goto if isinstance(goto, (list, tuple)) else [goto]
