@@ -92,6 +92,7 @@ class RunContext:
         "subgraphs",
         "thread_id",
         "wildcard",
+        "within",
     )
 
     def __init__(
@@ -122,6 +123,8 @@ class RunContext:
         self.checkpoint_map = checkpoint_map
         #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
         self.calls_home = False
+        #: Whether a node makes this run.
+        self.within = False
         #: Whether a task that waits for an answer runs again when another one is answered.
         self.reruns_unanswered = True
         self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []

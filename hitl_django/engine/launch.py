@@ -55,6 +55,10 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     else:
         ns = graph.nested_ns(parent.child_ns())
         run, checkpoint_id = _nested_run(graph, parent, config, options), None
+    caller = current.get()
+    if caller is not None:
+        # A run of its own, too, that a node makes has its saver calls made where its caller's are.
+        run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
     run.live = options.streams and (options.subgraphs or "custom" in options.modes)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(
@@ -142,7 +146,6 @@ def _nested_run(
         passes_breakpoints=above.passes_breakpoints,
         checkpoint_map=above.checkpoint_map,
     )
-    run.calls_home = not parent.is_async
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying

@@ -434,7 +434,7 @@ class Pregel:
                 if chunk[1] in loop.wanted:
                     yield chunk
         except SaverFailed as failed:
-            if parent is not None:
+            if loop.run.within:
                 raise
             raise failed.error from None
 
@@ -475,7 +475,7 @@ class Pregel:
                 if chunk[1] in loop.wanted:
                     yield chunk
         except SaverFailed as failed:
-            if parent is not None:
+            if loop.run.within:
                 raise
             raise failed.error from None
 

@@ -89,7 +89,7 @@ class AsyncDriver:
 
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
-        self.guard = saver_calls if loop.job.nested else nullcontext
+        self.guard = saver_calls if loop.run.within else nullcontext
         self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
         self.running: set[asyncio.Task[Task]] = set()
         self.done: list[asyncio.Task[Task]] = []

@@ -132,7 +132,7 @@ class SyncDriver:
 
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
-        self.guard = saver_calls if loop.job.nested else nullcontext
+        self.guard = saver_calls if loop.run.within else nullcontext
         self.ended: list[Task] = []
         self.inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         self.chunks: list[Chunk] = []
