@@ -82,6 +82,7 @@ class StateGraph:
         self.schemas: dict[int, tuple[str, ...]] = {}
         self._kept_schemas: list[Any] = []
         self.compiled = False
+        self._default_retry: tuple[RetryPolicy, ...] = ()
         self._hints_seen: dict[Any, dict[str, Any]] = {}
         self._add_schema(state_schema)
         self._add_schema(self.input_schema, of_callers=True)
@@ -151,10 +152,16 @@ class StateGraph:
         ends = tuple(destinations or ()) or command_targets(hints.get("return"))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
-        policies = (retry_policy,) if isinstance(retry_policy, RetryPolicy) else retry_policy
         self.nodes[node] = NodeSpec(
-            action_of(action), schema, metadata or {}, tuple(policies or ()), defer, ends
+            action_of(action), schema, metadata or {}, _policies(retry_policy), defer, ends
         )
+        return self
+
+    def set_node_defaults(
+        self, *, retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None
+    ) -> StateGraph:
+        """Sets what holds for every node that doesn't say otherwise; subgraphs have their own."""
+        self._default_retry = _policies(retry_policy)
         return self
 
     def _check_name(self, name: str) -> None:
@@ -373,7 +380,7 @@ class StateGraph:
             coercion=coercion_for(spec.input_schema),
             writers=(writer,),
             branches=self._branches(name, spec.input_schema),
-            retry=spec.retry,
+            retry=spec.retry or self._default_retry,
             metadata=spec.metadata,
         )
 
@@ -422,3 +429,7 @@ class CompiledStateGraph(Pregel):
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)
         self.builder = builder
+
+
+def _policies(given: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...]:
+    return (given,) if isinstance(given, RetryPolicy) else tuple(given or ())

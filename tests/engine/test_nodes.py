@@ -357,3 +357,14 @@ def test_a_failure_says_in_which_task_it_happened() -> None:
         ran(lambda state: 1 / 0)
     [note] = raised.value.__notes__
     assert note.startswith("During task with name 'a' and id '")
+
+
+def test_a_default_policy_holds_for_the_nodes_that_have_none() -> None:
+    default, own = Flaky(KeyError("k")), Flaky(KeyError("k"), KeyError("k"))
+    graph = StateGraph(State).add_node("default", default)
+    graph.add_node("own", own, retry_policy=quick(retry_on=KeyError, max_attempts=1))
+    graph.set_node_defaults(retry_policy=quick(retry_on=KeyError))
+    graph.add_edge(START, "default").add_edge("default", "own")
+    with pytest.raises(KeyError):
+        graph.compile().invoke({"x": 1})
+    assert (default.calls, own.calls) == (2, 1)
