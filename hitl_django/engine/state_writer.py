@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,10 @@ from .constants import ROOT
 from .errors import InvalidUpdateError, ParentCommand
 from .nodes import Write, goto_writes
 from .schema import hints_of, updates_of
-from .types import Command
+from .types import Command, Send
+
+#: Characters of what a node returned that an error repeats.
+_LONGEST = 500
 
 
 class StateWriter:
@@ -49,7 +53,19 @@ class StateWriter:
             return [item for item in update if item[0] in self.keys]
         if isinstance(update, Mapping) or hints_of(type(update)):
             return updates_of(update, self.keys)
-        raise InvalidUpdateError(f"Expected dict, got {update}")
+        raise InvalidUpdateError(f"Expected dict, got {_shown(update)}")
+
+
+def _shown(update: Any) -> str:
+    """Returns what a node returned in a few words, whatever its class makes of str()."""
+    if inspect.iscoroutine(update):
+        update.close()  # nobody will await it, which Python would complain about
+        return f"{update}: a node that returns an awaitable has to be an `async def`"
+    try:
+        said = str(update)
+    except Exception:
+        return f"a {type(update).__qualname__}"
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
 
 
 def _is_pairs(update: Any) -> bool:
@@ -60,4 +76,11 @@ def _is_pairs(update: Any) -> bool:
 
 def _targets(command: Command[Any]) -> Sequence[Any]:
     goto = command.goto
-    return goto if isinstance(goto, (list, tuple)) else [goto]
+    targets = goto if isinstance(goto, (list, tuple)) else [goto]
+    for target in targets:
+        if not isinstance(target, (str, Send)):
+            raise InvalidUpdateError(
+                f"A Command's goto is a node's name, a Send, or a list of them; got "
+                f"{_shown(target)}"
+            )
+    return targets
