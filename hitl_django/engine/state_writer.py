@@ -14,6 +14,7 @@ from .types import Command, Send
 
 #: Characters of what a node returned that an error repeats.
 _LONGEST = 500
+_PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
@@ -57,14 +58,12 @@ class StateWriter:
 
 
 def _shown(update: Any) -> str:
-    """Returns what a node returned in a few words, whatever its class makes of str()."""
+    """Returns what a node returned in a few words."""
     if inspect.iscoroutine(update):
         update.close()  # nobody will await it, which Python would complain about
         return f"{update}: a node that returns an awaitable has to be an `async def`"
-    try:
-        said = str(update)
-    except Exception:
-        return f"a {type(update).__qualname__}"
+    # Another object's own words may ask a database, or raise.
+    said = str(update) if type(update) in _PLAIN else object.__repr__(update)
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
 
 
