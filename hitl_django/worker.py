@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.core.exceptions import ValidationError
-from django.db import connections
+from django.db import connections, router, transaction
 
 from . import dispatch, leases, registry
 from .conf import hitl
@@ -21,6 +21,7 @@ from .engine.checkpoint import Commit, Outcome
 from .engine.errors import LeaseLostError, PayloadError, PayloadLimitError, UnserializableError
 from .engine.runtime import RunControl
 from .leases import Lease, RunFence
+from .models import Run
 from .saver import DjangoSaver
 
 logger = logging.getLogger("hitl_django")
@@ -41,12 +42,13 @@ def advance(run_id: str) -> None:
         return
     if lease is None:
         return
+    free = not transaction.get_connection(_using()).in_atomic_block
     try:
         outcome = _drive(lease)
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
     except Exception as error:
-        _give_up(lease, error)
+        _give_up(lease, error, free)
     else:
         logger.info("run %s left: %s", run_id, outcome.status)
 
@@ -64,9 +66,29 @@ def _drive(lease: Lease) -> Outcome:
         return graph.with_saver(DjangoSaver(lease.thread, fence)).advance(config, control=control)
 
 
-def _give_up(lease: Lease, error: Exception) -> None:
+def _drop_what_is_left_open(lease: Lease) -> None:
+    """Gives up the connection where a node left a transaction open or autocommit off.
+
+    Nothing that is stored on it would last, neither of this run nor of any later one of this
+    process. Its rows are rolled back, and the run's next attempt finds the node as it was.
+    """
+    connection = transaction.get_connection(_using())
+    is_open = connection.connection is not None
+    if connection.in_atomic_block or (is_open and not connection.autocommit):
+        logger.error("run %s: a node left a transaction open; it is rolled back", lease.run_id)
+        connection.close()
+        del connections[_using()]
+
+
+def _using() -> str:
+    return router.db_for_write(Run)
+
+
+def _give_up(lease: Lease, error: Exception, free: bool) -> None:
     logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
+        if free:
+            _drop_what_is_left_open(lease)
         if isinstance(error, UnserializableError | PayloadLimitError):
             # A node returned what can't be stored. That is the graph's failure, like an exception
             # in the node: trying again would make the same value.

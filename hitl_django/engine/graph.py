@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ from .state_writer import StateWriter
 from .types import All, RetryPolicy, Send
 
 logger = logging.getLogger("hitl_django")
+
+#: A NUL, or half of a character: no database stores a text that has one.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -171,6 +175,10 @@ class StateGraph:
             raise ValueError(f"Node `{name}` already present.")
         if name in (START, END):
             raise ValueError(f"Node `{name}` is reserved.")
+        if not name or _UNSTORABLE.search(name):
+            raise ValueError(
+                f"Node name {name!a} is empty or has a character that can't be stored."
+            )
         for character in (NS_SEP, NS_END):
             if character in name:
                 raise ValueError(

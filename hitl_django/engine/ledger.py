@@ -14,11 +14,15 @@ from .errors import (
     InvalidAnswerError,
     ParentCommand,
     PayloadError,
+    PayloadLimitError,
     UnserializableError,
 )
 from .nodes import Write
 from .plan import Blueprint, State, Task
 from .types import RunnableConfig
+
+#: Characters of a failure's repr that are stored: the error itself is the run's outcome.
+LONGEST_ERROR = 20_000
 
 
 class Ledger:
@@ -103,12 +107,29 @@ def stored_writes(task: Task) -> Sequence[Write]:
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.questions:
-        return [(ERROR, repr(task.error)), *task.memory]
+        return [(ERROR, described(task.error)), *task.memory]
     return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory
+
+
+def described(error: BaseException | None) -> str:
+    """Returns an error as it is stored: its repr, which a node's own class may have spoiled."""
+    try:
+        said = repr(error)
+    except Exception:
+        said = f"{type(error).__name__}(), which can't be shown"
+    if len(said) > LONGEST_ERROR:
+        said = f"{said[:LONGEST_ERROR]}..."
+    return said.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
 
 
 def blamed(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
     """Returns a refusal to store a task's writes in words that name the node and the key."""
+    if isinstance(error, PayloadLimitError):
+        return PayloadLimitError(
+            f"Node '{name}' returned what can't be stored: {error}",
+            limit=error.limit,
+            found=error.found,
+        )
     path = getattr(error, "path", "")
     found = re.match(r"\$\[(\d+)\]\[1\](.*)", path)
     if found is None or int(found[1]) >= len(writes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,11 @@ from .constants import ROOT
 from .errors import InvalidUpdateError, ParentCommand
 from .nodes import Write, goto_writes
 from .schema import hints_of, updates_of
-from .types import Command
+from .types import Command, Send
+
+#: Characters of what a node returned that an error repeats.
+_LONGEST = 500
+_PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
@@ -49,7 +54,17 @@ class StateWriter:
             return [item for item in update if item[0] in self.keys]
         if isinstance(update, Mapping) or hints_of(type(update)):
             return updates_of(update, self.keys)
-        raise InvalidUpdateError(f"Expected dict, got {update}")
+        raise InvalidUpdateError(f"Expected dict, got {_shown(update)}")
+
+
+def _shown(update: Any) -> str:
+    """Returns what a node returned in a few words."""
+    if inspect.iscoroutine(update):
+        update.close()  # nobody will await it, which Python would complain about
+        return f"{update}: a node that returns an awaitable has to be an `async def`"
+    # Another object's own words may ask a database, or raise.
+    said = str(update) if type(update) in _PLAIN else object.__repr__(update)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
 
 
 def _is_pairs(update: Any) -> bool:
@@ -60,4 +75,11 @@ def _is_pairs(update: Any) -> bool:
 
 def _targets(command: Command[Any]) -> Sequence[Any]:
     goto = command.goto
-    return goto if isinstance(goto, (list, tuple)) else [goto]
+    targets = goto if isinstance(goto, (list, tuple)) else [goto]
+    for target in targets:
+        if not isinstance(target, (str, Send)):
+            raise InvalidUpdateError(
+                f"A Command's goto is a node's name, a Send, or a list of them; got "
+                f"{_shown(target)}"
+            )
+    return targets

@@ -75,6 +75,8 @@ class DjangoSaver(BaseCheckpointSaver):
         # Bound and without a fence it is part of a service's transaction, which stands or falls
         # as one: a savepoint would only cost two round trips.
         part = self._is_bound_to(place) and fence is None
+        if fence is not None:
+            _refuse_lost_commit(self.using)
         with transaction.atomic(self.using, savepoint=not part, durable=fence is not None):
             # The fence comes first: it locks the thread's row, and whoever no longer owns the
             # thread learns so before having written anything.
@@ -238,6 +240,19 @@ class DjangoSaver(BaseCheckpointSaver):
     async def adelete_thread(self, thread_id: str) -> None:
         """Like delete_thread."""
         await sync_to_async(self.delete_thread, thread_sensitive=True)(thread_id)
+
+
+def _refuse_lost_commit(using: str) -> None:
+    """Raises RuntimeError where a node left autocommit off: an atomic block would commit nothing.
+
+    The counterpart of ``durable=True``, which refuses a transaction that a node left open.
+    """
+    connection = transaction.get_connection(using)
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise RuntimeError(
+            "Autocommit is off on the worker's database connection, so its commit would be lost. A "
+            "node that sets it off has to commit and set it on again."
+        )
 
 
 def _addressed(

@@ -74,6 +74,13 @@ class BinaryOperatorAggregate(BaseChannel):
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
         if not writes:
             return SAME
+        try:
+            return self._folded(held, writes)
+        except Exception as error:
+            error.add_note(f"While folding writes into '{self.key}' with its reducer")
+            raise
+
+    def _folded(self, held: Any, writes: Sequence[Any]) -> Any:
         operator = self.operator
         overwritten = False
         for write in writes:

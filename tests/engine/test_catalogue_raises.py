@@ -1,0 +1,193 @@
+"""The catalogue of raises: a failure is recorded, a crash passes through, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import locale
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, interrupt
+
+from .faults import PLACES, Trial, said_of
+from .graphs import CONFIG, line, log_of, saved, says
+
+in_each_place = pytest.mark.parametrize("place", PLACES)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+class Unpicklable(Exception):
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one)
+        self.lock = threading.Lock()
+
+
+def fall() -> Any:
+    return fall()
+
+
+def raising(make: Callable[[], BaseException]) -> Callable[[Any], Any]:
+    def node(state: Any) -> Any:
+        raise make()
+
+    return node
+
+
+FAILURES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
+    "endless recursion": (lambda state: fall(), RecursionError),
+    "no memory": (raising(MemoryError), MemoryError),
+    "unprintable": (raising(Unprintable), Unprintable),
+    "unpicklable": (raising(lambda: Unpicklable("a", "b")), Unpicklable),
+    "group": (raising(lambda: ExceptionGroup("many", [ValueError("one")])), ExceptionGroup),
+    "end of an async iteration": (raising(StopAsyncIteration), StopAsyncIteration),
+    "long": (raising(lambda: ValueError("x" * 20_000_000)), ValueError),
+    "NUL and half a character": (raising(lambda: ValueError("a\0b\ud800")), ValueError),
+}
+
+
+@in_each_place
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_recorded_and_the_thread_goes_on(name: str, place: str) -> None:
+    fault, kind = FAILURES[name]
+    trial = Trial(fault, place)
+    error = trial.failure()
+    assert type(error) is kind
+    assert any("'bad'" in note for note in error.__notes__)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_an_async_driver_records_the_same_failure(name: str) -> None:
+    fault, kind = FAILURES[name]
+    trial = Trial(fault, "beside")
+    assert type(asyncio.run(trial.afailure())) is kind
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+def test_the_record_of_an_unprintable_failure_names_its_type() -> None:
+    trial = Trial(raising(Unprintable))
+    trial.failure()
+    [task] = trial.graph.get_state(CONFIG).tasks
+    assert "Unprintable" in str(task.error)
+
+
+def test_the_record_of_a_failure_is_short_however_long_its_message() -> None:
+    trial = Trial(raising(lambda: ValueError("begins " + "x" * 20_000_000)))
+    trial.failure()
+    [task] = trial.graph.get_state(CONFIG).tasks
+    assert "begins" in str(task.error)
+    assert len(str(task.error)) < 100_000
+
+
+def test_a_failure_whose_words_can_not_be_stored_keeps_its_type() -> None:
+    class Odd(Exception):
+        def __repr__(self) -> str:
+            return "a\0b"
+
+    trial = Trial(raising(Odd))
+    assert type(trial.failure()) is Odd
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+CRASHES = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+
+
+@in_each_place
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_crash_passes_through_and_is_no_failure_of_the_node(kind: Any, place: str) -> None:
+    trial = Trial(raising(kind), place)
+    with pytest.raises(kind):
+        trial.advance()
+    seen = trial.graph.get_state(CONFIG)
+    assert "bad" in seen.next
+    assert [task.error for task in seen.tasks if task.name == "bad"] == [None]
+    trial.mend()
+    assert trial.advance().status == "finished"
+    assert sorted(log_of(trial.graph)) == ["able", "after", "fine"]
+
+
+# What a node leaves behind.
+
+
+@in_each_place
+def test_a_thread_that_outlives_its_node_reaches_neither_state_nor_run(place: str) -> None:
+    leave = threading.Event()
+    left: list[threading.Thread] = []
+    raised: list[BaseException] = []
+
+    def node(state: Any) -> dict[str, Any]:
+        def linger() -> None:
+            leave.wait(5)
+            state["x"] = 99
+            try:
+                interrupt("too late?")
+            except BaseException as error:
+                raised.append(error)
+
+        left.append(threading.Thread(target=linger))
+        left[0].start()
+        return {"log": ["bad"]}
+
+    trial = Trial(node, place)
+    outcome = trial.advance()
+    leave.set()
+    left[0].join(5)
+    assert outcome.status == "finished"
+    assert [type(error) for error in raised] == [RuntimeError]
+    assert trial.graph.get_state(CONFIG).values["x"] == 1
+
+
+@in_each_place
+def test_a_changed_folder_and_locale_do_not_disturb_the_run(place: str) -> None:
+    folder, rules = Path.cwd(), locale.setlocale(locale.LC_ALL)
+    try:
+        with tempfile.TemporaryDirectory() as gone:
+
+            def node(state: Any) -> dict[str, Any]:
+                os.chdir(gone)
+                locale.setlocale(locale.LC_ALL, "C")
+                Path(gone).rmdir()
+                return {"log": ["bad"]}
+
+            trial = Trial(node, place)
+            assert trial.advance().status == "finished"
+            assert sorted(log_of(trial.graph)) == ["able", "after", "bad"]
+            os.chdir(folder)
+            Path(gone).mkdir()
+    finally:
+        os.chdir(folder)
+        locale.setlocale(locale.LC_ALL, rules)
+
+
+def test_a_failure_after_an_answer_keeps_the_answer() -> None:
+    broken = [True]
+
+    def node(state: Any) -> dict[str, Any]:
+        given = interrupt("go on?")
+        if broken:
+            raise RuntimeError("after the answer")
+        return {"log": [given]}
+
+    graph = saved(line(a=node, b=says("b")))
+    graph.invoke({"x": 1}, CONFIG)
+    with pytest.raises(RuntimeError, match="after the answer") as raised:
+        graph.invoke(Command(resume="yes"), CONFIG)
+    assert "'a'" in said_of(raised.value)
+    broken.clear()
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["yes", "b"]

@@ -1,0 +1,301 @@
+"""The catalogue of returns: whatever a node hands back is state, or an error that says what."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import enum
+import io
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils.translation import gettext_lazy
+
+from hitl_django import END, Command, InvalidUpdateError, Send, UnserializableError
+from hitl_django.engine.errors import PayloadLimitError
+
+from .faults import PLACES, Trial, said_of
+from .graphs import CONFIG, log_of
+
+Make = Callable[[], Any]
+
+in_each_place = pytest.mark.parametrize("place", PLACES)
+
+
+class Whole(int): ...
+
+
+class Text(str): ...
+
+
+class Table(dict): ...
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+def containing_itself() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+def unawaited() -> Any:
+    async def late() -> dict[str, Any]:
+        return {"x": 2}
+
+    with warnings.catch_warnings():
+        return late()
+
+
+def shown(value: Any) -> str:
+    return "object" if type(value) is object else repr(value)
+
+
+# What is no update.
+
+NO_UPDATE: dict[str, tuple[Make, str]] = {
+    "generator": (lambda: (part for part in [{"x": 2}]), "generator"),
+    "number": (lambda: 5, "5"),
+    "set": (lambda: {1}, "set"),
+    "bytes": (lambda: b"x", "b'x'"),
+    "text": (lambda: "text", "text"),
+    "lambda": (lambda: lambda: 1, "function"),
+    "model": (lambda: User(username="ann"), "User"),
+    "queryset": (lambda: User.objects.none(), "QuerySet"),
+    "lazy": (lambda: gettext_lazy("later"), "__proxy__"),
+    "file": (lambda: io.BytesIO(b"x"), "BytesIO"),
+    "enum": (lambda: Colour.RED, "Colour"),
+    "exception": (lambda: ValueError("returned"), "ValueError"),
+    "send": (lambda: Send("after", {}), "Send"),
+    "sends": (lambda: [Send("after", {})], "list"),
+    "dicts": (lambda: [{"x": 2}], "list"),
+    "command of no update": (lambda: Command(update=5), "5"),
+}
+
+
+@in_each_place
+@pytest.mark.parametrize("name", NO_UPDATE)
+def test_what_is_no_update_is_named_and_the_thread_goes_on(name: str, place: str) -> None:
+    make, words = NO_UPDATE[name]
+    trial = Trial(lambda state: make(), place)
+    error = trial.failure()
+    assert isinstance(error, InvalidUpdateError)
+    with pytest.raises(InvalidUpdateError, match=f"Expected dict, got .*{words}"):
+        raise error
+    assert "'bad'" in said_of(error)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_a_coroutine_that_nobody_awaits_is_told_to_be_an_async_node(place: str) -> None:
+    trial = Trial(lambda state: unawaited(), place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        error = trial.failure()
+    assert isinstance(error, InvalidUpdateError)
+    assert "async def" in str(error)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_a_value_that_can_not_be_shown_is_named_by_its_type(place: str) -> None:
+    trial = Trial(lambda state: Unspeakable(), place)
+    error = trial.failure()
+    assert isinstance(error, InvalidUpdateError)
+    assert "Unspeakable" in str(error)
+    trial.assert_goes_on()
+
+
+def test_the_error_does_not_repeat_all_of_what_is_no_update() -> None:
+    error = Trial(lambda state: "x" * 50_000_000).failure()
+    assert isinstance(error, InvalidUpdateError)
+    assert len(str(error)) < 1_000
+
+
+# Where a node may go.
+
+
+@in_each_place
+@pytest.mark.parametrize("goto", [None, 5, [None], ["after", 5], object()], ids=shown)
+def test_a_goto_of_no_name_says_what_a_goto_is(goto: Any, place: str) -> None:
+    trial = Trial(lambda state: Command(goto=goto), place)
+    error = trial.failure()
+    assert isinstance(error, InvalidUpdateError)
+    assert "goto" in str(error)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+@pytest.mark.parametrize("goto", ["nowhere", "__start__", Send("nowhere", 1)], ids=str)
+def test_a_goto_to_nowhere_names_the_node_and_the_target(goto: Any, place: str) -> None:
+    trial = Trial(lambda state: Command(goto=goto), place)
+    said = str(trial.failure())
+    assert "'bad'" in said
+    assert repr(getattr(goto, "node", goto)) in said
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_a_packet_to_the_end_leaves_the_thread_at_its_sender(place: str) -> None:
+    trial = Trial(lambda state: Command(goto=Send(END, 1)), place)
+    assert "END" in str(trial.failure())
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+# What can't be stored.
+
+UNSTORABLE: dict[str, tuple[Make, str]] = {
+    "generator": (lambda: (part for part in [1]), "generator"),
+    "model": (lambda: User(username="ann"), "User"),
+    "queryset": (lambda: User.objects.none(), "QuerySet"),
+    "class": (lambda: User, "ModelBase"),
+    "lazy": (lambda: gettext_lazy("later"), "__proxy__"),
+    "file": (lambda: io.BytesIO(b"x"), "BytesIO"),
+    "lambda": (lambda: lambda: 1, "function"),
+    "lock": (threading.Lock, "lock"),
+    "self": (containing_itself, "contains itself"),
+    "int subclass": (lambda: Whole(1), "subclass of int"),
+    "str subclass": (lambda: Text("t"), "subclass of str"),
+    "dict subclass": (lambda: Table(a=1), "subclass of dict"),
+    "enum": (lambda: Colour.RED, "Colour"),
+    "exception": (lambda: ValueError("returned"), "ValueError"),
+    "NUL": (lambda: "a\0b", "NUL"),
+    "surrogate": (lambda: "\ud800", "surrogate"),
+    "unspeakable": (Unspeakable, "Unspeakable"),
+    "unspeakable key": (lambda: {Unspeakable(): 1}, "Unspeakable"),
+}
+
+
+@in_each_place
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_what_can_not_be_stored_names_node_key_and_type(name: str, place: str) -> None:
+    make, words = UNSTORABLE[name]
+    trial = Trial(lambda state: {"x": make()}, place)
+    error = trial.failure()
+    assert isinstance(error, UnserializableError)
+    said = str(error)
+    assert "'bad'" in said
+    assert "$.x" in said
+    assert words in said
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_a_coroutine_in_the_state_can_not_be_stored(place: str) -> None:
+    made: list[Any] = []
+
+    def node(state: Any) -> dict[str, Any]:
+        made.append(unawaited())
+        return {"x": made[-1]}
+
+    trial = Trial(node, place)
+    assert "coroutine" in str(trial.failure())
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+    for each in made:
+        each.close()
+
+
+@in_each_place
+def test_an_argument_of_a_send_that_can_not_be_stored_names_its_sender(place: str) -> None:
+    trial = Trial(lambda state: Command(goto=Send("after", threading.Lock())), place)
+    said = str(trial.failure())
+    assert "'bad'" in said
+    assert "lock" in said
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_too_large_a_value_names_the_node_and_the_limit(place: str) -> None:
+    trial = Trial(lambda state: {"x": "x" * 50_000_000}, place)
+    error = trial.failure()
+    assert isinstance(error, PayloadLimitError)
+    assert "'bad'" in str(error)
+    assert error.found > 50_000_000 > error.limit
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+# What is odd, and state all the same.
+
+ODD: dict[str, Make] = {
+    "Decimal NaN": lambda: decimal.Decimal("NaN"),
+    "Decimal signalling NaN": lambda: decimal.Decimal("sNaN"),
+    "NaN": lambda: float("nan"),
+    "naive datetime": lambda: datetime.datetime(2020, 1, 1, 2, 30),
+    "keys": lambda: {1: "a", (1, 2): "b", None: "c", 1.5: "d"},
+    "set": lambda: {1},
+    "bytes": lambda: b"\x00\xff",
+    "nothing": lambda: None,
+}
+
+
+@in_each_place
+@pytest.mark.parametrize("name", ODD)
+def test_odd_values_come_back_as_they_were(name: str, place: str) -> None:
+    trial = Trial(lambda state: {"x": ODD[name](), "log": ["odd"]}, place)
+    assert trial.advance().status == "finished"
+    found = trial.graph.get_state(CONFIG).values["x"]
+    assert type(found) is type(ODD[name]())
+    assert repr(found) == repr(ODD[name]())
+    assert sorted(log_of(trial.graph)) == ["able", "after", "odd"]
+
+
+@in_each_place
+def test_a_huge_whole_number_comes_back_as_it_was(place: str) -> None:
+    trial = Trial(lambda state: {"x": 7**20_000}, place)
+    assert trial.advance().status == "finished"
+    assert trial.graph.get_state(CONFIG).values["x"] == 7**20_000
+
+
+@in_each_place
+@pytest.mark.parametrize("update", [None, {}, {"unknown": 1}, {1: 2}, {None: 1}], ids=shown)
+def test_an_update_of_no_known_key_changes_nothing(update: Any, place: str) -> None:
+    trial = Trial(lambda state: update, place)
+    assert trial.advance().status == "finished"
+    assert trial.graph.get_state(CONFIG).values == {"x": 1, "log": ["able", "after"]}
+
+
+@in_each_place
+def test_a_mutated_input_reaches_no_sibling_and_no_later_node(place: str) -> None:
+    def node(state: Any) -> dict[str, Any]:
+        state["x"] = 99
+        state["more"] = 1
+        return {"log": ["bad"]}
+
+    trial = Trial(node, place)
+    assert trial.advance().status == "finished"
+    found = trial.graph.get_state(CONFIG).values
+    assert found["x"] == 1
+    assert sorted(found) == ["log", "x"]
+
+
+@in_each_place
+def test_an_async_driver_says_the_same_of_what_can_not_be_stored(place: str) -> None:
+    trial = Trial(lambda state: {"x": threading.Lock()}, place)
+    error = asyncio.run(trial.afailure())
+    assert isinstance(error, UnserializableError)
+    assert "Node 'bad' returned what can't be stored: $.x" in str(error)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()

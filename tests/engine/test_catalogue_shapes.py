@@ -1,0 +1,311 @@
+"""The catalogue of graphs: reducers, shapes, sizes and names that nobody should have made."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from itertools import count
+from typing import Annotated, Any
+
+import pytest
+from typing_extensions import TypedDict
+
+from hitl_django import (
+    END,
+    START,
+    Command,
+    GraphRecursionError,
+    InMemorySaver,
+    InvalidUpdateError,
+    Send,
+    StateGraph,
+    UnserializableError,
+    interrupt,
+)
+from hitl_django.engine.errors import GraphDefinitionError
+
+from .faults import said_of
+from .graphs import CONFIG, State, answer, line, log_of, saved, says, side_by_side
+
+
+def folding(reducer: Any) -> type:
+    """Returns a state whose key ``x`` is folded with a reducer."""
+    return TypedDict("Folded", {"x": Annotated[Any, reducer], "log": Annotated[list, operator.add]})
+
+
+def two_writers(schema: type, *values: Any) -> StateGraph:
+    graph = StateGraph(schema)
+    for name, value in zip("abcdef", values, strict=False):
+        graph.add_node(name, lambda state, value=value, name=name: {"x": value, "log": [name]})
+        graph.add_edge(START, name)
+    return graph
+
+
+# Reducers.
+
+
+def test_two_writers_of_a_plain_key_are_an_error_that_a_reducer_mends() -> None:
+    saver = InMemorySaver()
+    graph = saved(two_writers(State, 2, 3), saver)
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, InvalidUpdateError)
+    assert "'x'" in said_of(outcome.error)
+    seen = graph.get_state(CONFIG)
+    assert (seen.values["x"], seen.next) == (1, ("a", "b"))
+
+    mended = saved(two_writers(folding(max), 2, 3), saver)
+    assert mended.advance(CONFIG).status == "finished"
+    assert mended.get_state(CONFIG).values == {"x": 3, "log": ["a", "b"]}
+
+
+def refuses(old: Any, new: Any) -> Any:
+    raise ZeroDivisionError("in the reducer")
+
+
+def test_a_reducer_that_raises_names_its_key_and_loses_no_write() -> None:
+    saver, ran = InMemorySaver(), []
+
+    def graph_with(reducer: Any) -> Any:
+        graph = StateGraph(folding(reducer)).add_edge(START, "a").add_edge("a", "b")
+        graph.add_node("a", lambda state: ran.append("a") or {"x": 5, "log": ["a"]})
+        return saved(graph.add_node("b", says("b")), saver)
+
+    broken = graph_with(refuses)
+    broken.submit({"x": 1, "log": ["in"]}, CONFIG)
+    outcome = broken.advance(CONFIG)
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, ZeroDivisionError)
+    assert "'x'" in said_of(outcome.error)
+    seen = broken.get_state(CONFIG)
+    assert (seen.values, seen.next) == ({"x": 1, "log": ["in"]}, ("a",))
+
+    mended = graph_with(operator.add)
+    assert mended.advance(CONFIG).status == "finished"
+    assert mended.get_state(CONFIG).values == {"x": 6, "log": ["in", "a", "b"]}
+    assert ran == ["a"]
+
+
+def test_a_value_the_reducer_can_not_take_can_be_edited_away() -> None:
+    graph = saved(line(a=lambda state: {"log": 5}, b=says("b")))
+    graph.submit({"x": 1, "log": ["in"]}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    assert outcome.status == "failed"
+    assert "'log'" in said_of(outcome.error)
+    assert graph.get_state(CONFIG).values == {"x": 1, "log": ["in"]}
+    # The checkpoint by its id, without what was written on top of it.
+    graph.update_state(graph.get_state(CONFIG).config, {"log": ["edited"]}, as_node="a")
+    assert graph.advance(CONFIG).status == "finished"
+    assert log_of(graph) == ["in", "edited", "b"]
+
+
+def test_an_impure_reducer_is_called_once_for_each_write() -> None:
+    numbers = count(1)
+    graph = saved(two_writers(folding(lambda old, new: (old or 0) + next(numbers)), 0, 0, 0))
+    graph.invoke({"log": []}, CONFIG)
+    before = graph.get_state(CONFIG).values["x"]
+    for _ in range(3):
+        assert graph.get_state(CONFIG).values["x"] == before
+
+
+def extend(old: list[Any], new: list[Any]) -> list[Any]:
+    old.extend(new)
+    return old
+
+
+class Mutated(TypedDict):
+    log: Annotated[list, extend]
+
+
+def test_a_reducer_that_mutates_its_first_argument_changes_no_older_checkpoint() -> None:
+    graph = StateGraph(Mutated).add_node("a", says("a")).add_node("b", says("b"))
+    compiled = saved(graph.add_edge(START, "a").add_edge("a", "b"))
+    assert compiled.invoke({"log": ["in"]}, CONFIG) == {"log": ["in", "a", "b"]}
+    history = [seen.values.get("log", []) for seen in compiled.get_state_history(CONFIG)]
+    assert history == [["in", "a", "b"], ["in", "a"], ["in"], []]
+
+
+def test_a_reducer_may_return_nan() -> None:
+    graph = saved(two_writers(folding(lambda old, new: math.nan), 1, 2))
+    graph.invoke({"log": []}, CONFIG)
+    assert math.isnan(graph.get_state(CONFIG).values["x"])
+
+
+def test_a_reducer_that_depends_on_order_gets_the_order_of_names() -> None:
+    schema = folding(lambda old, new: f"{old or ''}{new}")
+    for _ in range(20):
+        graph = two_writers(schema, *"123456").compile()
+        assert graph.invoke({"log": []})["x"] == "123456"
+
+
+def test_a_reducer_whose_result_can_not_be_stored_fails_the_run_and_can_be_mended() -> None:
+    saver = InMemorySaver()
+
+    def graph_with(reducer: Any) -> Any:
+        return saved(two_writers(folding(reducer), 1, 2), saver)
+
+    broken = graph_with(lambda old, new: object())
+    broken.submit({"log": ["in"]}, CONFIG)
+    outcome = broken.advance(CONFIG)
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, UnserializableError)
+    assert broken.get_state(CONFIG).values["log"] == ["in", "a", "b"]
+    mended = graph_with(max)
+    assert mended.advance(CONFIG).status == "finished"
+    assert mended.get_state(CONFIG).values == {"x": 2, "log": ["in", "a", "b"]}
+
+
+# Shapes.
+
+
+@pytest.mark.parametrize("edges", [[("a", "a")], [("a", "b"), ("b", "a")]], ids=["self", "two"])
+def test_a_cycle_without_exit_stops_at_the_limit_and_stays_readable(edges: Any) -> None:
+    graph = StateGraph(State).add_edge(START, "a")
+    for name in "ab":
+        graph.add_node(name, says(name))
+    for one, other in edges:
+        graph.add_edge(one, other)
+    compiled = saved(graph)
+    config = {**CONFIG, "recursion_limit": 7}
+    with pytest.raises(GraphRecursionError, match="Recursion limit of 7"):
+        compiled.invoke({"x": 1}, config)
+    assert len(log_of(compiled)) == 7
+    assert len(compiled.get_state(CONFIG).next) == 1
+    assert compiled.advance(config).status == "out_of_steps"
+    assert len(log_of(compiled)) > 7  # it goes on by as many steps again, and stops again
+
+
+def test_a_branch_to_itself_ends_when_it_says_so() -> None:
+    graph = line(a=says("a"))
+    graph.add_conditional_edges("a", lambda state: "a" if len(state["log"]) < 5 else END)
+    assert saved(graph).invoke({"x": 1}, CONFIG)["log"] == ["a"] * 5
+
+
+def test_an_empty_graph_is_refused_when_it_is_compiled() -> None:
+    with pytest.raises(GraphDefinitionError, match="must have an entrypoint"):
+        StateGraph(State).compile()
+
+
+def test_a_graph_from_start_to_end_takes_its_input_and_does_nothing() -> None:
+    graph = saved(StateGraph(State).add_edge(START, END))
+    assert graph.invoke({"x": 1, "log": ["in"]}, CONFIG) == {"x": 1, "log": ["in"]}
+    assert graph.get_state(CONFIG).next == ()
+
+
+def test_a_graph_that_calls_itself_stops_with_an_error_and_stays_readable() -> None:
+    holder: list[Any] = []
+    graph = saved(line(a=says("a"), b=lambda state: holder[0].invoke({"x": 1})))
+    holder.append(graph)
+    with pytest.raises(RecursionError):
+        graph.invoke({"x": 1}, CONFIG)
+    seen = graph.get_state(CONFIG)
+    assert (seen.values["log"], seen.next) == (["a"], ("b",))
+
+
+def test_a_graph_that_calls_itself_a_few_times_comes_to_its_end() -> None:
+    holder: list[Any] = []
+
+    def again(state: Any) -> dict[str, Any]:
+        left = state["x"]
+        return {"log": [left, *(holder[0].invoke({"x": left - 1})["log"] if left else ())]}
+
+    graph = saved(line(a=again))
+    holder.append(graph)
+    assert graph.invoke({"x": 4}, CONFIG)["log"] == [4, 3, 2, 1, 0]
+
+
+# Sizes.
+
+
+def test_a_thousand_nodes_run_side_by_side_and_keep_their_order() -> None:
+    names = [f"n{number:04}" for number in range(1_000)]
+    graph = saved(side_by_side(**{name: says(name) for name in names}))
+    assert graph.invoke({"x": 1}, CONFIG)["log"] == names
+
+
+def test_a_thousand_nodes_run_in_a_row() -> None:
+    names = [f"n{number:04}" for number in range(1_000)]
+    graph = line(**{name: says(name) for name in names}).compile()
+    assert graph.invoke({"x": 1}, {"recursion_limit": 1_100})["log"] == names
+
+
+def test_ten_thousand_packets_arrive_in_order() -> None:
+    graph = StateGraph(State).add_node("w", lambda arg: {"log": [arg]})
+    graph.add_conditional_edges(START, lambda state: [Send("w", n) for n in range(10_000)], ["w"])
+    compiled = saved(graph)
+    assert compiled.invoke({"x": 1}, CONFIG)["log"] == list(range(10_000))
+    assert len(log_of(compiled)) == 10_000
+
+
+def test_one_bad_packet_among_many_loses_none_of_the_others() -> None:
+    ran: list[int] = []
+    broken = [True]
+
+    def work(number: int) -> dict[str, Any]:
+        ran.append(number)
+        if number == 99 and broken:
+            raise RuntimeError("the last one")
+        return {"log": [number]}
+
+    graph = StateGraph(State).add_node("w", work)
+    graph.add_conditional_edges(START, lambda state: [Send("w", n) for n in range(100)], ["w"])
+    compiled = saved(graph)
+    compiled.submit({"x": 1}, CONFIG)
+    assert compiled.advance(CONFIG).status == "failed"
+    broken.clear()
+    assert compiled.advance(CONFIG).status == "finished"
+    assert log_of(compiled) == list(range(100))
+    assert ran.count(0) == 1
+    assert ran.count(99) == 2
+
+
+# Names.
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "name", ["a|b", "a:b", "__start__", "__end__", "", "a\0b", "\ud800"], ids=ascii
+)
+def test_a_name_that_would_be_misread_is_refused_when_it_is_given(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^Node |reserved character"):
+        StateGraph(State).add_node(name, says("a")).add_edge(START, name).compile()
+
+
+@pytest.mark.parametrize(
+    "name", [LONG, "a\nb", " ", "ünï ✓", "a/b", "a'b\"c", "{0}%s", "branch"], ids=ascii
+)
+def test_an_odd_name_is_a_name(name: str) -> None:
+    graph = StateGraph(State).add_edge(START, name).add_edge(name, "b").add_node("b", says("b"))
+    graph.add_node(name, lambda state: {"log": [interrupt("who?")]})
+    compiled = saved(graph)
+    assert [q.value for q in compiled.invoke({"x": 1}, CONFIG)["__interrupt__"]] == ["who?"]
+    assert compiled.get_state(CONFIG).next == (name,)
+    answer(compiled, "me")
+    assert log_of(compiled) == ["me", "b"]
+
+
+@pytest.mark.parametrize("thread", ["a|b", "a:b", "a\0b", LONG, "", "__start__", "\n"], ids=ascii)
+def test_an_odd_thread_id_is_a_thread_id(thread: str) -> None:
+    config = {"configurable": {"thread_id": thread}}
+    graph = saved(line(a=lambda state: {"log": [interrupt("who?")]}))
+    graph.invoke({"x": 1}, config)
+    graph.invoke(Command(resume="me"), config)
+    assert graph.get_state(config).values["log"] == ["me"]
+
+
+def test_odd_names_below_one_another_are_told_apart() -> None:
+    child = line(**{LONG: lambda state: {"log": [interrupt("deep?")]}}).compile()
+    graph = saved(line(**{"a b": child, "c d": says("end")}))
+    graph.invoke({"x": 1}, CONFIG)
+    answer(graph, "yes")
+    assert log_of(graph) == ["yes", "end"]
+
+
+def test_a_node_made_of_a_partial_needs_a_name_and_says_so() -> None:
+    node = functools.partial(lambda extra, state: {"log": [extra]}, "given")
+    with pytest.raises(ValueError, match="Node name must be provided"):
+        StateGraph(State).add_node(node)
+    assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]

@@ -1,0 +1,228 @@
+"""The catalogue of faults on the database: a node that spoils its connection, or its thread."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.utils.translation import gettext_lazy
+
+from hitl_django import Command, InvalidUpdateError, UnserializableError, interrupt
+from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.saver import DjangoSaver
+from tests.engine.faults import Trial, said_of
+from tests.engine.graphs import CONFIG, answer, line, log_of, open_questions, saved, says
+
+Fault = Callable[[Any], Any]
+
+
+def raising(error: BaseException) -> Fault:
+    def node(state: Any) -> Any:
+        raise error
+
+    return node
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def containing_itself() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+FAULTS: dict[str, tuple[Fault, type[Exception]]] = {
+    "no update": (lambda state: 5, InvalidUpdateError),
+    "queryset": (lambda state: User.objects.all(), InvalidUpdateError),
+    "goto": (lambda state: Command(goto="nowhere"), ValueError),
+    "no goto": (lambda state: Command(goto=None), InvalidUpdateError),
+    "model": (lambda state: {"x": User(username="ann")}, UnserializableError),
+    "rows": (lambda state: {"x": User.objects.all()}, UnserializableError),
+    "lazy": (lambda state: {"x": gettext_lazy("later")}, UnserializableError),
+    "lock": (lambda state: {"x": threading.Lock()}, UnserializableError),
+    "self": (lambda state: {"x": containing_itself()}, UnserializableError),
+    "NUL": (lambda state: {"x": "a\0b"}, UnserializableError),
+    "large": (lambda state: {"x": "x" * 50_000_000}, PayloadLimitError),
+    "recursion": (raising(RecursionError("deep")), RecursionError),
+    "memory": (raising(MemoryError()), MemoryError),
+    "unprintable": (raising(Unprintable()), Unprintable),
+    "long": (raising(ValueError("x" * 20_000_000)), ValueError),
+    "no text": (raising(ValueError("a\0b\ud800")), ValueError),
+    "database": (raising(DatabaseError("of the node's own")), DatabaseError),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("place", ["alone", "beside"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_failure_is_stored_and_the_thread_goes_on(name: str, place: str) -> None:
+    fault, kind = FAULTS[name]
+    trial = Trial(fault, place, DjangoSaver())
+    error = trial.failure()
+    assert type(error) is kind
+    assert "'bad'" in said_of(error)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "Decimal NaN": lambda: decimal.Decimal("NaN"),
+    "NaN": lambda: float("nan"),
+    "naive datetime": lambda: datetime.datetime(2020, 1, 1, 2, 30),
+    "keys": lambda: {1: "a", (1, 2): "b", None: "c"},
+    "set": lambda: {1},
+    "bytes": lambda: b"\x00\xff",
+    "huge": lambda: 7**5_000,
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ODD)
+def test_odd_values_come_back_as_they_were(name: str) -> None:
+    trial = Trial(lambda state: {"x": ODD[name]()}, saver=DjangoSaver())
+    assert trial.advance().status == "finished"
+    assert repr(trial.graph.get_state(CONFIG).values["x"]) == repr(ODD[name]())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_crash_loses_nothing_that_was_stored_before(kind: Any) -> None:
+    trial = Trial(raising(kind()), saver=DjangoSaver())
+    with pytest.raises(kind):
+        trial.advance()
+    seen = trial.graph.get_state(CONFIG)
+    assert (seen.next, seen.values) == (("bad",), {"x": 1, "log": ["able"]})
+    trial.assert_goes_on()
+
+
+@pytest.mark.django_db
+def test_a_question_that_can_not_be_stored_fails_its_node() -> None:
+    trial = Trial(lambda state: interrupt(User(username="ann")), saver=DjangoSaver())
+    assert isinstance(trial.failure(), UnserializableError)
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["n" * 300, "ünï ✓", "a\nb", "{0}%s"], ids=ascii)
+def test_an_odd_name_is_stored(name: str) -> None:
+    graph = saved(
+        line(**{name: lambda state: {"log": [interrupt("who?")]}, "b": says("b")}), DjangoSaver()
+    )
+    graph.invoke({"x": 1}, CONFIG)
+    assert graph.get_state(CONFIG).next == (name,)
+    answer(graph, "me")
+    assert log_of(graph) == ["me", "b"]
+
+
+# What a node does to the connection. Real transactions, as only those can be left behind.
+
+
+@pytest.fixture
+def real(transactional_db: None) -> Iterator[None]:
+    yield
+    if connection.connection is not None and not connection.get_autocommit():
+        connection.close()
+
+
+def seen_afresh(trial: Trial) -> Any:
+    """Reads the thread over another connection, which sees only what was committed."""
+    connection.close()
+    return trial.graph.get_state(CONFIG)
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize("place", ["alone", "beside"])
+def test_a_node_that_closes_the_connection_does_not_disturb_the_run(place: str) -> None:
+    def node(state: Any) -> dict[str, Any]:
+        Group.objects.create(name="by the node")
+        connection.close()
+        return {"log": ["bad"]}
+
+    trial = Trial(node, place, DjangoSaver())
+    assert trial.advance().status == "finished"
+    assert sorted(seen_afresh(trial).values["log"]) == ["able", "after", "bad"]
+    assert Group.objects.filter(name="by the node").exists()
+
+
+@pytest.mark.usefixtures("real")
+def test_a_node_with_a_transaction_of_its_own_keeps_it() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        with transaction.atomic():
+            Group.objects.create(name="kept")
+        try:
+            with transaction.atomic():
+                Group.objects.create(name="dropped")
+                Group.objects.create(name="kept")
+        except IntegrityError:
+            return {"log": ["refused"]}
+        return {"log": ["bad"]}
+
+    trial = Trial(node, saver=DjangoSaver())
+    assert trial.advance().status == "finished"
+    assert seen_afresh(trial).values["log"] == ["able", "refused", "after"]
+    assert list(Group.objects.values_list("name", flat=True)) == ["kept"]
+
+
+@pytest.mark.usefixtures("real")
+def test_a_node_that_fails_within_its_transaction_rolls_back_its_own_rows_only() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        with transaction.atomic():
+            Group.objects.create(name="dropped")
+            raise RuntimeError("in the transaction")
+
+    trial = Trial(node, saver=DjangoSaver())
+    assert isinstance(trial.failure(), RuntimeError)
+    connection.close()
+    trial.assert_waits_at_the_fault()
+    assert not Group.objects.exists()
+    trial.assert_goes_on()
+
+
+@pytest.mark.usefixtures("real")
+def test_a_question_within_a_transaction_stops_the_node_and_rolls_it_back() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        with transaction.atomic():
+            Group.objects.create(name="once")
+            return {"log": [interrupt("go on?")]}
+
+    trial = Trial(node, saver=DjangoSaver())
+    assert trial.advance().status == "interrupted"
+    connection.close()
+    assert list(open_questions(trial.graph)) == ["go on?"]
+    assert not Group.objects.exists()
+    answer(trial.graph, "yes")
+    assert seen_afresh(trial).values["log"] == ["able", "yes", "after"]
+    assert Group.objects.count() == 1
+
+
+# What becomes of a thread while it runs.
+
+
+@pytest.mark.django_db
+def test_a_thread_deleted_while_it_runs_can_be_read_and_begun_again() -> None:
+    saver = DjangoSaver()
+
+    def node(state: Any) -> dict[str, Any]:
+        saver.delete_thread("thread")
+        return {"log": ["bad"]}
+
+    trial = Trial(node, saver=saver)
+    trial.advance()
+    trial.graph.get_state(CONFIG)
+    trial.mend()
+    saver.delete_thread("thread")
+    assert trial.graph.get_state(CONFIG).values == {}
+    trial.graph.invoke({"x": 2}, CONFIG)
+    assert log_of(trial.graph) == ["able", "fine", "after"]

@@ -1,0 +1,139 @@
+"""The catalogue of faults in a worker: a spoilt connection, and runs that end while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, connection, transaction
+
+from hitl_django import registry, services, testing, worker
+from hitl_django.engine.graph import StateGraph
+from hitl_django.models import Run, Thread
+from hitl_django.saver import DjangoSaver
+from tests import graphs
+from tests.engine.graphs import says
+
+Fault = Callable[[Any], Any]
+
+
+class Spoilt:
+    """A registered graph whose node ``bad`` does ``fault(state)`` after ``able`` has run."""
+
+    def __init__(self) -> None:
+        self.fault: Fault = says("fine")
+        self.able = 0
+
+    def build(self) -> StateGraph:
+        graph = StateGraph(graphs.Log).add_node("able", self._able)
+        graph.add_node("bad", lambda state: self.fault(state)).add_node("after", says("after"))
+        graph.add_edge("__start__", "able").add_edge("able", "bad").add_edge("bad", "after")
+        return graph
+
+    def _able(self, state: Any) -> dict[str, Any]:
+        self.able += 1
+        return {"log": ["able"]}
+
+
+@pytest.fixture
+def spoilt() -> Iterator[Spoilt]:
+    made = Spoilt()
+    registry.register("spoilt")(made.build)
+    yield made
+    registry.unregister("spoilt")
+
+
+def leaves_a_transaction_open(state: Any) -> dict[str, Any]:
+    transaction.atomic().__enter__()
+    Group.objects.create(name="by the node")
+    return {"log": ["bad"]}
+
+
+def leaves_a_broken_transaction_open(state: Any) -> dict[str, Any]:
+    transaction.atomic().__enter__()
+    Group.objects.create(name="by the node")
+    with pytest.raises(IntegrityError):
+        Group.objects.create(name="by the node")
+    return {"log": ["bad"]}
+
+
+def sets_autocommit_off(state: Any) -> dict[str, Any]:
+    transaction.set_autocommit(False)
+    Group.objects.create(name="by the node")
+    return {"log": ["bad"]}
+
+
+def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
+    transaction.set_autocommit(False)
+    raise ValueError("with autocommit off")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        leaves_a_transaction_open,
+        leaves_a_broken_transaction_open,
+        sets_autocommit_off,
+        sets_autocommit_off_and_fails,
+    ],
+)
+def test_a_spoilt_connection_loses_nothing_and_the_run_goes_on(
+    spoilt: Spoilt, fault: Fault
+) -> None:
+    spoilt.fault = fault
+    with testing.inline() as advance:
+        info = services.start("spoilt", {"log": ["in"]})
+        advance()
+        assert (connection.in_atomic_block, connection.get_autocommit()) == (False, True)
+        connection.close()  # what is there now was committed
+        run = Run.objects.get()
+        assert run.state == "queued"
+        assert run.error != ""
+        assert not Group.objects.exists()
+        spoilt.fault = says("fine")
+        worker.advance(str(info.id))
+        connection.close()
+        assert Run.objects.get().state == "succeeded"
+        assert services.run_result(info.id)["log"] == ["in", "able", "fine", "after"]
+        assert spoilt.able == 1
+
+
+@pytest.mark.django_db
+def test_a_run_cancelled_while_it_runs_stores_no_more(spoilt: Spoilt) -> None:
+    def cancels(state: Any) -> dict[str, Any]:
+        services.cancel(Run.objects.get().pk)
+        return {"log": ["bad"]}
+
+    spoilt.fault = cancels
+    with testing.inline() as advance:
+        services.start("spoilt", {"log": ["in"]})
+        advance()
+        assert Run.objects.get().state == "cancelled"
+        graph = registry.get("spoilt").graph.with_saver(DjangoSaver())
+        seen = graph.get_state({"configurable": {"thread_id": Thread.objects.get().thread_id}})
+        assert seen.values["log"] == ["in", "able"]
+        spoilt.fault = says("fine")
+        again = services.start("spoilt", {"log": ["anew"]})
+        advance()
+        assert services.run_result(again.id)["log"] == ["anew", "able", "fine", "after"]
+
+
+@pytest.mark.django_db
+def test_a_thread_deleted_while_its_run_runs_leaves_the_worker_whole(spoilt: Spoilt) -> None:
+    def deletes(state: Any) -> dict[str, Any]:
+        Run.objects.all().delete()
+        Thread.objects.all().delete()
+        return {"log": ["bad"]}
+
+    spoilt.fault = deletes
+    with testing.inline() as advance:
+        services.start("spoilt", {"log": ["in"]})
+        advance()
+        assert not Thread.objects.exists()
+        spoilt.fault = says("fine")
+        again = services.start("spoilt", {"log": ["anew"]})
+        advance()
+        assert services.run_result(again.id)["log"] == ["anew", "able", "fine", "after"]
