@@ -17,6 +17,8 @@ _GREGORIAN = 0x01B21DD213814000
 _lock = threading.Lock()
 _last = 0
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
 
 def new_uuid6() -> str:
     """Makes a version-6 UUID as text: later ones of this process sort after earlier ones."""
@@ -53,8 +55,7 @@ def keyed_interrupt_id(ns: str, key: str) -> str:
 
 def fingerprint(question: Any) -> str:
     """Works out what tells one question from another: a hash of its canonical JSON."""
-    canonical = json.dumps(question, sort_keys=True, separators=(",", ":"))
-    return xxh3_64_hexdigest(canonical.encode())
+    return xxh3_64_hexdigest(_canonical(question).encode())
 
 
 def path_key(path: str | int | tuple[Any, ...]) -> str:

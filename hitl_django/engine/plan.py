@@ -47,8 +47,8 @@ class State:
     def copy(self) -> State:
         """Returns a state that can be changed without changing this one."""
         twin = State.__new__(State)
-        twin.values, twin.versions = dict(self.values), dict(self.versions)
-        twin.seen = dict(self.seen)
+        twin.values, twin.versions = self.values.copy(), self.versions.copy()
+        twin.seen = self.seen.copy()
         twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
         twin.passed = self.passed
         twin.updated = None if self.updated is None else set(self.updated)
@@ -125,7 +125,7 @@ class Blueprint:
     def durable_values(self, state: State) -> dict[str, Any]:
         """Returns what a checkpoint keeps of the held values."""
         if not self.defaults and not self.undurable:
-            return dict(state.values)
+            return state.values.copy()
         return {
             name: value
             for name, value in state.values.items()
@@ -165,8 +165,8 @@ class Task:
     """One node call of one super-step."""
 
     __slots__ = (
-        "_id", "error", "input", "memory", "name", "node", "origin", "path", "questions",
-        "triggers", "writes",
+        "_id", "_path_key", "error", "input", "memory", "name", "node", "origin", "path",
+        "questions", "triggers", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -187,6 +187,7 @@ class Task:
         self.error: BaseException | None = None
         self.memory: Sequence[Write] = ()
         self._id: str | None = None
+        self._path_key: str | None = None
 
     @property
     def id(self) -> str:
@@ -214,7 +215,9 @@ class Task:
     @property
     def path_key(self) -> str:
         """The task's path as text that sorts."""
-        return ids.path_key(self.path)
+        if self._path_key is None:
+            self._path_key = ids.path_key(self.path)
+        return self._path_key
 
     @property
     def asked(self) -> tuple[Interrupt, ...]:
