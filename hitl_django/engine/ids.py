@@ -27,12 +27,8 @@ def new_uuid6() -> str:
     with _lock:
         # Two ids of one tick, or a clock set back, must still sort in the order of their making.
         _last = now = max(now, _last + 1)
-    tail = getrandbits(62) | 0x8000000000000000
-    high = now >> 12
-    return (
-        f"{high >> 16:08x}-{high & 0xFFFF:04x}-6{now & 0xFFF:03x}"
-        f"-{tail >> 48:04x}-{tail & 0xFFFFFFFFFFFF:012x}"
-    )
+    text = f"{now:015x}{getrandbits(62) | 0x8000000000000000:016x}"
+    return f"{text[:8]}-{text[8:12]}-6{text[12:15]}-{text[15:19]}-{text[19:]}"
 
 
 def task_id(checkpoint_id: str, *parts: str) -> str:
