@@ -66,8 +66,8 @@ class Blueprint:
         "finishing",
         "managed",
         "messages",
+        "mixed",
         "nodes",
-        "plain",
         "spent",
         "trigger_to_nodes",
         "undurable",
@@ -83,7 +83,8 @@ class Blueprint:
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
-        self.plain = frozenset(name for name, c in channels.items() if c.plain)
+        #: Channels of which something else is read than what is held.
+        self.mixed = frozenset(name for name, c in channels.items() if not c.plain)
         #: Channels that start one node and are empty again after it has run. Of such a one nothing
         #: is kept then, or every checkpoint would grow with the nodes that have ever run.
         self.spent = frozenset(
@@ -313,7 +314,13 @@ def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
-    values = read_state(blueprint, state.values, node.keys)
+    # A set asked of a set looks at the smaller one: a wide state is not walked to be told that all
+    # of it is plain.
+    if blueprint.mixed.isdisjoint(node.key_set):
+        stored = state.values
+        values = {key: stored[key] for key in node.keys if key in stored}
+    else:
+        values = read_state(blueprint, state.values, node.keys)
     if blueprint.managed:
         for key in node.keys:
             if key in blueprint.managed:
@@ -325,7 +332,7 @@ def read_state(
     blueprint: Blueprint, values: Mapping[str, Any], keys: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the state that nodes see of the channels ``keys``, leaving out empty ones."""
-    if blueprint.plain.issuperset(keys):
+    if blueprint.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
     for key in keys:
