@@ -132,10 +132,10 @@ class Loop:
             yield from self._commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
-        yield Run([self._context(task) for task in tasks])
+        ended: list[Task] = yield Run([self._context(task) for task in tasks])
         waiting = len(tasks)
         while waiting:
-            ended: list[Task] = yield AWAIT
+            ended = ended or (yield AWAIT)
             waiting -= len(ended)
             for task in ended:
                 if chunks := self._settle(task):
@@ -145,6 +145,7 @@ class Loop:
             if waiting and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it.
                 yield from self._store(self.ledger.commit(None), held=True)
+            ended = []
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None

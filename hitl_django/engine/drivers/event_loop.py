@@ -114,7 +114,7 @@ class AsyncDriver:
                 try:
                     if kind is Run:
                         await self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply = None
+                        reply, self.ended = self.ended, []
                     elif kind is Await:
                         while not self.ended:
                             await self._take()

@@ -158,7 +158,7 @@ class SyncDriver:
                 try:
                     if kind is Run:
                         self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply = None
+                        reply, self.ended = self.ended, []
                     elif kind is Await:
                         while not self.ended:
                             yield from self._take()
