@@ -78,7 +78,7 @@ def apply(
     if is_step:
         step.expire()
         state.passed = [w.name for w in writers if blueprint.spent.issuperset(w.triggers)]
-        if blueprint.trigger_to_nodes.keys().isdisjoint(step.updated):
+        if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(step.updated):
             step.finish()
     state.updated = step.updated
 

@@ -34,11 +34,21 @@ def attempt(context: TaskContext) -> Steps:
     A BaseException that is not the engine's own passes through: that is a crash.
     """
     task = context.task
+    node = task.node
     while True:
         try:
-            task.writes = yield from _once(context)
-            if context.changed:
-                task.writes = [*task.writes, (CHANGED, list(context.changed))]
+            try:
+                output = (
+                    task.input if node.action is None else (yield Call(node.action, task.input))
+                )
+            except ParentCommand as signal:
+                # A graph that this node called addressed its Command here.
+                output = replace(signal.command, graph=None)
+            writes = _collected(context, output)
+            if node.branches:
+                writes = yield from _routed(context, output, writes)
+            _check_targets(context, writes)
+            task.writes = [*writes, (CHANGED, list(context.changed))] if context.changed else writes
             return
         except GraphInterrupt as pause:
             task.questions = context.questions(pause.interrupts)
@@ -67,30 +77,30 @@ def attempt(context: TaskContext) -> Steps:
         context.begin_attempt()
 
 
-def _once(context: TaskContext) -> Generator[Call | Wait, Any, list[Write]]:
-    task = context.task
-    node = task.node
-    try:
-        output = task.input if node.action is None else (yield Call(node.action, task.input))
-    except ParentCommand as signal:
-        # A graph that this node called addressed its Command here.
-        output = replace(signal.command, graph=None)
+def _collected(context: TaskContext, output: Any) -> list[Write]:
+    """Returns the writes in what the node returned."""
     if context.open:
         # The node caught its own pause with a bare except. Going on as if it had been answered
         # would act on nobody's decision.
         logger.warning(
-            "Node %s returned after an unanswered interrupt(); it pauses all the same", task.name
+            "Node %s returned after an unanswered interrupt(); it pauses all the same",
+            context.task.name,
         )
         raise GraphInterrupt(context.open)
-    writes = node.collect(output)
-    blueprint = task.origin.blueprint
-    if blueprint.messages:
-        writes = identified(writes, blueprint.messages)
-    for branch in node.branches:
-        read = fresh_reader(blueprint.channels, task.origin.values, writes)
+    writes = context.task.node.collect(output)
+    messages = context.task.origin.blueprint.messages
+    return identified(writes, messages) if messages else writes
+
+
+def _routed(
+    context: TaskContext, output: Any, writes: list[Write]
+) -> Generator[Call | Wait, Any, list[Write]]:
+    """Returns the writes with those that lead to what the node's branches choose."""
+    origin = context.task.origin
+    for branch in context.task.node.branches:
+        read = fresh_reader(origin.blueprint.channels, origin.values, writes)
         chosen = yield Call(branch.path, branch.view(output, read))
         writes = [*writes, *branch.route(chosen)]
-    _check_targets(context, writes)
     return writes
 
 

@@ -66,7 +66,7 @@ class Save:
 
 
 class Run:
-    """Asks for tasks to be started."""
+    """Asks for tasks to be started; the reply is a list of those that have ended already."""
 
     __slots__ = ("contexts",)
 

@@ -17,6 +17,8 @@ _GREGORIAN = 0x01B21DD213814000
 _lock = threading.Lock()
 _last = 0
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
 
 def new_uuid6() -> str:
     """Makes a version-6 UUID as text: later ones of this process sort after earlier ones."""
@@ -25,12 +27,8 @@ def new_uuid6() -> str:
     with _lock:
         # Two ids of one tick, or a clock set back, must still sort in the order of their making.
         _last = now = max(now, _last + 1)
-    tail = getrandbits(62) | 0x8000000000000000
-    high = now >> 12
-    return (
-        f"{high >> 16:08x}-{high & 0xFFFF:04x}-6{now & 0xFFF:03x}"
-        f"-{tail >> 48:04x}-{tail & 0xFFFFFFFFFFFF:012x}"
-    )
+    text = f"{now:015x}{getrandbits(62) | 0x8000000000000000:016x}"
+    return f"{text[:8]}-{text[8:12]}-6{text[12:15]}-{text[15:19]}-{text[19:]}"
 
 
 def task_id(checkpoint_id: str, *parts: str) -> str:
@@ -53,8 +51,7 @@ def keyed_interrupt_id(ns: str, key: str) -> str:
 
 def fingerprint(question: Any) -> str:
     """Works out what tells one question from another: a hash of its canonical JSON."""
-    canonical = json.dumps(question, sort_keys=True, separators=(",", ":"))
-    return xxh3_64_hexdigest(canonical.encode())
+    return xxh3_64_hexdigest(_canonical(question).encode())
 
 
 def path_key(path: str | int | tuple[Any, ...]) -> str:

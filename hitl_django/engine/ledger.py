@@ -85,13 +85,14 @@ class Ledger:
 
 def checkpoint_of(blueprint: Blueprint, state: State, checkpoint_id: str) -> Checkpoint:
     """Returns a state as a checkpoint."""
+    # copy() clones a dict that has lost keys, as these have; dict() would insert each key again.
     return {
         "v": 4,
         "id": checkpoint_id,
         "ts": datetime.now(UTC).isoformat(),
         "channel_values": blueprint.durable_values(state),
-        "channel_versions": dict(state.versions),
-        "versions_seen": dict(state.seen),
+        "channel_versions": state.versions.copy(),
+        "versions_seen": state.seen.copy(),
         "updated_channels": None if state.updated is None else sorted(state.updated),
         "clock": state.clock,
     }

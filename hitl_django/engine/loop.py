@@ -120,22 +120,22 @@ class Loop:
     def _super_step(self) -> Effects:
         tasks = self.tasks
         todo = [t for t in tasks if t.writes is None and not t.questions]
-        if todo and not any(task.error is not None for task in todo):
+        if todo and not _failed(todo):
             yield from self._run_tasks(todo)
         if self.broken is not None:
             yield from self._leave()
-        elif failed := [task for task in todo if task.error is not None]:
+        elif failed := _failed(todo):
             yield from self._fail(failed)
-        elif any(task.questions for task in tasks):
+        elif [task for task in tasks if task.questions]:
             yield from self._pause()
         else:
             yield from self._commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
-        yield Run([self._context(task) for task in tasks])
+        ended: list[Task] = yield Run([self._context(task) for task in tasks])
         waiting = len(tasks)
         while waiting:
-            ended: list[Task] = yield AWAIT
+            ended = ended or (yield AWAIT)
             waiting -= len(ended)
             for task in ended:
                 if chunks := self._settle(task):
@@ -145,6 +145,7 @@ class Loop:
             if waiting and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it.
                 yield from self._store(self.ledger.commit(None), held=True)
+            ended = []
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None
@@ -384,6 +385,10 @@ class Loop:
 
 def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
     return tuple(task.name for task in tasks if not task.writes)
+
+
+def _failed(tasks: Sequence[Task]) -> list[Task]:
+    return [task for task in tasks if task.error is not None]
 
 
 def _stops_siblings(task: Task) -> bool:

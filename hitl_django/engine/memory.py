@@ -178,7 +178,8 @@ class InMemorySaver(BaseCheckpointSaver):
         slots = [(CONTROL_SLOTS[w[0]], [w]) for w in writes if w[0] in CONTROL_SLOTS]
         if regular:
             slots.append((0, regular))
-        encoded = [(slot, self.serde.encode(group)) for slot, group in slots]
+        # As lists, which are packed as they are; each tuple would be an extension of its own.
+        encoded = [(slot, self.serde.encode([[*w] for w in group])) for slot, group in slots]
         with self._lock:
             space = self._space(config["configurable"])
             stored = space and space.checkpoints.get(config["configurable"]["checkpoint_id"])

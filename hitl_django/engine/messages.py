@@ -9,11 +9,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated, Any, TypedDict
 
 from .types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
+
+_dict_id = itemgetter("id")
 
 
 @dataclass(slots=True)
@@ -54,19 +57,32 @@ def _as_list(messages: Any) -> list[Any]:
 
 
 def _merged(left: Any, right: Any) -> list[Any]:
-    kept, known = _with_ids(left)
     added, fresh = _with_ids(right)
-    # The common case, new messages at the end, must not cost a walk over what is there.
-    if (
-        len(set(fresh)) == len(fresh)
-        and set(fresh).isdisjoint(known)
-        and not any(_removes(message) for message in added)
-    ):
+    # The common case is new messages at the end.
+    is_plain = len(set(fresh)) == len(fresh) and not any(_removes(message) for message in added)
+    if is_plain and type(left) is list and _are_other_dicts(left, fresh):
+        return left + added
+    kept, known = _with_ids(left)
+    if is_plain and not set(fresh).intersection(known):
         return kept + added
     for position in range(len(added) - 1, -1, -1):
         if _removes(added[position]) and fresh[position] == REMOVE_ALL_MESSAGES:
             return [message for message in added[position + 1 :] if not _removes(message)]
     return _replaced(kept, known, zip(added, fresh, strict=True))
+
+
+def _are_other_dicts(messages: list[Any], names: Iterable[str | None]) -> bool:
+    """Tells whether all messages are dicts with an id that isn't one of ``names``.
+
+    A conversation is looked through for each message that is added to it, so this is done without
+    a step of Python for each message that is there.
+    """
+    if not {dict}.issuperset(map(type, messages)):
+        return False
+    try:
+        return {None, *names}.isdisjoint(map(_dict_id, messages))
+    except KeyError:
+        return False
 
 
 def _replaced(

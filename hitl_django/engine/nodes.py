@@ -159,9 +159,11 @@ class Node:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     hidden: bool = False
     sorted_triggers: tuple[str, ...] = ()
+    key_set: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.sorted_triggers = tuple(sorted(self.triggers))
+        self.key_set = frozenset((self.keys,) if isinstance(self.keys, str) else self.keys)
 
     def collect(self, output: Any) -> list[Write]:
         """Returns the writes in what the node returned."""
@@ -174,23 +176,25 @@ def fresh_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
     """Returns a reader of the state as a node with the writes ``own`` leaves it."""
+    written: dict[str, list[Any]] = {}
+    for name, value in own:
+        written.setdefault(name, []).append(value)
 
     def read(keys: Sequence[str] | str) -> Any:
         if isinstance(keys, str):
-            found = _folded(channels, values, keys, own)
+            found = _folded(channels[keys], values.get(keys, MISSING), written.get(keys))
             return None if found is MISSING else found
-        state = {key: _folded(channels, values, key, own) for key in keys if key in channels}
+        state = {
+            key: _folded(channels[key], values.get(key, MISSING), written.get(key))
+            for key in keys
+            if key in channels
+        }
         return {key: value for key, value in state.items() if value is not MISSING}
 
     return read
 
 
-def _folded(
-    channels: Mapping[str, BaseChannel], values: Mapping[str, Any], key: str, own: Sequence[Write]
-) -> Any:
-    channel = channels[key]
-    held = values.get(key, MISSING)
-    written = [value for name, value in own if name == key]
+def _folded(channel: BaseChannel, held: Any, written: Sequence[Any] | None) -> Any:
     if written:
         after = channel.fold(held, written)
         held = held if after is SAME else after

@@ -41,8 +41,9 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
                 raise UnserializableError(
                     f"{what} has a key {key!r} at {path} that isn't a str.", path
                 )
-            check_json(key, what, f"{path}.{key}", depth + 1)
-            check_json(item, what, f"{path}.{key}", depth + 1)
+            below = f"{path}.{key}"
+            check_json(key, what, below, depth + 1)
+            check_json(item, what, below, depth + 1)
     elif kind is list or kind is tuple:
         for index, item in enumerate(value):
             check_json(item, what, f"{path}[{index}]", depth + 1)

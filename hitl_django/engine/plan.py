@@ -47,8 +47,8 @@ class State:
     def copy(self) -> State:
         """Returns a state that can be changed without changing this one."""
         twin = State.__new__(State)
-        twin.values, twin.versions = dict(self.values), dict(self.versions)
-        twin.seen = dict(self.seen)
+        twin.values, twin.versions = self.values.copy(), self.versions.copy()
+        twin.seen = self.seen.copy()
         twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
         twin.passed = self.passed
         twin.updated = None if self.updated is None else set(self.updated)
@@ -66,8 +66,8 @@ class Blueprint:
         "finishing",
         "managed",
         "messages",
+        "mixed",
         "nodes",
-        "plain",
         "spent",
         "trigger_to_nodes",
         "undurable",
@@ -83,7 +83,8 @@ class Blueprint:
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
-        self.plain = frozenset(name for name, c in channels.items() if c.plain)
+        #: Channels of which something else is read than what is held.
+        self.mixed = frozenset(name for name, c in channels.items() if not c.plain)
         #: Channels that start one node and are empty again after it has run. Of such a one nothing
         #: is kept then, or every checkpoint would grow with the nodes that have ever run.
         self.spent = frozenset(
@@ -125,7 +126,7 @@ class Blueprint:
     def durable_values(self, state: State) -> dict[str, Any]:
         """Returns what a checkpoint keeps of the held values."""
         if not self.defaults and not self.undurable:
-            return dict(state.values)
+            return state.values.copy()
         return {
             name: value
             for name, value in state.values.items()
@@ -165,8 +166,8 @@ class Task:
     """One node call of one super-step."""
 
     __slots__ = (
-        "_id", "error", "input", "memory", "name", "node", "origin", "path", "questions",
-        "triggers", "writes",
+        "_id", "_path_key", "error", "input", "memory", "name", "node", "origin", "path",
+        "questions", "triggers", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -187,6 +188,7 @@ class Task:
         self.error: BaseException | None = None
         self.memory: Sequence[Write] = ()
         self._id: str | None = None
+        self._path_key: str | None = None
 
     @property
     def id(self) -> str:
@@ -214,7 +216,9 @@ class Task:
     @property
     def path_key(self) -> str:
         """The task's path as text that sorts."""
-        return ids.path_key(self.path)
+        if self._path_key is None:
+            self._path_key = ids.path_key(self.path)
+        return self._path_key
 
     @property
     def asked(self) -> tuple[Interrupt, ...]:
@@ -310,7 +314,13 @@ def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
-    values = read_state(blueprint, state.values, node.keys)
+    # A set asked of a set looks at the smaller one: a wide state is not walked to be told that all
+    # of it is plain.
+    if blueprint.mixed.isdisjoint(node.key_set):
+        stored = state.values
+        values = {key: stored[key] for key in node.keys if key in stored}
+    else:
+        values = read_state(blueprint, state.values, node.keys)
     if blueprint.managed:
         for key in node.keys:
             if key in blueprint.managed:
@@ -322,7 +332,7 @@ def read_state(
     blueprint: Blueprint, values: Mapping[str, Any], keys: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the state that nodes see of the channels ``keys``, leaving out empty ones."""
-    if blueprint.plain.issuperset(keys):
+    if blueprint.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
     for key in keys:

@@ -45,8 +45,9 @@ class Interrupt:
     ) -> None:
         if id == _NO_ID and ns:
             id = xxh3_128_hexdigest("|".join(ns).encode())
-        for name, given in (("value", value), ("id", id), ("response_schema", response_schema)):
-            object.__setattr__(self, name, given)
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "id", id)
+        object.__setattr__(self, "response_schema", response_schema)
 
     @classmethod
     def from_ns(cls, value: Any, ns: str) -> Interrupt:

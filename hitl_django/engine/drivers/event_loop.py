@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -51,13 +51,16 @@ async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver
     return await called if effect.action.is_async else called
 
 
-async def _acall(context: TaskContext, call: Call) -> Any:
+def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
+    """Starts a call; returns what to await for its result."""
     action = call.action
     if action.is_async:
-        return await action.call(call.value, **injected(context, action))
+        given = injected(context, action) if action.injected else {}
+        awaited: Awaitable[Any] = action.call(call.value, **given)
+        return awaited
     place = contextvars.copy_context()
     running = asyncio.get_running_loop()
-    return await running.run_in_executor(None, place.run, call_here, context, call)
+    return running.run_in_executor(None, place.run, call_here, context, call)
 
 
 async def aperform(context: TaskContext) -> Task:
@@ -111,7 +114,7 @@ class AsyncDriver:
                 try:
                     if kind is Run:
                         await self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply = None
+                        reply, self.ended = self.ended, []
                     elif kind is Await:
                         while not self.ended:
                             await self._take()
@@ -167,7 +170,8 @@ class AsyncDriver:
         if self.wake is None:
             self.wake = asyncio.Event()
         for context in contexts:
-            task = asyncio.create_task(self._gated(context))
+            work = aperform(context) if self.gate is None else self._gated(context, self.gate)
+            task = asyncio.create_task(work)
             task.add_done_callback(self._ended)
             self.running.add(task)
 
@@ -177,10 +181,8 @@ class AsyncDriver:
             self.done.append(task)
             self.wake.set()
 
-    async def _gated(self, context: TaskContext) -> Task:
-        if self.gate is None:
-            return await aperform(context)
-        async with self.gate:
+    async def _gated(self, context: TaskContext, gate: asyncio.Semaphore) -> Task:
+        async with gate:
             return await aperform(context)
 
     async def _take(self) -> None:

@@ -134,7 +134,7 @@ class SyncDriver:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
         self.ended: list[Task] = []
-        self.inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
+        self.inbox: SimpleQueue[Task | Callable[[], Any]] = SimpleQueue()
         self.chunks: list[Chunk] = []
         self.pool: ThreadPoolExecutor | None = None
         self.limit = max_concurrency or _MOST_THREADS
@@ -158,7 +158,7 @@ class SyncDriver:
                 try:
                     if kind is Run:
                         self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply = None
+                        reply, self.ended = self.ended, []
                     elif kind is Await:
                         while not self.ended:
                             yield from self._take()
@@ -238,20 +238,27 @@ class SyncDriver:
             crash = error
             self.inbox.put(lambda: self._crashed(crash))
         else:
-            self.inbox.put(lambda: self.ended.append(task))
+            self.inbox.put(task)
 
     def _crashed(self, error: BaseException) -> None:
         raise error
 
     def _take(self) -> Iterator[Chunk]:
         """Waits for a task to end or to ask something of this thread."""
-        self._get()()
+        self._accept(self._get())
         while not self.inbox.empty():
-            self.inbox.get()()
+            self._accept(self.inbox.get())
         if self.chunks:
             yield from self._drain()
 
-    def _get(self) -> Callable[[], Any]:
+    def _accept(self, item: Task | Callable[[], Any]) -> None:
+        """Takes a task that has ended, or does what another thread asks of this one."""
+        if isinstance(item, Task):
+            self.ended.append(item)
+        else:
+            item()
+
+    def _get(self) -> Task | Callable[[], Any]:
         while True:
             now = time.monotonic()
             if self.waiting and now >= self.hire_at and self.hired < self.limit:
@@ -305,7 +312,7 @@ class SyncDriver:
         # A node that is still running may wait for a call to be made on this thread.
         while any(not future.done() for future in self.futures):
             try:
-                self.inbox.get(timeout=0.05)()
+                self._accept(self.inbox.get(timeout=0.05))
             except Exception:
                 continue
         self.pool.shutdown()
