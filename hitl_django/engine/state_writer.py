@@ -63,8 +63,14 @@ def _shown(update: Any) -> str:
         update.close()  # nobody will await it, which Python would complain about
         return f"{update}: a node that returns an awaitable has to be an `async def`"
     # Another object's own words may ask a database, or raise.
-    said = str(update) if type(update) in _PLAIN else object.__repr__(update)
+    said = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+
+
+def _is_plain(update: Any) -> bool:
+    if type(update) in (list, tuple):
+        return all(type(item) in _PLAIN for item in update)
+    return type(update) in _PLAIN
 
 
 def _is_pairs(update: Any) -> bool:
