@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
-from django.db import router, transaction
+from django.db import IntegrityError, connections, router, transaction
 from django.db.models import QuerySet
 
 from hitl_django import models
@@ -30,6 +30,7 @@ from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
 
 PAGE = 100  # checkpoints that ``list`` reads at a time
+MET = 1000  # threads whose row a saver remembers
 
 
 class Fence(Protocol):
@@ -56,6 +57,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def __init__(self, thread: ThreadKey | None = None, fence: Fence | None = None) -> None:
         self.thread, self.fence = thread, fence
         self.using = router.db_for_write(models.Checkpoint)
+        self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
 
     # Storing.
 
@@ -72,6 +74,20 @@ class DjangoSaver(BaseCheckpointSaver):
             batch.add_checkpoint(
                 commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
+        try:
+            self._insert(batch, place, fence, outcome)
+        except IntegrityError:
+            # A remembered row was deleted since, as delete_thread does: the thread begins anew.
+            if self._met.pop(place.thread_id, None) is None:
+                raise
+            self._insert(batch, place, fence, outcome)
+
+    def _insert(
+        self, batch: Batch, place: Place, fence: Fence | None, outcome: Outcome | None
+    ) -> None:
+        # What a caller's transaction sees may be undone with it, and the row's key may then go to
+        # another thread; so only what a transaction of this saver's own has committed is kept.
+        own = not connections[self.using].in_atomic_block
         # Bound and without a fence it is part of a service's transaction, which stands or falls
         # as one: a savepoint would only cost two round trips.
         part = self._is_bound_to(place) and fence is None
@@ -80,9 +96,15 @@ class DjangoSaver(BaseCheckpointSaver):
             # thread learns so before having written anything.
             if fence is not None:
                 fence.hold(leaving=outcome is not None)
-            batch.insert(self._thread_pk(place), self.using)
+            known = self._met.get(place.thread_id) if own else None
+            thread = self._thread_pk(place) if known is None else known
+            batch.insert(thread, self.using)
             if fence is not None and outcome is not None:
                 fence.settle(outcome)
+        if own and known is None and not self._is_bound_to(place):
+            if len(self._met) >= MET:
+                self._met.clear()
+            self._met[place.thread_id] = thread
 
     def put(
         self,
@@ -136,6 +158,7 @@ class DjangoSaver(BaseCheckpointSaver):
                 rows.filter(thread__thread_id=thread_id).delete()
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
+        self._met.pop(thread_id, None)
 
     # Reading.
 
