@@ -47,11 +47,10 @@ def claim(run_id: UUID | str) -> Lease | None:
     """
     using = router.db_for_write(Run)
     with transaction.atomic(using=using, durable=True):
-        runs = Run.objects.using(using).filter(pk=run_id, state__in=statements.DUE)
-        found = runs.values_list("thread_id", "graph", "error").first()
-        if found is None:
+        found = statements.FIND.run(using, run=run_id)
+        if not found:
             return None
-        thread_pk, graph, last_error = found
+        [(thread_pk, graph, last_error)] = found
         # The predicate makes one of any number of workers win: the lease is free or run out as
         # the database sees it at this statement. Attempts are counted here, where a worker that
         # dies can't fail to, and are set back by whatever makes progress. Zero rows: the lease is

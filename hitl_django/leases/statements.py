@@ -12,7 +12,7 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver.compiled import Given, Update
+from hitl_django.saver.compiled import Given, Select, Update
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -20,6 +20,15 @@ _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
 _UNTIL = Now() + Given("duration", models.DurationField())
 _OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
+
+#: Finds a run that is due.
+FIND = Select(
+    lambda: (
+        Run.objects.order_by()
+        .filter(pk=_RUN, state__in=DUE)
+        .values_list("thread", "graph", "error")
+    )
+)
 
 #: Takes a thread whose lease is free or, as the database sees it at this statement, run out.
 CLAIM = Update(
@@ -66,6 +75,24 @@ PAUSE = Update(Run, _LEAVABLE, _left)
 END = Update(Run, _LEAVABLE, lambda: {**_left(), "finished_at": Now()})
 #: Leaves a run for another worker to go on with.
 REQUEUE = Update(Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted_at": Now()})
+
+#: Finds what a run has asked and nobody has decided yet.
+WAITING = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(run=_RUN, status=Interrupt.Status.PENDING)
+        .values_list("interrupt_id")
+    )
+)
+
+#: Finds which of these questions have been asked in the thread before.
+KNOWN = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(thread=_THREAD, interrupt_id__in=[Given("interrupts", _TEXT, many=True)])
+        .values_list("interrupt_id")
+    )
+)
 
 #: Closes questions that a run leaves behind when it ends.
 WITHDRAW = Update(

@@ -24,7 +24,8 @@ from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
-from .loading import checkpoint_rows, open_rows
+from . import statements
+from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
@@ -165,11 +166,12 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace: three queries."""
         place = Place.of(config)
-        rows = checkpoint_rows(self.using)
-        rows = rows.filter(thread__thread_id=place.thread_id, ns=place.ns)
-        if place.checkpoint_id is not None:
-            rows = rows.filter(checkpoint_id=place.checkpoint_id)
-        return next(open_rows(rows[:1], self.using), None)
+        where = {"thread_id": place.thread_id, "ns": place.ns}
+        if place.checkpoint_id is None:
+            rows = statements.NEWEST.run(self.using, **where)
+        else:
+            rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
+        return next(open_rows(rows, self.using), None)
 
     def list(
         self,
@@ -180,7 +182,7 @@ class DjangoSaver(BaseCheckpointSaver):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Reads checkpoints, newest first; the number of queries grows with the pages only."""
-        rows = _addressed(checkpoint_rows(self.using), config, before)
+        rows = _addressed(statements.checkpoints().using(self.using), config, before)
         left = limit
         while left is None or left > 0:
             size = PAGE if filter or left is None else min(PAGE, left)
@@ -193,7 +195,7 @@ class DjangoSaver(BaseCheckpointSaver):
                         return
             if len(page) < size:
                 return
-            rows = rows.filter(checkpoint_id__lt=page[-1].checkpoint_id)
+            rows = rows.filter(checkpoint_id__lt=page[-1][3])
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
@@ -264,8 +266,10 @@ class DjangoSaver(BaseCheckpointSaver):
 
 
 def _addressed(
-    rows: QuerySet[models.Checkpoint], config: RunnableConfig | None, before: RunnableConfig | None
-) -> QuerySet[models.Checkpoint]:
+    rows: QuerySet[models.Checkpoint, Row],
+    config: RunnableConfig | None,
+    before: RunnableConfig | None,
+) -> QuerySet[models.Checkpoint, Row]:
     given = (config or {}).get("configurable") or {}
     if "thread_id" in given:
         rows = rows.filter(thread__thread_id=str(given["thread_id"]))

@@ -13,8 +13,11 @@ from typing import Any
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.functions import Cast, Concat
 
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+
+from .compiled import Given, Select
 
 MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
 
@@ -120,3 +123,54 @@ REPLACE_CHECKPOINTS = Insert(
     key=["thread", "ns", "checkpoint_id"],
     replaced=["parent_id", "step", "source", "data", "digest", "metadata", "epoch"],
 )  # fmt: skip
+
+_BIG, _TEXT = models.BigIntegerField(), models.TextField()
+_THREAD_ID, _CHECKPOINT_ID = Given("thread_id", _TEXT), Given("checkpoint_id", _TEXT)
+_THREAD, _NS = Given("thread", _BIG), Given("ns", _TEXT)
+
+
+def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+    """Returns all checkpoints as rows, newest first, with the thread's name."""
+    return Checkpoint.objects.order_by("-checkpoint_id").values_list(
+        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", "data", "metadata",
+        "digest",
+    )  # fmt: skip
+
+
+#: Reads the newest checkpoint of a namespace.
+NEWEST = Select(lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS)[:1])
+
+#: Reads one checkpoint.
+CHECKPOINT = Select(
+    lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS, checkpoint_id=_CHECKPOINT_ID)
+)
+
+
+def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
+    # The versions alone lead through the index to few rows; the keys then leave out those of
+    # channels that have changed since, before their data is read.
+    colon = models.Value(":", output_field=_TEXT)
+    key = Concat(Cast("version", _TEXT), colon, "channel")
+    return (
+        ChannelBlob.objects.annotate(key=key)
+        .filter(
+            thread=_THREAD,
+            ns=_NS,
+            version__in=[Given("versions", _BIG, many=True)],
+            key__in=[Given("keys", _TEXT, many=True)],
+        )
+        .values_list("channel", "version", "data", "digest")
+    )
+
+
+#: Reads the values that checkpoints of one namespace name by channel and version.
+BLOBS = Select(_blobs)
+
+#: Reads what was written on top of checkpoints of one namespace.
+WRITES = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id__in=[Given("checkpoints", _TEXT, many=True)],
+    ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
+)
