@@ -199,21 +199,18 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
-        row = (
-            models.PendingWrite.objects.using(self.using)
-            .filter(
-                thread=self._thread_pk(place),
-                ns=place.ns,
-                checkpoint_id=place.checkpoint_id,
-                task_id=task_id,
-                slot=slot,
-            )
-            .values_list("data", "digest")
-            .first()
+        rows = statements.CONTROL.run(
+            self.using,
+            thread=self._thread_pk(place),
+            ns=place.ns,
+            checkpoint_id=place.checkpoint_id,
+            task_id=task_id,
+            slot=slot,
         )
-        if row is None:
+        if not rows:
             return None
-        [[_, value]] = unpack(*row, f"writes of task {task_id}")
+        [(data, stored)] = rows
+        [[_, value]] = unpack(data, stored, f"writes of task {task_id}")
         return value
 
     # The thread's row.

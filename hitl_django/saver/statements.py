@@ -174,3 +174,14 @@ WRITES = Select(
         checkpoint_id__in=[Given("checkpoints", _TEXT, many=True)],
     ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
 )
+
+#: Reads one control write of a task.
+CONTROL = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id=_CHECKPOINT_ID,
+        task_id=Given("task_id", _TEXT),
+        slot=Given("slot", models.SmallIntegerField()),
+    ).values_list("data", "digest")
+)
