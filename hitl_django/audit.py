@@ -11,13 +11,26 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import router
+from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json
+from .saver.compiled import Given, Update
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
+
+#: Moves the head of a thread's chain.
+_CHAIN = Update(
+    Thread,
+    Q(pk=Given("thread", BigIntegerField())),
+    lambda: {
+        "audit_seq": Given("seq", PositiveIntegerField()),
+        "audit_hash": Given("hash", TextField()),
+    },
+)
 
 
 def append(
@@ -41,7 +54,7 @@ def append(
     AuditEntry.objects.bulk_create([entry])
 
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
-    Thread.objects.filter(pk=thread.pk).update(audit_seq=entry.seq, audit_hash=entry.hash)
+    _CHAIN.run(router.db_for_write(Thread), thread=thread.pk, seq=entry.seq, hash=entry.hash)
 
 
 def entry_hash(entry: AuditEntry, thread_id: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import router, transaction
-from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
@@ -21,12 +20,10 @@ from hitl_django.engine.errors import LeaseLostError
 from hitl_django.models import Run, Thread
 from hitl_django.saver import ThreadKey
 
-from . import outcomes
+from . import outcomes, statements
 from .lease import Lease
 
 logger = logging.getLogger("hitl_django")
-
-DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def lock_thread(**which: Any) -> Thread:
@@ -50,32 +47,27 @@ def claim(run_id: UUID | str) -> Lease | None:
     """
     using = router.db_for_write(Run)
     with transaction.atomic(using=using, durable=True):
-        runs = Run.objects.using(using).filter(pk=run_id, state__in=DUE)
-        found = runs.values_list("thread_id", "graph", "error").first()
-        if found is None:
+        found = statements.FIND.run(using, run=run_id)
+        if not found:
             return None
-        thread_pk, graph, last_error = found
+        [(thread_pk, graph, last_error)] = found
         # The predicate makes one of any number of workers win: the lease is free or run out as
         # the database sees it at this statement. Attempts are counted here, where a worker that
         # dies can't fail to, and are set back by whatever makes progress. Zero rows: the lease is
         # somebody's.
-        threads = Thread.objects.using(using).filter(pk=thread_pk)
-        claimed = threads.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=Now())).update(
-            epoch=F("epoch") + 1,
-            attempts=F("attempts") + 1,
-            lease_owner=_owner(),
-            lease_until=Now() + _duration(),
+        claimed = statements.CLAIM.rows(
+            using, thread=thread_pk, owner=_owner(), duration=_duration()
         )
         if not claimed:
             return None
-        thread_id, epoch, attempts = threads.values_list("thread_id", "epoch", "attempts").get()
+        [(thread_id, epoch, attempts)] = claimed
         lease = Lease(UUID(str(run_id)), graph, ThreadKey(thread_pk, thread_id, epoch), attempts)
         if attempts > hitl.MAX_ATTEMPTS:
             outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS, using=using)
             return None
         # Zero rows: the run was cancelled between our look and the claim. The thread's row is
         # ours by now, so nothing can change any more; the claim is given back with it.
-        if not runs.update(state=Run.State.RUNNING):
+        if not statements.BEGIN.run(using, run=lease.run_id):
             transaction.set_rollback(True, using=using)
             return None
     logger.info("run %s claimed: epoch %s, attempt %s", run_id, epoch, attempts)
@@ -87,7 +79,7 @@ _NOWHERE = "The run was taken up %s times and got nowhere; its worker never live
 
 def renew(lease: Lease) -> bool:
     """Extends the lease; False where the thread is no longer ours."""
-    return bool(_ours(lease).update(lease_until=Now() + _duration()))
+    return bool(statements.RENEW.run(_using(), **_ours(lease), duration=_duration()))
 
 
 class RunFence:
@@ -104,9 +96,12 @@ class RunFence:
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all we know is stale. A commit is
         # progress, so the count of attempts starts anew.
-        given_back: dict[str, Any] = {"lease_until": None, "lease_owner": ""}
-        kept = {"lease_until": Now() + _duration()}
-        if not _ours(self.lease).update(**(given_back if leaving else kept), attempts=0):
+        ours = _ours(self.lease)
+        if leaving:
+            held = statements.LET_GO.run(_using(), **ours)
+        else:
+            held = statements.HOLD.run(_using(), **ours, duration=_duration())
+        if not held:
             raise LeaseLostError
 
     def settle(self, outcome: Outcome) -> None:
@@ -114,9 +109,12 @@ class RunFence:
         outcomes.settle(self.lease, outcome, self.requeue)
 
 
-def _ours(lease: Lease) -> Any:
-    threads = Thread.objects.using(router.db_for_write(Thread))
-    return threads.filter(pk=lease.thread.pk, epoch=lease.thread.epoch)
+def _ours(lease: Lease) -> dict[str, int]:
+    return {"thread": lease.thread.pk, "epoch": lease.thread.epoch}
+
+
+def _using() -> str:
+    return router.db_for_write(Thread)
 
 
 def _duration() -> timedelta:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 from django.db import router, transaction
-from django.db.models import F, OuterRef, Subquery
-from django.db.models.functions import Coalesce, Now
 
 from hitl_django import signals
 from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.errors import LeaseLostError
-from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models import Run, Thread
 from hitl_django.text import storable
 
-from . import questions
+from . import questions, statements
 from .lease import Lease
 
 ERROR_LENGTH = 10_000
@@ -41,7 +38,7 @@ def settle(lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None]) -> N
     else:
         state = _ENDED.get(outcome.status, Run.State.QUEUED)
     if outcome.status in _ENDED:
-        _withdraw(lease.run_id, using)
+        statements.WITHDRAW.run(using, run=lease.run_id)
 
     _leave(lease, state, using, **_account(outcome.error))
     if state == Run.State.QUEUED:
@@ -79,32 +76,21 @@ def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
         _announce(lease, state, using)
 
 
-def _leave(lease: Lease, state: str, using: str, **said: str) -> None:
-    root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
-    step = root.order_by("-checkpoint_id").values("step")[:1]
-    changes: dict[str, Any] = {
-        "state": state,
-        "step": Coalesce(Subquery(step), F("step")),
-        **said,
-    }
+def _leave(
+    lease: Lease, state: str, using: str, *, error: str, traceback: str | None = None
+) -> None:
+    statement = statements.PAUSE
     if state in _ENDED.values():
-        changes["finished_at"] = Now()
-    if state == Run.State.QUEUED:
-        changes["queued_at"] = changes["hinted_at"] = Now()
+        statement = statements.END
+    elif state == Run.State.QUEUED:
+        statement = statements.REQUEUE
     # Zero rows: the run isn't RUNNING although its thread is ours. Only a change by hand can do
     # that; whoever made it wins, and nothing of this transaction stays.
-    left = Run.objects.using(using).filter(
-        pk=lease.run_id, state__in=(Run.State.RUNNING, Run.State.QUEUED)
+    left = statement.run(
+        using, run=lease.run_id, state=str(state), error=error, traceback=traceback
     )
-    if not left.update(**changes):
+    if not left:
         raise LeaseLostError
-
-
-def _withdraw(run_id: UUID, using: str) -> None:
-    """Closes questions that a run leaves behind when it ends."""
-    Interrupt.objects.using(using).filter(run=run_id, status=Interrupt.Status.PENDING).update(
-        status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
-    )
 
 
 def _account(error: BaseException | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from hitl_django.models import Interrupt
 from hitl_django.models.fields import digest_json
 from hitl_django.text import question_title
 
+from . import statements
 from .lease import Lease
 
 NODE_LENGTH = 255
@@ -28,20 +29,20 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
     """
     rows = Interrupt.objects.using(using)
     ids = [question.interrupt.id for question in questions]
-    known = {
-        row.interrupt_id: row for row in rows.filter(thread=lease.thread.pk, interrupt_id__in=ids)
-    }
+    known = _known(lease, ids, using)
     new = [_row(lease, question) for question in questions if question.interrupt.id not in known]
-    if new:
-        rows.bulk_create(new)
     for question in questions:
         row = known.get(question.interrupt.id)
         if row is not None and row.status != DECIDED:
             _ask_again(row, _row(lease, question), using)
     # What the run no longer asks was asked by a task that has gone another way since.
-    rows.filter(run=lease.run_id, status=PENDING).exclude(interrupt_id__in=ids).update(
-        status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
-    )
+    waiting = {found for (found,) in statements.WAITING.run(using, run=lease.run_id)}
+    if not waiting.issubset(ids):
+        rows.filter(run=lease.run_id, status=PENDING).exclude(interrupt_id__in=ids).update(
+            status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
+        )
+    if new:
+        rows.bulk_create(new)
     for row in new:
         signals.send_on_commit(
             signals.interrupt_created,
@@ -52,6 +53,15 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
             graph=lease.graph,
         )
     return any(row.status == DECIDED for row in known.values())
+
+
+def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
+    """Reads those of the questions that were asked before: mostly none, so it looks first."""
+    thread = lease.thread.pk
+    if not ids or not statements.KNOWN.run(using, thread=thread, interrupts=ids):
+        return {}
+    rows = Interrupt.objects.using(using).filter(thread=thread, interrupt_id__in=ids)
+    return {row.interrupt_id: row for row in rows}
 
 
 def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:

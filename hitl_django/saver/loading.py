@@ -5,32 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from django.db.models import QuerySet, TextField, Value
-from django.db.models.functions import Cast, Concat
-
-from hitl_django import models
 from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
+from . import statements
 from .payloads import codec, intact, unpack
 from .places import Place
 
-_SEPARATOR = Value(":", output_field=TextField())
-
-
-def checkpoint_rows(using: str) -> QuerySet[models.Checkpoint]:
-    """Returns all checkpoints, newest first, with the thread's name."""
-    return (
-        models.Checkpoint.objects.using(using)
-        .select_related("thread")
-        .only(
-            "thread__thread_id", "ns", "checkpoint_id", "parent_id", "data", "digest", "metadata",
-        )
-        .order_by("-checkpoint_id")
-    )  # fmt: skip
+Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names them
 
 
 def open_rows(
-    rows: Iterable[models.Checkpoint], using: str, wanted: dict[str, Any] | None = None
+    rows: Iterable[Row], using: str, wanted: dict[str, Any] | None = None
 ) -> Iterator[CheckpointTuple]:
     """Opens the rows whose metadata has what is wanted: two queries to a namespace."""
     opened = [_Opened(row) for row in rows]
@@ -45,25 +30,27 @@ def open_rows(
 class _Opened:
     """A checkpoint's row, decoded, while its values and writes are gathered."""
 
-    __slots__ = ("head", "metadata", "row", "values", "writes")
+    __slots__ = (
+        "checkpoint_id", "head", "metadata", "ns", "parent_id", "thread", "thread_id", "values",
+        "writes",
+    )  # fmt: skip
 
-    def __init__(self, row: models.Checkpoint) -> None:
-        data, about = bytes(row.data), bytes(row.metadata)
-        intact(data + about, row.digest, f"checkpoint {row.checkpoint_id}")
-        self.row = row
+    def __init__(self, row: Row) -> None:
+        self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
+        data, about, stored = bytes(row[5]), bytes(row[6]), row[7]
+        intact(data + about, stored, f"checkpoint {self.checkpoint_id}")
         self.head: dict[str, Any] = codec.decode(data)
         self.metadata: CheckpointMetadata = codec.decode(about)
         self.values: dict[str, Any] = {}
         self.writes: list[PendingWrite] = []
 
     def tuple(self) -> CheckpointTuple:
-        row = self.row
-        place = Place(row.thread.thread_id, row.ns)
+        place = Place(self.thread_id, self.ns)
         return CheckpointTuple(
-            place.config(row.checkpoint_id),
+            place.config(self.checkpoint_id),
             {**self.head, "channel_values": self.values},  # type: ignore[typeddict-item]
             self.metadata,
-            None if row.parent_id is None else place.config(row.parent_id),
+            None if self.parent_id is None else place.config(self.parent_id),
             self.writes,
         )
 
@@ -77,18 +64,12 @@ def _fill_values(group: Sequence[_Opened], using: str) -> None:
     }
     if not wanted:
         return
-    # The versions alone lead through the index to few rows; the keys then leave out those of
-    # channels that have changed since, before their data is read.
-    blobs = (
-        models.ChannelBlob.objects.using(using)
-        .filter(
-            thread=group[0].row.thread_id,
-            ns=group[0].row.ns,
-            version__in={version for _, version in wanted},
-        )
-        .annotate(key=Concat(Cast("version", TextField()), _SEPARATOR, "channel"))
-        .filter(key__in=[f"{version}:{channel}" for channel, version in wanted])
-        .values_list("channel", "version", "data", "digest")
+    blobs = statements.BLOBS.run(
+        using,
+        thread=group[0].thread,
+        ns=group[0].ns,
+        versions=list({version for _, version in wanted}),
+        keys=[f"{version}:{channel}" for channel, version in wanted],
     )
     found = {
         (channel, version): intact(data, stored, f"channel {channel!r}")
@@ -102,15 +83,9 @@ def _fill_values(group: Sequence[_Opened], using: str) -> None:
 
 
 def _fill_writes(group: Sequence[_Opened], using: str) -> None:
-    by_id = {one.row.checkpoint_id: one for one in group}
-    rows = (
-        models.PendingWrite.objects.using(using)
-        .filter(
-            thread=group[0].row.thread_id,
-            ns=group[0].row.ns,
-            checkpoint_id__in=list(by_id),
-        )
-        .values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
+    by_id = {one.checkpoint_id: one for one in group}
+    rows = statements.WRITES.run(
+        using, thread=group[0].thread, ns=group[0].ns, checkpoints=list(by_id)
     )
     # Sorted here and not by the database, whose collation may order paths as it likes.
     for checkpoint_id, _, task_id, _, data, stored in sorted(
@@ -127,5 +102,5 @@ def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> boo
 def _by_namespace(opened: Iterable[_Opened]) -> Iterable[Sequence[_Opened]]:
     groups: dict[tuple[int, str], list[_Opened]] = {}
     for one in opened:
-        groups.setdefault((one.row.thread_id, one.row.ns), []).append(one)
+        groups.setdefault((one.thread, one.ns), []).append(one)
     return groups.values()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
-from django.db import router, transaction
+from django.db import IntegrityError, connections, router, transaction
 from django.db.models import QuerySet
 
 from hitl_django import models
@@ -24,12 +24,14 @@ from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
-from .loading import checkpoint_rows, open_rows
+from . import statements
+from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
 
 PAGE = 100  # checkpoints that ``list`` reads at a time
+MET = 1000  # threads whose row a saver remembers
 
 
 class Fence(Protocol):
@@ -56,6 +58,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def __init__(self, thread: ThreadKey | None = None, fence: Fence | None = None) -> None:
         self.thread, self.fence = thread, fence
         self.using = router.db_for_write(models.Checkpoint)
+        self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
 
     # Storing.
 
@@ -72,6 +75,20 @@ class DjangoSaver(BaseCheckpointSaver):
             batch.add_checkpoint(
                 commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
+        try:
+            self._insert(batch, place, fence, outcome)
+        except IntegrityError:
+            # A remembered row was deleted since, as delete_thread does: the thread begins anew.
+            if self._met.pop(place.thread_id, None) is None:
+                raise
+            self._insert(batch, place, fence, outcome)
+
+    def _insert(
+        self, batch: Batch, place: Place, fence: Fence | None, outcome: Outcome | None
+    ) -> None:
+        # What a caller's transaction sees may be undone with it, and the row's key may then go to
+        # another thread; so only what a transaction of this saver's own has committed is kept.
+        own = not connections[self.using].in_atomic_block
         # Bound and without a fence it is part of a service's transaction, which stands or falls
         # as one: a savepoint would only cost two round trips.
         part = self._is_bound_to(place) and fence is None
@@ -82,9 +99,15 @@ class DjangoSaver(BaseCheckpointSaver):
             # thread learns so before having written anything.
             if fence is not None:
                 fence.hold(leaving=outcome is not None)
-            batch.insert(self._thread_pk(place), self.using)
+            known = self._met.get(place.thread_id) if own else None
+            thread = self._thread_pk(place) if known is None else known
+            batch.insert(thread, self.using)
             if fence is not None and outcome is not None:
                 fence.settle(outcome)
+        if own and known is None and not self._is_bound_to(place):
+            if len(self._met) >= MET:
+                self._met.clear()
+            self._met[place.thread_id] = thread
 
     def put(
         self,
@@ -138,17 +161,19 @@ class DjangoSaver(BaseCheckpointSaver):
                 rows.filter(thread__thread_id=thread_id).delete()
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
+        self._met.pop(thread_id, None)
 
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace: three queries."""
         place = Place.of(config)
-        rows = checkpoint_rows(self.using)
-        rows = rows.filter(thread__thread_id=place.thread_id, ns=place.ns)
-        if place.checkpoint_id is not None:
-            rows = rows.filter(checkpoint_id=place.checkpoint_id)
-        return next(open_rows(rows[:1], self.using), None)
+        where = {"thread_id": place.thread_id, "ns": place.ns}
+        if place.checkpoint_id is None:
+            rows = statements.NEWEST.run(self.using, **where)
+        else:
+            rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
+        return next(open_rows(rows, self.using), None)
 
     def list(
         self,
@@ -159,7 +184,7 @@ class DjangoSaver(BaseCheckpointSaver):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Reads checkpoints, newest first; the number of queries grows with the pages only."""
-        rows = _addressed(checkpoint_rows(self.using), config, before)
+        rows = _addressed(statements.checkpoints().using(self.using), config, before)
         left = limit
         while left is None or left > 0:
             size = PAGE if filter or left is None else min(PAGE, left)
@@ -172,25 +197,22 @@ class DjangoSaver(BaseCheckpointSaver):
                         return
             if len(page) < size:
                 return
-            rows = rows.filter(checkpoint_id__lt=page[-1].checkpoint_id)
+            rows = rows.filter(checkpoint_id__lt=page[-1][3])
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
-        row = (
-            models.PendingWrite.objects.using(self.using)
-            .filter(
-                thread=self._thread_pk(place),
-                ns=place.ns,
-                checkpoint_id=place.checkpoint_id,
-                task_id=task_id,
-                slot=slot,
-            )
-            .values_list("data", "digest")
-            .first()
+        rows = statements.CONTROL.run(
+            self.using,
+            thread=self._thread_pk(place),
+            ns=place.ns,
+            checkpoint_id=place.checkpoint_id,
+            task_id=task_id,
+            slot=slot,
         )
-        if row is None:
+        if not rows:
             return None
-        [[_, value]] = unpack(*row, f"writes of task {task_id}")
+        [(data, stored)] = rows
+        [[_, value]] = unpack(data, stored, f"writes of task {task_id}")
         return value
 
     # The thread's row.
@@ -256,8 +278,10 @@ def _refuse_lost_commit(using: str) -> None:
 
 
 def _addressed(
-    rows: QuerySet[models.Checkpoint], config: RunnableConfig | None, before: RunnableConfig | None
-) -> QuerySet[models.Checkpoint]:
+    rows: QuerySet[models.Checkpoint, Row],
+    config: RunnableConfig | None,
+    before: RunnableConfig | None,
+) -> QuerySet[models.Checkpoint, Row]:
     given = (config or {}).get("configurable") or {}
     if "thread_id" in given:
         rows = rows.filter(thread__thread_id=str(given["thread_id"]))

@@ -1,23 +1,22 @@
-"""One commit as rows: built before the transaction, written in three statements at most."""
+"""One commit as rows: built before the transaction, written in four statements at most."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from hitl_django import models
 from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
+from . import statements
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 
 UNIT = 0  # the slot of a task's channel writes
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 
-_WRITE_KEY = ["thread", "ns", "checkpoint_id", "task_id", "slot"]
-_CHECKPOINT_KEY = ["thread", "ns", "checkpoint_id"]
+Row = tuple[Any, ...]  # a row's values in its statement's order, less the thread
 
 
 class Batch:
@@ -29,10 +28,10 @@ class Batch:
 
     def __init__(self, place: Place, epoch: int = 0) -> None:
         self.place, self.epoch = place, epoch
-        self._kept: list[models.PendingWrite] = []
-        self._replaced: list[models.PendingWrite] = []
-        self._blobs: list[models.ChannelBlob] = []
-        self._checkpoints: list[models.Checkpoint] = []
+        self._kept: list[Row] = []
+        self._replaced: list[Row] = []
+        self._blobs: list[Row] = []
+        self._checkpoints: list[Row] = []
 
     def add_writes(self, task: TaskWrites, *, answers_stand: bool = False) -> None:
         """Adds what a task wrote.
@@ -45,20 +44,12 @@ class Batch:
             stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
             (self._kept if stands else self._replaced).append(self._write(task, slot, writes))
 
-    def _write(
-        self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]
-    ) -> models.PendingWrite:
+    def _write(self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]) -> Row:
+        ns, checkpoint_id = self.place.ns, self.place.checkpoint_id or ""
         data, its_digest = pack_writes(writes)
-        return models.PendingWrite(
-            ns=self.place.ns,
-            checkpoint_id=self.place.checkpoint_id or "",
-            task_id=task.task_id,
-            task_path=task.task_path,
-            slot=slot,
-            data=data,
-            digest=its_digest,
-            epoch=self.epoch,
-        )
+        return (
+            ns, checkpoint_id, task.task_id, task.task_path, slot, data, its_digest, self.epoch,
+        )  # fmt: skip
 
     def add_checkpoint(
         self,
@@ -74,52 +65,32 @@ class Batch:
                 self._blobs.append(self._blob(channel, version, values[channel]))
         data, about = codec.encode_record(head), codec.encode(dict(metadata))
         self._checkpoints.append(
-            models.Checkpoint(
-                ns=self.place.ns,
-                checkpoint_id=checkpoint["id"],
-                parent_id=self.place.checkpoint_id,
-                step=metadata.get("step", -1),
-                source=metadata.get("source", ""),
-                data=data,
-                digest=digest(data + about),
-                metadata=about,
-                epoch=self.epoch,
+            (
+                self.place.ns,
+                checkpoint["id"],
+                self.place.checkpoint_id,
+                metadata.get("step", -1),
+                metadata.get("source", ""),
+                data,
+                digest(data + about),
+                about,
+                self.epoch,
             )
         )
 
-    def _blob(self, channel: str, version: Version, value: Any) -> models.ChannelBlob:
+    def _blob(self, channel: str, version: Version, value: Any) -> Row:
         data, its_digest = pack_channel(channel, value)
-        return models.ChannelBlob(
-            ns=self.place.ns, channel=channel, version=version, data=data, digest=its_digest
-        )
+        return self.place.ns, channel, version, data, its_digest
 
     def insert(self, thread: int, using: str) -> None:
         """Writes the rows; the caller has opened the transaction."""
-        for rows in (self._kept, self._replaced, self._blobs, self._checkpoints):
-            for row in rows:
-                row.thread_id = thread
-        writes = models.PendingWrite.objects.using(using)
-        if self._kept:
-            writes.bulk_create(self._kept, ignore_conflicts=True)
-        if self._replaced:
-            writes.bulk_create(
-                self._replaced,
-                update_conflicts=True,
-                unique_fields=_WRITE_KEY,
-                update_fields=["data", "digest", "epoch", "task_path"],
-            )
-        if self._blobs:
-            blobs = models.ChannelBlob.objects.using(using)
-            blobs.bulk_create(self._blobs, ignore_conflicts=True)
-        if self._checkpoints:
-            models.Checkpoint.objects.using(using).bulk_create(
-                self._checkpoints,
-                update_conflicts=True,
-                unique_fields=_CHECKPOINT_KEY,
-                update_fields=[
-                    "parent_id", "step", "source", "data", "digest", "metadata", "epoch",
-                ],
-            )  # fmt: skip
+        for statement, rows in (
+            (statements.KEEP_WRITES, self._kept),
+            (statements.REPLACE_WRITES, self._replaced),
+            (statements.KEEP_BLOBS, self._blobs),
+            (statements.REPLACE_CHECKPOINTS, self._checkpoints),
+        ):
+            statement.run(using, [(thread, *row) for row in rows])
 
 
 def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Now
 
 from hitl_django import answers, audit, dispatch, leases, signals
 from hitl_django.answers import UNSET
@@ -27,6 +25,7 @@ from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver, ThreadKey
 from hitl_django.text import storable
 
+from . import statements
 from .info import DecisionInfo
 
 KEY_LENGTH = 255
@@ -129,10 +128,10 @@ def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     message tells the truth. The lock is not what makes one decision win: ``_close`` is.
     """
     pk = _uuid(interrupt_id)
-    thread_pk = _interrupts().filter(pk=pk).values_list("thread_id", flat=True).first()
-    if thread_pk is None:
+    found = statements.THREAD_OF.run(dispatch.alias(), interrupt=pk)
+    if not found:
         raise InterruptNotFound
-    thread = leases.lock_thread(pk=thread_pk)
+    thread = leases.lock_thread(pk=found[0][0])
     interrupt = _visible(pk, by)
     _refuse_if_not_allowed(interrupt, by)
     return thread, interrupt
@@ -210,11 +209,7 @@ def _close(interrupt: Interrupt) -> None:
     # The status predicate is the whole guarantee: of any number of concurrent callers one UPDATE
     # matches. Reading first and saving later would let two reviewers win under READ COMMITTED,
     # and the thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    won = (
-        Interrupt.objects.using(dispatch.alias())
-        .filter(pk=interrupt.pk, status=Interrupt.Status.PENDING, version=interrupt.version)
-        .update(status=Interrupt.Status.DECIDED, closed_at=Now(), version=F("version") + 1)
-    )
+    won = statements.CLOSE.run(dispatch.alias(), interrupt=interrupt.pk, version=interrupt.version)
     if not won:
         interrupt.refresh_from_db()
         if interrupt.status == Interrupt.Status.PENDING:
@@ -260,11 +255,7 @@ def _resume(interrupt: Interrupt, answer: Any, thread: Thread) -> None:
     # Zero rows: the run is QUEUED or RUNNING already, because another of its questions was
     # answered. Whoever advances it finds this answer among the pending writes, or at its pause
     # finds the question decided and queues the run again.
-    queued = (
-        Run.objects.using(dispatch.alias())
-        .filter(pk=interrupt.run_id, state=Run.State.INTERRUPTED)
-        .update(state=Run.State.QUEUED, queued_at=Now(), hinted_at=Now())
-    )
+    queued = statements.RESUME.run(dispatch.alias(), run=interrupt.run_id)
     if queued:
         dispatch.hint(interrupt.run_id)
 

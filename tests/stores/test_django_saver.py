@@ -200,3 +200,25 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
     saver.delete_thread("t")
     assert not Checkpoint.objects.exists()
     assert Thread.objects.filter(pk=thread.pk).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_deleted_behind_the_savers_back_begins_anew() -> None:
+    saver = DjangoSaver()
+    put(saver, place(), {"a": 1}, 1)
+    DjangoSaver().delete_thread("t")
+    put(saver, place(), {"a": 2}, 1)
+    found = saver.get_tuple(place())
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"a": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_made_in_a_transaction_that_rolled_back_is_not_remembered() -> None:
+    saver = DjangoSaver()
+    with transaction.atomic():
+        put(saver, place(), {"a": 1}, 1)
+        transaction.set_rollback(True)
+    Thread.objects.create(thread_id="another, perhaps under the same key")
+    put(saver, place(), {"a": 2}, 1)
+    assert Checkpoint.objects.get().thread.thread_id == "t"

@@ -1,0 +1,106 @@
+"""The conditional UPDATEs that a worker makes in every claim, every super-step and every outcome.
+
+Where zero rows mean something, the caller says what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
+
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver.compiled import Given, Select, Update
+
+DUE = (Run.State.QUEUED, Run.State.RUNNING)
+
+_BIG, _TEXT = models.BigIntegerField(), models.TextField()
+_THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
+_UNTIL = Now() + Given("duration", models.DurationField())
+_OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
+
+#: Finds a run that is due.
+FIND = Select(
+    lambda: (
+        Run.objects.order_by()
+        .filter(pk=_RUN, state__in=DUE)
+        .values_list("thread", "graph", "error")
+    )
+)
+
+#: Takes a thread whose lease is free or, as the database sees it at this statement, run out.
+CLAIM = Update(
+    Thread,
+    Q(pk=_THREAD) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
+    lambda: {
+        "epoch": F("epoch") + 1,
+        "attempts": F("attempts") + 1,
+        "lease_owner": Given("owner", _TEXT),
+        "lease_until": _UNTIL,
+    },
+    returning=["thread_id", "epoch", "attempts"],
+)
+
+#: Says that a claimed run is under way.
+BEGIN = Update(Run, Q(pk=_RUN, state__in=DUE), lambda: {"state": Run.State.RUNNING})
+
+#: Extends a lease between commits.
+RENEW = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL})
+
+#: Opens a commit: the thread is still ours, and there was progress.
+HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 0})
+
+#: Opens the last commit: as HOLD, and the thread is free.
+LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})
+
+
+def _left() -> dict[str, Any]:
+    root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
+    step = root.order_by("-checkpoint_id").values("step")[:1]
+    return {
+        "state": Given("state", _TEXT),
+        "step": Coalesce(Subquery(step), F("step")),
+        "error": Given("error", _TEXT),
+        "traceback": Coalesce(Given("traceback", _TEXT), F("traceback")),  # None leaves it alone
+    }
+
+
+_LEAVABLE = Q(pk=_RUN, state__in=DUE)
+
+#: Leaves a run that waits for a person, or that nobody tries any more.
+PAUSE = Update(Run, _LEAVABLE, _left)
+#: Leaves a run that came to its end.
+END = Update(Run, _LEAVABLE, lambda: {**_left(), "finished_at": Now()})
+#: Leaves a run for another worker to go on with.
+REQUEUE = Update(Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted_at": Now()})
+
+#: Finds what a run has asked and nobody has decided yet.
+WAITING = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(run=_RUN, status=Interrupt.Status.PENDING)
+        .values_list("interrupt_id")
+    )
+)
+
+#: Finds which of these questions have been asked in the thread before.
+KNOWN = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(thread=_THREAD, interrupt_id__in=[Given("interrupts", _TEXT, many=True)])
+        .values_list("interrupt_id")
+    )
+)
+
+#: Closes questions that a run leaves behind when it ends.
+WITHDRAW = Update(
+    Interrupt,
+    Q(run=_RUN, status=Interrupt.Status.PENDING),
+    lambda: {
+        "status": Interrupt.Status.SUPERSEDED,
+        "closed_at": Now(),
+        "version": F("version") + 1,
+    },
+)

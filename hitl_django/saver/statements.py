@@ -1,0 +1,187 @@
+"""The saver's SQL: few statements, made once from the models and run as they are.
+
+Building and compiling a query anew costs the ORM several times what the databases take to run
+it, and these run in every super-step. SQLite and PostgreSQL take the same text. All of it goes
+through Django's own cursor, so it is part of the caller's transaction and seen by whatever
+watches a connection's queries; every value is a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.functions import Cast, Concat
+
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+
+from .compiled import Given, Select
+
+MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
+
+#: Fields whose values reach the driver as they are; any other prepares its own.
+_PLAIN = (models.CharField, models.TextField)
+
+
+class Insert:
+    """An INSERT of many rows, and what becomes of those whose key is there already.
+
+    With ``replaced`` such a row gets the new values of these fields (``key`` names the fields of
+    the unique constraint); without, it stays as it is. Columns that aren't named take the
+    database's default.
+    """
+
+    def __init__(
+        self,
+        model: type[models.Model],
+        fields: Sequence[str],
+        *,
+        key: Sequence[str] = (),
+        replaced: Sequence[str] = (),
+    ) -> None:
+        self.model, self.names, self.key, self.replaced = model, fields, key, replaced
+        self._texts: dict[str, tuple[str, str]] = {}  # by vendor: what goes before and after
+        self._prepared = [
+            (at, field)
+            for at, field in enumerate(map(self._field, fields))
+            if type(field) not in _PLAIN and not field.is_relation
+        ]
+        self._row = "(" + ", ".join(["%s"] * len(fields)) + ")"
+
+    def run(self, using: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Inserts the rows; no row is no statement."""
+        if not rows:
+            return
+        connection = connections[using]
+        before, after = self._texts.get(connection.vendor) or self._text(connection)
+        most = connection.features.max_query_params or MOST_PARAMETERS
+        size = max(1, most // len(self.names))
+        with connection.cursor() as cursor:
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                values = ", ".join([self._row] * len(part))
+                cursor.execute(before + values + after, self._parameters(part, connection))
+
+    def _parameters(
+        self, rows: Iterable[Sequence[Any]], connection: BaseDatabaseWrapper
+    ) -> list[Any]:
+        parameters: list[Any] = []
+        for row in rows:
+            values = [*row]
+            for at, field in self._prepared:
+                values[at] = field.get_db_prep_save(values[at], connection)
+            parameters += values
+        return parameters
+
+    def _field(self, name: str) -> Any:
+        return self.model._meta.get_field(name)
+
+    def _text(self, connection: BaseDatabaseWrapper) -> tuple[str, str]:
+        quote = connection.ops.quote_name
+
+        def columns(names: Sequence[str]) -> list[str]:
+            return [quote(self._field(name).column) for name in names]
+
+        table = quote(self.model._meta.db_table)
+        before = f"INSERT INTO {table} ({', '.join(columns(self.names))}) VALUES "
+        after = " ON CONFLICT DO NOTHING"
+        if self.replaced:
+            news = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns(self.replaced))
+            after = f" ON CONFLICT ({', '.join(columns(self.key))}) DO UPDATE SET {news}"
+        self._texts[connection.vendor] = before, after
+        return before, after
+
+
+_WRITE = [
+    "thread", "ns", "checkpoint_id", "task_id", "task_path", "slot", "data", "digest", "epoch",
+]  # fmt: skip
+
+# What a task wrote stands as first written. The node may run twice, after a crash or under two
+# workers of which one has lost its lease; what its siblings and successors saw must not change.
+KEEP_WRITES = Insert(PendingWrite, _WRITE)
+
+# A control write (an answer, an error, what runs next) says how things are now: the last counts.
+REPLACE_WRITES = Insert(
+    PendingWrite,
+    _WRITE,
+    key=["thread", "ns", "checkpoint_id", "task_id", "slot"],
+    replaced=["task_path", "data", "digest", "epoch"],
+)
+
+# A version names one value for ever, so a row that is there holds that value already.
+KEEP_BLOBS = Insert(ChannelBlob, ["thread", "ns", "channel", "version", "data", "digest"])
+
+# The same checkpoint stored again, by a caller of ``put``, replaces what it was.
+REPLACE_CHECKPOINTS = Insert(
+    Checkpoint,
+    [
+        "thread", "ns", "checkpoint_id", "parent_id", "step", "source", "data", "digest",
+        "metadata", "epoch",
+    ],
+    key=["thread", "ns", "checkpoint_id"],
+    replaced=["parent_id", "step", "source", "data", "digest", "metadata", "epoch"],
+)  # fmt: skip
+
+_BIG, _TEXT = models.BigIntegerField(), models.TextField()
+_THREAD_ID, _CHECKPOINT_ID = Given("thread_id", _TEXT), Given("checkpoint_id", _TEXT)
+_THREAD, _NS = Given("thread", _BIG), Given("ns", _TEXT)
+
+
+def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+    """Returns all checkpoints as rows, newest first, with the thread's name."""
+    return Checkpoint.objects.order_by("-checkpoint_id").values_list(
+        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", "data", "metadata",
+        "digest",
+    )  # fmt: skip
+
+
+#: Reads the newest checkpoint of a namespace.
+NEWEST = Select(lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS)[:1])
+
+#: Reads one checkpoint.
+CHECKPOINT = Select(
+    lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS, checkpoint_id=_CHECKPOINT_ID)
+)
+
+
+def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
+    # The versions alone lead through the index to few rows; the keys then leave out those of
+    # channels that have changed since, before their data is read.
+    colon = models.Value(":", output_field=_TEXT)
+    key = Concat(Cast("version", _TEXT), colon, "channel")
+    return (
+        ChannelBlob.objects.annotate(key=key)
+        .filter(
+            thread=_THREAD,
+            ns=_NS,
+            version__in=[Given("versions", _BIG, many=True)],
+            key__in=[Given("keys", _TEXT, many=True)],
+        )
+        .values_list("channel", "version", "data", "digest")
+    )
+
+
+#: Reads the values that checkpoints of one namespace name by channel and version.
+BLOBS = Select(_blobs)
+
+#: Reads what was written on top of checkpoints of one namespace.
+WRITES = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id__in=[Given("checkpoints", _TEXT, many=True)],
+    ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
+)
+
+#: Reads one control write of a task.
+CONTROL = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id=_CHECKPOINT_ID,
+        task_id=Given("task_id", _TEXT),
+        slot=Given("slot", models.SmallIntegerField()),
+    ).values_list("data", "digest")
+)
