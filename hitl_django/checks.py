@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.utils.module_loading import import_string
 from . import dispatch, registry
 from .conf import KEYS, hitl
 
+SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
 POSITIVE = (
     "LEASE_SECONDS",
@@ -84,6 +86,14 @@ def check_sqlite(
     options = connections[dispatch.alias()].settings_dict.get("OPTIONS") or {}
     if connections[dispatch.alias()].vendor != "sqlite":
         return []
+    if sqlite3.sqlite_version_info < SQLITE:
+        return [
+            checks.Error(
+                f"SQLite {sqlite3.sqlite_version} has no RETURNING, which a worker claims with.",
+                hint="Use a Python that is built with SQLite 3.35 or later.",
+                id="hitl_django.E008",
+            )
+        ]
     faults = []
     if str(options.get("transaction_mode", "")).upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
         faults.append("transaction_mode is not IMMEDIATE")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +63,8 @@ def attempt(context: TaskContext) -> Steps:
             task.memory = context.memory()
             return
         except Exception as error:
-            error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+            with suppress(Exception):  # a class of the user's may have another add_note
+                error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
             policy = _policy_for(task.node.retry, error)
             if policy is None or context.attempt >= policy.max_attempts:
                 task.error = error

@@ -121,7 +121,7 @@ class Branch:
             target if ends is None or isinstance(target, Send) else ends[target]
             for target in several
         ]
-        if any(target is None or target == START for target in targets):
+        if any(not isinstance(target, (str, Send)) or target == START for target in targets):
             raise ValueError("Branch did not return a valid destination")
         return goto_writes(targets)
 

@@ -191,3 +191,25 @@ def test_a_failure_after_an_answer_keeps_the_answer() -> None:
     broken.clear()
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["yes", "b"]
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_crash_keeps_what_a_sibling_had_finished(kind: Any) -> None:
+    trial = Trial(raising(kind), "beside")
+    with pytest.raises(kind):
+        trial.advance()
+    seen = trial.graph.get_state(CONFIG)
+    assert (seen.next, seen.values["log"]) == (("bad",), ["able"])
+    trial.assert_goes_on()
+
+
+@in_each_place
+def test_an_error_that_takes_no_notes_is_recorded_all_the_same(place: str) -> None:
+    class Deaf(Exception):
+        def add_note(self, note: str) -> None:
+            raise TypeError("no notes")
+
+    trial = Trial(raising(Deaf), place)
+    assert type(trial.failure()) is Deaf
+    trial.assert_waits_at_the_fault()
+    trial.assert_goes_on()

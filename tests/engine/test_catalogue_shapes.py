@@ -309,3 +309,11 @@ def test_a_node_made_of_a_partial_needs_a_name_and_says_so() -> None:
     with pytest.raises(ValueError, match="Node name must be provided"):
         StateGraph(State).add_node(node)
     assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]
+
+
+@pytest.mark.parametrize("chosen", [5, object()], ids=["number", "object"])
+def test_a_branch_that_chooses_no_name_says_so(chosen: Any) -> None:
+    graph = saved(line(a=says("a")).add_conditional_edges("a", lambda state: chosen))
+    with pytest.raises(ValueError, match="Branch did not return a valid destination"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert graph.get_state(CONFIG).next == ("a",)

@@ -155,6 +155,12 @@ def test_sqlite_on_its_defaults_is_warned_of(options: Any, words: str) -> None:
         assert words in found_alone("check_sqlite")["hitl_django.W020"]
 
 
+def test_an_sqlite_that_is_too_old_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    old = connections["default"].vendor == "sqlite"
+    assert ("hitl_django.E008" in found_alone("check_sqlite")) is old
+
+
 @pytest.mark.parametrize(
     ("name", "value", "id_"),
     [

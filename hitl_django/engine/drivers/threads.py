@@ -144,6 +144,8 @@ class SyncDriver:
         #: When more threads start, by the monotonic clock, and how many have.
         self.hire_at = 0.0
         self.hired = 0
+        #: What ended a task that was no failure of its node.
+        self.crash: BaseException | None = None
         #: When the running tasks have to be done, by the monotonic clock.
         self.deadline: float | None = None
 
@@ -160,8 +162,10 @@ class SyncDriver:
                         self._start(effect.contexts)  # type: ignore[union-attr]
                         reply, self.ended = self.ended, []
                     elif kind is Await:
-                        while not self.ended:
+                        while not self.ended and self.crash is None:
                             yield from self._take()
+                        if not self.ended:
+                            raise self.crash  # type: ignore[misc]
                         reply, self.ended = self.ended, []
                     elif kind is Save:
                         with self.guard():
@@ -233,15 +237,17 @@ class SyncDriver:
         try:
             task = perform(context)
         except BaseException as error:
-            # SystemExit and its like end the process: they are raised again on the driver's
-            # thread, as a crash, never recorded as the node's failure.
             crash = error
             self.inbox.put(lambda: self._crashed(crash))
         else:
             self.inbox.put(task)
 
     def _crashed(self, error: BaseException) -> None:
-        raise error
+        # SystemExit and its like end the process: they are raised again on the driver's thread,
+        # as a crash, never recorded as the node's failure. First the loop is handed what has
+        # ended beside it, so that it is stored and doesn't run again.
+        if self.crash is None:
+            self.crash = error
 
     def _take(self) -> Iterator[Chunk]:
         """Waits for a task to end or to ask something of this thread."""
