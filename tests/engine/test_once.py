@@ -10,7 +10,7 @@ import pytest
 
 from hitl_django import Command, QuestionChangedError, RetryPolicy, StateGraph, interrupt, once
 
-from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved
+from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved, says
 
 
 def test_a_side_effect_before_a_question_happens_once() -> None:
@@ -188,3 +188,19 @@ def test_a_question_that_stays_the_same_is_not_noticed(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
     assert "asks something else" not in caplog.text
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_run_from_an_addressed_update_asks_what_was_answered_on_it_again(key: Any) -> None:
+    def node(state: State) -> dict[str, Any]:
+        raise ValueError(interrupt("q", key=key))
+
+    graph = saved(line(a=says("a"), b=node))
+    graph.invoke({"x": 1}, CONFIG)
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    graph.update_state(discarding, {"x": 2}, as_node="a")
+    asked = graph.invoke(None, CONFIG)["__interrupt__"]
+    with pytest.raises(ValueError, match="yes"):
+        graph.invoke(Command(resume={asked[0].id: "yes"}), CONFIG)
+    again = graph.invoke(None, graph.get_state(CONFIG).config)
+    assert [question.value for question in again["__interrupt__"]] == ["q"]
