@@ -22,7 +22,7 @@ from .checkpoint import (
     TaskWrites,
     stored_metadata,
 )
-from .constants import ERROR, NO_WRITES, NULL_TASK_ID
+from .constants import ERROR, INPUT, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
 from .errors import (
@@ -77,7 +77,7 @@ class Loop:
         self.has_values = False
         self.stopped_after = False
         self.tasks: list[Task] = []
-        #: The tasks of the step that is being stored.
+        #: The tasks of the step that is being run and stored.
         self.ran: list[Task] = []
         self.statuses: Mapping[str, TaskStatus] = {}
         self.state: State
@@ -118,7 +118,7 @@ class Loop:
         return "interrupt_after" if self.stopped_after else "interrupt_before"
 
     def _super_step(self) -> Effects:
-        tasks = self.tasks
+        tasks = self.ran = self.tasks
         todo = [t for t in tasks if t.writes is None and not t.questions]
         if todo and not _failed(todo):
             yield from self._run_tasks(todo)
@@ -188,7 +188,7 @@ class Loop:
             yield from self.emit_values([w for task in done for w in task.writes or ()])
 
     def _commit_step(self) -> Effects:
-        tasks = self.ran = self.tasks
+        tasks = self.tasks
         if self.exits:
             # What is stored at the exit must not be a step that was applied by half.
             self.state = self.state.copy()
@@ -303,16 +303,15 @@ class Loop:
 
     def _store_rest(self, commit: Commit, error: PayloadError, held: bool) -> Effects:
         """Stores each task's writes that can be stored, and the others' failure."""
-        names = {task.id: task.name for task in (*self.ran, *self.tasks)}
+        names = {task.id: task.name for task in self.ran}
         for writes in commit.writes:
             try:
                 yield Save(Commit(commit.config, [writes]))
             except PayloadError as found:
-                error = blamed(found, names.get(writes.task_id, "?"), writes.writes)
+                error = blamed(found, names.get(writes.task_id, INPUT), writes.writes)
                 failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
                 yield Save(Commit(commit.config, [failure]))
-        ran = self.ran or self.tasks
-        outcome = Outcome("failed", next=tuple(task.name for task in ran), error=error)
+        outcome = Outcome("failed", next=tuple(t.name for t in self.ran), error=error)
         if held:
             self.broken = outcome
             return

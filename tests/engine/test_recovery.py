@@ -9,6 +9,7 @@ import pydantic
 import pytest
 
 from hitl_django import (
+    START,
     Command,
     EmptyInputError,
     InMemorySaver,
@@ -17,6 +18,7 @@ from hitl_django import (
     Send,
     StateGraph,
     ThreadNotFound,
+    UnserializableError,
     interrupt,
 )
 from hitl_django.engine.checkpoint import Commit, Outcome
@@ -380,3 +382,29 @@ def test_what_the_saver_raises_for_a_child_is_no_failure_of_a_node(build: Any) -
     assert all(task.error is None for task in graph.get_state(CONFIG).tasks)
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["c1", "c2", "b"]
+
+
+def test_a_value_that_cannot_be_stored_leaves_its_own_step_to_be_taken() -> None:
+    tried = threading.Event()
+
+    class Telling(InMemorySaver):
+        def commit(self, commit: Commit) -> None:
+            try:
+                super().commit(commit)
+            except UnserializableError:
+                tried.set()
+                raise
+
+    def slow(state: State) -> dict[str, Any]:
+        assert tried.wait(10)  # its sibling's writes are refused while it is still running
+        return {"log": ["slow"]}
+
+    graph = StateGraph(State).add_node("first", says("first"))
+    graph.add_node("bad", says("bad", x=threading.Lock())).add_node("slow", slow)
+    graph.add_edge(START, "first").add_edge("first", "bad").add_edge("first", "slow")
+    stored = graph.compile(checkpointer=Telling())
+    stored.submit({"x": 1}, CONFIG)
+    outcome = stored.advance(CONFIG)
+    assert (outcome.status, outcome.next) == ("failed", ("bad", "slow"))
+    assert "Node 'bad'" in str(outcome.error)
+    assert log_of(stored) == ["first", "slow"]
