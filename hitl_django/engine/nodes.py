@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -199,8 +199,3 @@ def _folded(channel: BaseChannel, held: Any, written: Sequence[Any] | None) -> A
         after = channel.fold(held, written)
         held = held if after is SAME else after
     return MISSING if held is MISSING else channel.read(held)
-
-
-def is_awaitable(value: Any) -> bool:
-    """Tells whether a call returned something still to be awaited."""
-    return isinstance(value, Awaitable)
