@@ -18,7 +18,7 @@ from .types import All, RunnableConfig
 if TYPE_CHECKING:
     from .pregel import Pregel
 
-#: A loop that never ends should cost a service's patience, not its day.
+#: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
 _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
