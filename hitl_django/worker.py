@@ -17,8 +17,8 @@ from django.db import connections, router, transaction
 
 from . import dispatch, leases, registry
 from .conf import hitl
-from .engine.checkpoint import Commit, Outcome
-from .engine.errors import LeaseLostError, PayloadError, PayloadLimitError, UnserializableError
+from .engine.checkpoint import Outcome
+from .engine.errors import LeaseLostError, PayloadError
 from .engine.runtime import RunControl
 from .leases import Lease, RunFence
 from .models import Run
@@ -89,25 +89,14 @@ def _give_up(lease: Lease, error: Exception, free: bool) -> None:
     try:
         if free:
             _drop_what_is_left_open(lease)
-        if isinstance(error, UnserializableError | PayloadLimitError):
-            # A node returned what can't be stored. That is the graph's failure, like an exception
-            # in the node: trying again would make the same value.
-            _fail(lease, error)
-        else:
-            # What is stored can't be read by this version of the code: trying again won't help.
-            # Anything else (the database, a graph that isn't deployed here) may pass.
-            leases.abandon(lease, error, to_park=isinstance(error, PayloadError))
+        # What is stored can't be read by this version of the code: trying again won't help.
+        # Anything else (the database, a graph that isn't deployed here) may pass.
+        leases.abandon(lease, error, to_park=isinstance(error, PayloadError))
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
     except Exception:
         # The database is out of reach. The lease runs out, and the sweep finds the run.
         logger.exception("run %s could not be given back", lease.run_id)
-
-
-def _fail(lease: Lease, error: Exception) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
-    place = {"configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}}
-    saver.commit(Commit(place, outcome=Outcome("failed", error=error)))
 
 
 @contextmanager
