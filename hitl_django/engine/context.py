@@ -6,8 +6,8 @@ finds its place in the run there.
 
 from __future__ import annotations
 
-import itertools
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .slots import TaskStatus
 
 logger = logging.getLogger("hitl_django")
+#: A node may ask from several threads of its own; each call gets a number of its own.
+_numbering = threading.Lock()
 ContextT = TypeVar("ContextT")
 
 
@@ -191,10 +193,10 @@ class TaskContext:
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
-        self.open: list[Question] = []
-        self.changed: list[str] = []
-        self._asked = itertools.count()
-        self._children = itertools.count()
+        # Most tasks ask nothing: what they share is replaced, never changed.
+        self.open: Sequence[Question] = ()
+        self.changed: Sequence[str] = ()
+        self._asked = self._children = 0
 
     @property
     def retrying(self) -> bool:
@@ -204,7 +206,7 @@ class TaskContext:
     def ask(self, value: Any, schema: Any, key: str | None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
         check_json(value, "The question's payload")
-        index = -1 if key is not None else next(self._asked)
+        index = -1 if key is not None else self._next_index()
         ns = self.task.ns
         name = ids.interrupt_id(ns, index) if key is None else ids.keyed_interrupt_id(ns, key)
         found, answer = self._answer(index, key, name)
@@ -216,8 +218,17 @@ class TaskContext:
         self.asked = {**self.asked, slot: print_}
         described = None if schema is None else json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
-        self.open.append(self.task.question(question, max(index, 0), key))
+        self._opens(self.task.question(question, max(index, 0), key))
         raise GraphInterrupt(self.open)
+
+    def _next_index(self) -> int:
+        with _numbering:
+            self._asked += 1
+            return self._asked - 1
+
+    def _opens(self, question: Question) -> None:
+        with _numbering:
+            self.open = [*self.open, question]
 
     def _answer(self, index: int, key: str | None, name: str) -> tuple[bool, Any]:
         if key is not None:
@@ -247,7 +258,7 @@ class TaskContext:
             if self.run.config.get("configurable", {}).get("on_question_change") == "error":
                 raise QuestionChangedError(said)
             logger.warning("%s The answer is used all the same.", said)
-            self.changed.append(name)
+            self.changed = [*self.changed, name]
 
     def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
@@ -261,7 +272,7 @@ class TaskContext:
         """Returns a question that the node raised by hand, under the id that answers it."""
         if interrupt.id != "placeholder-id":
             return interrupt
-        return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, next(self._asked)))
+        return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
     def memory(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored for the task to go on from here."""
@@ -294,7 +305,8 @@ class TaskContext:
 
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this task calls."""
-        count = next(self._children)
+        with _numbering:
+            count, self._children = self._children, self._children + 1
         return f"{self.task.ns}|{count}" if count else self.task.ns
 
     def config(self) -> RunnableConfig:

@@ -97,9 +97,10 @@ def sequential(e: Any, n: int) -> Once:
 
 def sequential_async(e: Any, n: int) -> Once:
     graph = chain(e, n, _add_one_async).compile()
+    runner = asyncio.Runner()  # a server keeps its event loop, and so its threads
 
     def once() -> int:
-        result = asyncio.run(graph.ainvoke({"count": 0, "note": "x"}, on_thread(n)))
+        result = runner.run(graph.ainvoke({"count": 0, "note": "x"}, on_thread(n)))
         check(result["count"], n)
         return n
 
@@ -148,10 +149,11 @@ def _fan(e: Any, n: int, saver: Any, work: Callable[[Any], Any], is_async: bool 
     app = graph.compile(checkpointer=saver)
     start = {"items": list(range(n)), "done": []}
     options = {"durability": "sync"} if saver else {}
+    runner = asyncio.Runner()
 
     def once() -> int:
         if is_async:
-            result = asyncio.run(app.ainvoke(start, on_thread(n)))
+            result = runner.run(app.ainvoke(start, on_thread(n)))
         else:
             result = app.invoke(start, on_thread(n), **options)
         check(len(result["done"]), n)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections.abc
 from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import add
 from typing import Any, get_origin
 
 from ..errors import InvalidUpdateError
@@ -82,6 +84,9 @@ class BinaryOperatorAggregate(BaseChannel):
 
     def _folded(self, held: Any, writes: Sequence[Any]) -> Any:
         operator = self.operator
+        if operator is add and len(writes) > 1 and {list}.issuperset(map(type, (held, *writes))):
+            # The same list as adding them one by one, without copying what is there each time.
+            return [*held, *chain.from_iterable(writes)]
         overwritten = False
         for write in writes:
             # A dict or Overwrite may bypass the reducer; anything else can't.

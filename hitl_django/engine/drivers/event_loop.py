@@ -94,9 +94,11 @@ class AsyncDriver:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
         self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
-        self.running: set[asyncio.Task[Task]] = set()
-        self.done: list[asyncio.Task[Task]] = []
+        #: Kept here, too, because an event loop keeps only weak references.
+        self.running: dict[TaskContext, asyncio.Task[None]] = {}
         self.ended: list[Task] = []
+        #: What ended a task that was no failure of its node.
+        self.crash: BaseException | None = None
         self.chunks: list[Chunk] = []
         self.wake: asyncio.Event | None = None
         self.home: asyncio.AbstractEventLoop | None = None
@@ -116,10 +118,12 @@ class AsyncDriver:
                         await self._start(effect.contexts)  # type: ignore[union-attr]
                         reply, self.ended = self.ended, []
                     elif kind is Await:
-                        while not self.ended:
+                        while not self.ended and self.crash is None:
                             await self._take()
                             for chunk in self._drain():
                                 yield chunk
+                        if not self.ended:
+                            raise self.crash  # type: ignore[misc]
                         reply, self.ended = self.ended, []
                     elif kind is Save:
                         await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
@@ -169,21 +173,34 @@ class AsyncDriver:
             return
         if self.wake is None:
             self.wake = asyncio.Event()
+        create = asyncio.get_running_loop().create_task
         for context in contexts:
-            work = aperform(context) if self.gate is None else self._gated(context, self.gate)
-            task = asyncio.create_task(work)
-            task.add_done_callback(self._ended)
-            self.running.add(task)
+            self.running[context] = create(self._work(context))
 
-    def _ended(self, task: asyncio.Task[Task]) -> None:
-        if self.wake is not None and task in self.running:
-            self.running.discard(task)
-            self.done.append(task)
-            self.wake.set()
+    async def _work(self, context: TaskContext) -> None:
+        """Performs one of several tasks, and reports it ended unless it was cancelled."""
+        try:
+            if self.gate is None:
+                await aperform(context)
+            else:
+                async with self.gate:
+                    await aperform(context)
+        except BaseException as error:
+            if not self._leaves(context):
+                raise
+            # SystemExit and its like end the run, from the driver: first the loop is handed what
+            # has ended beside it, so that it is stored and doesn't run again.
+            self.crash = self.crash or error
+        else:
+            if self._leaves(context):
+                self.ended.append(context.task)
 
-    async def _gated(self, context: TaskContext, gate: asyncio.Semaphore) -> Task:
-        async with gate:
-            return await aperform(context)
+    def _leaves(self, context: TaskContext) -> bool:
+        """Wakes the driver for a task that has come to its end; not for one that it dropped."""
+        if self.wake is None or self.running.pop(context, None) is None:
+            return False
+        self.wake.set()
+        return True
 
     async def _take(self) -> None:
         assert self.wake is not None
@@ -196,25 +213,18 @@ class AsyncDriver:
             except TimeoutError:
                 raise TimeoutError("Timed out") from None
         self.wake.clear()
-        done, self.done = self.done, []
-        self.ended += [task.result() for task in done]
 
     def _drain(self) -> list[Chunk]:
         chunks, self.chunks = self.chunks, []
         return chunks
 
     async def _cancel(self) -> int:
-        running, self.running = self.running, set()
-        dropped = 0
-        for task in running:
-            if task.done() and not task.cancelled() and task.exception() is None:
-                self.ended.append(task.result())
-            else:
-                task.cancel()
-                dropped += 1
+        running, self.running = self.running, {}
+        for task in running.values():
+            task.cancel()
         if running:
-            await asyncio.gather(*running, return_exceptions=True)
-        return dropped
+            await asyncio.gather(*running.values(), return_exceptions=True)
+        return len(running)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a saver call for a sync node, which runs on a thread of its own."""

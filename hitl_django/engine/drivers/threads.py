@@ -139,8 +139,9 @@ class SyncDriver:
         self.pool: ThreadPoolExecutor | None = None
         self.limit = max_concurrency or _MOST_THREADS
         self.futures: list[Future[None]] = []
-        #: Tasks that no thread has taken yet, each with the context it runs in.
-        self.waiting: deque[tuple[contextvars.Context, TaskContext]] = deque()
+        #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
+        self.waiting: deque[TaskContext] = deque()
+        self.place: contextvars.Context | None = None
         #: When more threads start, by the monotonic clock, and how many have.
         self.hire_at = 0.0
         self.hired = 0
@@ -207,7 +208,8 @@ class SyncDriver:
             self.pool = ThreadPoolExecutor(self.limit, "hitl-task")
         for context in contexts:
             context.perform = self.perform_here
-            self.waiting.append((contextvars.copy_context(), context))
+        self.place = contextvars.copy_context()
+        self.waiting.extend(contexts)
         self.hired = 0
         self._hire(1)
 
@@ -226,12 +228,13 @@ class SyncDriver:
         self.hire_at = time.monotonic() + _PATIENCE
 
     def _work_off(self) -> None:
+        assert self.place is not None
         while True:
             try:
-                place, context = self.waiting.popleft()
+                context = self.waiting.popleft()
             except IndexError:
                 return
-            place.run(self._work, context)
+            self.place.copy().run(self._work, context)
 
     def _work(self, context: TaskContext) -> None:
         try:

@@ -221,7 +221,7 @@ def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
             raise call.error
     if context is not None:
         places = {question.interrupt.id: place for place, question in enumerate(asked)}
-        context.open.sort(key=lambda question: places.get(question.interrupt.id, -1))
+        context.open = sorted(context.open, key=lambda q: places.get(q.interrupt.id, -1))
     raise GraphInterrupt(asked)
 
 
