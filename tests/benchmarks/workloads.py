@@ -7,6 +7,8 @@ units it did; the function checks its own result, so that both engines did the s
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import itertools
 import operator
 from collections.abc import Callable
@@ -57,6 +59,14 @@ def check(found: Any, expected: Any) -> None:
         raise AssertionError(f"The result is {str(found)[:100]}, not {str(expected)[:100]}.")
 
 
+@functools.cache
+def _runner() -> asyncio.Runner:
+    """Keeps one event loop, and so its threads, as a server does."""
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
+
+
 # One node after another.
 
 
@@ -97,10 +107,9 @@ def sequential(e: Any, n: int) -> Once:
 
 def sequential_async(e: Any, n: int) -> Once:
     graph = chain(e, n, _add_one_async).compile()
-    runner = asyncio.Runner()  # a server keeps its event loop, and so its threads
 
     def once() -> int:
-        result = runner.run(graph.ainvoke({"count": 0, "note": "x"}, on_thread(n)))
+        result = _runner().run(graph.ainvoke({"count": 0, "note": "x"}, on_thread(n)))
         check(result["count"], n)
         return n
 
@@ -149,11 +158,10 @@ def _fan(e: Any, n: int, saver: Any, work: Callable[[Any], Any], is_async: bool 
     app = graph.compile(checkpointer=saver)
     start = {"items": list(range(n)), "done": []}
     options = {"durability": "sync"} if saver else {}
-    runner = asyncio.Runner()
 
     def once() -> int:
         if is_async:
-            result = runner.run(app.ainvoke(start, on_thread(n)))
+            result = _runner().run(app.ainvoke(start, on_thread(n)))
         else:
             result = app.invoke(start, on_thread(n), **options)
         check(len(result["done"]), n)
