@@ -13,7 +13,7 @@ from . import durable, engines
 from .workloads import WORKLOADS, Once
 
 ENOUGH = 1.0  # seconds of measured work after which no further round is taken
-ROUNDS = 5
+ROUNDS = 50
 LONG = 3.0  # seconds of a round that is not repeated
 
 
