@@ -31,11 +31,14 @@ def new_uuid6() -> str:
     return f"{text[:8]}-{text[8:12]}-6{text[12:15]}-{text[15:19]}-{text[19:]}"
 
 
-def task_id(checkpoint_id: str, *parts: str) -> str:
+def checkpoint_bytes(checkpoint_id: str) -> bytes:
+    """Returns a checkpoint's id as its 16 bytes."""
+    return bytes.fromhex(checkpoint_id.replace("-", ""))
+
+
+def task_id(checkpoint: bytes, *parts: str) -> str:
     """Works out a task's id from the checkpoint it starts from and its place in the step."""
-    digest = xxh3_128_hexdigest(
-        bytes.fromhex(checkpoint_id.replace("-", "")) + "".join(parts).encode()
-    )
+    digest = xxh3_128_hexdigest(checkpoint + "".join(parts).encode())
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
 
 
@@ -57,5 +60,5 @@ def fingerprint(question: Any) -> str:
 def path_key(path: str | int | tuple[Any, ...]) -> str:
     """Writes a task path as text that sorts as the path does."""
     if isinstance(path, tuple):
-        return f"~{', '.join(path_key(part) for part in path)}"
+        return f"~{', '.join([p if type(p) is str else path_key(p) for p in path])}"
     return f"{path:010d}" if isinstance(path, int) else str(path)

@@ -11,7 +11,9 @@ from .checkpoint import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    Commit,
     PendingWrite,
+    TaskWrites,
     Version,
 )
 from .constants import CONTROL_SLOTS, NULL_TASK_ID
@@ -150,22 +152,9 @@ class InMemorySaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
+        self.commit(Commit(config, (), checkpoint, metadata, new_versions))
         place = config["configurable"]
-        thread_id, ns = place["thread_id"], place.get("checkpoint_ns", "")
-        kept: dict[str, Any] = dict(checkpoint)
-        values = kept.pop("channel_values")
-        encode = self.serde.encode
-        blobs = {
-            (name, version): encode(values[name])
-            for name, version in new_versions.items()
-            if name in values
-        }
-        stored = _Stored(kept, encode(metadata), place.get("checkpoint_id"))
-        with self._lock:
-            space = self._threads.setdefault(thread_id, {}).setdefault(ns, _Namespace())
-            space.blobs.update(blobs)
-            space.checkpoints[checkpoint["id"]] = stored
-        return _coordinates(thread_id, ns, checkpoint["id"])
+        return _coordinates(place["thread_id"], place.get("checkpoint_ns", ""), checkpoint["id"])
 
     def put_writes(
         self,
@@ -174,21 +163,54 @@ class InMemorySaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        regular = [write for write in writes if write[0] not in CONTROL_SLOTS]
-        slots = [(CONTROL_SLOTS[w[0]], [w]) for w in writes if w[0] in CONTROL_SLOTS]
-        if regular:
-            slots.append((0, regular))
-        # As lists, which are packed as they are; each tuple would be an extension of its own.
-        encoded = [(slot, self.serde.encode([[*w] for w in group])) for slot, group in slots]
+        self.commit(Commit(config, [TaskWrites(task_id, task_path, writes)]))
+
+    def commit(self, commit: Commit) -> None:
+        place = commit.config["configurable"]
+        # All is encoded before anything is stored, so that what can't be leaves nothing behind.
+        rows = [row for task in commit.writes for row in self._rows(task)]
+        checkpoint, blobs, stored = commit.checkpoint, {}, None
+        if checkpoint is not None:
+            kept: dict[str, Any] = dict(checkpoint)
+            values = kept.pop("channel_values")
+            encode = self.serde.encode
+            blobs = {
+                (name, version): encode(values[name])
+                for name, version in (commit.new_versions or {}).items()
+                if name in values
+            }
+            parent = place.get("checkpoint_id")
+            stored = _Stored(kept, encode(commit.metadata or {}), parent)
         with self._lock:
-            space = self._space(config["configurable"])
-            stored = space and space.checkpoints.get(config["configurable"]["checkpoint_id"])
-            if not stored:
-                raise LookupError(f"No checkpoint to put writes on: {config['configurable']}")
-            for slot, data in encoded:
-                if slot == 0 and task_id != NULL_TASK_ID and (task_id, 0) in stored.writes:
-                    continue
-                stored.writes[task_id, slot] = (task_path, data)
+            if rows:
+                self._keep(place, rows)
+            if stored is not None:
+                threads = self._threads.setdefault(place["thread_id"], {})
+                space = threads.setdefault(place.get("checkpoint_ns", ""), _Namespace())
+                space.blobs.update(blobs)
+                space.checkpoints[stored.checkpoint["id"]] = stored
+
+    def _rows(self, task: TaskWrites) -> Iterator[tuple[str, int, str, bytes]]:
+        """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
+        # As lists, which are packed as they are; each tuple would be an extension of its own.
+        regular = [[*write] for write in task.writes if write[0] not in CONTROL_SLOTS]
+        if regular:
+            yield task.task_id, 0, task.task_path, self.serde.encode(regular)
+        if len(regular) < len(task.writes):
+            for name, value in task.writes:
+                if name in CONTROL_SLOTS:
+                    data = self.serde.encode([[name, value]])
+                    yield task.task_id, CONTROL_SLOTS[name], task.task_path, data
+
+    def _keep(self, place: dict[str, Any], rows: Sequence[tuple[str, int, str, bytes]]) -> None:
+        space = self._space(place)
+        stored = space and space.checkpoints.get(place["checkpoint_id"])
+        if not stored:
+            raise LookupError(f"No checkpoint to put writes on: {place}")
+        writes = stored.writes
+        for task_id, slot, path, data in rows:
+            if slot != 0 or task_id == NULL_TASK_ID or (task_id, 0) not in writes:
+                writes[task_id, slot] = (path, data)
 
     def delete_thread(self, thread_id: str) -> None:
         with self._lock:

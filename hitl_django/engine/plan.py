@@ -140,7 +140,7 @@ class Origin:
     ``values`` doesn't change while the tasks run.
     """
 
-    __slots__ = ("_checkpoint_id", "blueprint", "ns", "step", "stop", "values")
+    __slots__ = ("_checkpoint_id", "_id_bytes", "blueprint", "ns", "step", "stop", "values")
 
     def __init__(
         self,
@@ -153,6 +153,7 @@ class Origin:
     ) -> None:
         self.blueprint, self.values = blueprint, values
         self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
+        self._id_bytes = b""
 
     @property
     def checkpoint_id(self) -> str:
@@ -160,6 +161,13 @@ class Origin:
         if self._checkpoint_id is None:
             self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
+
+    @property
+    def id_bytes(self) -> bytes:
+        """The checkpoint's id as bytes, of which the ids of all tasks of the step are made."""
+        if not self._id_bytes:
+            self._id_bytes = ids.checkpoint_bytes(self.checkpoint_id)
+        return self._id_bytes
 
 
 class Task:
@@ -195,12 +203,9 @@ class Task:
         """The id that the same task has whenever it is planned from the same checkpoint."""
         if self._id is None:
             place = (PULL, *self.triggers) if self.path[0] == PULL else (PUSH, str(self.path[1]))
+            origin = self.origin
             self._id = ids.task_id(
-                self.origin.checkpoint_id,
-                self._node_ns(),
-                str(self.origin.step),
-                self.name,
-                *place,
+                origin.id_bytes, self._node_ns(), str(origin.step), self.name, *place
             )
         return self._id
 

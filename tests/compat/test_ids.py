@@ -37,12 +37,13 @@ def run(case: Case) -> Any:
 def expected(graph: Any, checkpoint_id: str, ns: str, step: int, task: Any) -> str:
     """Works a task's id out as the engine does."""
     place = f"{ns}|{task.name}" if ns else task.name
+    checkpoint = ids.checkpoint_bytes(checkpoint_id)
     if task.path[0] == "__pregel_push":
         return ids.task_id(
-            checkpoint_id, place, str(step), task.name, "__pregel_push", str(task.path[1])
+            checkpoint, place, str(step), task.name, "__pregel_push", str(task.path[1])
         )
     triggers = graph.blueprint.nodes[task.name].sorted_triggers
-    return ids.task_id(checkpoint_id, place, str(step), task.name, "__pregel_pull", *triggers)
+    return ids.task_id(checkpoint, place, str(step), task.name, "__pregel_pull", *triggers)
 
 
 #: Graphs whose state LangGraph can't read back, or whose children aren't found by name.

@@ -61,7 +61,7 @@ def test_ids_are_langgraphs(
     asked: int,
     question: str,
 ) -> None:
-    assert ids.task_id(checkpoint, ns, str(step), name, *place) == task
+    assert ids.task_id(ids.checkpoint_bytes(checkpoint), ns, str(step), name, *place) == task
     assert ids.interrupt_id(f"{ns}:{task}", asked) == question
 
 
@@ -100,13 +100,13 @@ def test_threads_never_make_the_same_checkpoint_id() -> None:
 
 
 def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
-    checkpoint = ids.new_uuid6()
+    checkpoint = ids.checkpoint_bytes(ids.new_uuid6())
     places = [
         (checkpoint, "a", "1", "a", "__pregel_pull", "x"),
         (checkpoint, "a", "2", "a", "__pregel_pull", "x"),
         (checkpoint, "b", "1", "b", "__pregel_pull", "x"),
         (checkpoint, "a", "1", "a", "__pregel_push", "0"),
-        (ids.new_uuid6(), "a", "1", "a", "__pregel_pull", "x"),
+        (ids.checkpoint_bytes(ids.new_uuid6()), "a", "1", "a", "__pregel_pull", "x"),
     ]
     assert len({ids.task_id(*place) for place in places}) == len(places)
 
