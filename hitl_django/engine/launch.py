@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
+_NO_CONTEXT: Runtime[Any] = Runtime()
 _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
@@ -102,11 +103,15 @@ def _root_run(
         saver=saver,
         thread_id=None if thread_id is None else str(thread_id),
         store=graph.store,
-        runtime=Runtime(context=_coerced(graph.context_schema, options.context)),
+        runtime=(
+            _NO_CONTEXT
+            if options.context is None
+            else Runtime(context=_coerced(graph.context_schema, options.context))
+        ),
         control=options.control,
         durability=options.durability or config.get("durability", "sync"),
         modes=options.modes,
-        emit=_drop,
+        emit=drop,
         forwards=frozenset(),
         subgraphs=options.subgraphs,
         live=False,
@@ -137,7 +142,7 @@ def _nested_run(
         control=options.control or above.control,
         durability=options.durability or above.durability,
         modes=options.modes | forwards,
-        emit=_drop,
+        emit=drop,
         forwards=forwards,
         subgraphs=options.subgraphs or above.subgraphs,
         live=False,
@@ -168,7 +173,7 @@ def _coerced(schema: Any, context: Any) -> Any:
     return context
 
 
-def _drop(chunk: Chunk) -> None:
+def drop(chunk: Chunk) -> None:
     """Takes what nobody listens to."""
 
 

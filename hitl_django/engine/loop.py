@@ -62,10 +62,13 @@ class Loop:
         output_keys: Sequence[str] | str | None = None,
     ) -> None:
         self.graph, self.job, self.run, self.wanted = graph, job, run, wanted
-        self.output_keys = graph.output_keys if output_keys is None else output_keys
-        self.output_set = frozenset(
-            (self.output_keys,) if isinstance(self.output_keys, str) else self.output_keys
-        )
+        if output_keys is None:
+            self.output_keys, self.output_set = graph.output_keys, graph.output_set
+        else:
+            self.output_keys = output_keys
+            self.output_set = frozenset(
+                (output_keys,) if isinstance(output_keys, str) else output_keys
+            )
         self.blueprint = graph.blueprint
         self.saver = run.saver
         self.next_version: NextVersion = (
@@ -120,7 +123,12 @@ class Loop:
     def _super_step(self) -> Effects:
         tasks = self.ran = self.tasks
         todo = [t for t in tasks if t.writes is None and not t.questions]
-        if todo and not _failed(todo):
+        if len(todo) == 1 and todo[0].error is None:
+            # Most steps have one task: nothing to wait for, to drop or to store beside it.
+            ended = (yield Run([self._context(todo[0])])) or (yield AWAIT)
+            if chunks := self._settle(ended[0]):
+                yield Emit(chunks)
+        elif todo and not _failed(todo):
             yield from self._run_tasks(todo)
         if self.broken is not None:
             yield from self._leave()
@@ -206,21 +214,29 @@ class Loop:
         self.statuses = {}
         self.run.resuming = False
         self.run.answers = {}
-        yield from self.commit_checkpoint("loop", ran=tasks)
+        self._make_checkpoint("loop", tasks)
+        if self.saver is not None or self.run.modes:
+            yield from self._store_checkpoint(raises=False)
 
     # Between two super-steps.
 
-    def commit_checkpoint(self, source: str, ran: Sequence[Task] = ()) -> Effects:
+    def commit_checkpoint(self, source: str) -> Effects:
         """Makes the state a checkpoint, plans what follows, and stores both facts at once."""
+        self._make_checkpoint(source, ())
+        yield from self._store_checkpoint(raises=True)
+
+    def _make_checkpoint(self, source: str, ran: Sequence[Task]) -> None:
         step = self.origin.step
         self.checkpoint_id = ids.new_uuid6() if self.saver is not None else None
         self.metadata = {"source": source, "step": step, "parents": self.run.checkpoint_ids}
         self.begin_step(step + 1)
         if self.job.kind != "submit":
             self._decide(ran)
+
+    def _store_checkpoint(self, *, raises: bool) -> Effects:
         if self.saver is not None:
             if not self.exits:
-                yield from self._store(self._state_commit(self.outcome), raises=not ran)
+                yield from self._store(self._state_commit(self.outcome), raises=raises)
             else:
                 self.ledger.unsaved = []
                 if self.outcome is not None:

@@ -48,6 +48,12 @@ class InMemorySaver(BaseCheckpointSaver):
         self.serde = serde or Codec()
         self._threads: dict[str, dict[str, _Namespace]] = {}
         self._lock = RLock()
+        cls = type(self)
+        #: Whether a subclass has a put or put_writes of its own, through which all then goes.
+        self._is_extended = (cls.put, cls.put_writes) != (
+            InMemorySaver.put,
+            InMemorySaver.put_writes,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +158,7 @@ class InMemorySaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        self.commit(Commit(config, (), checkpoint, metadata, new_versions))
+        self._store(Commit(config, (), checkpoint, metadata, new_versions))
         place = config["configurable"]
         return _coordinates(place["thread_id"], place.get("checkpoint_ns", ""), checkpoint["id"])
 
@@ -163,9 +169,15 @@ class InMemorySaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        self.commit(Commit(config, [TaskWrites(task_id, task_path, writes)]))
+        self._store(Commit(config, [TaskWrites(task_id, task_path, writes)]))
 
     def commit(self, commit: Commit) -> None:
+        if self._is_extended:
+            super().commit(commit)
+        else:
+            self._store(commit)
+
+    def _store(self, commit: Commit) -> None:
         place = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
         rows = [row for task in commit.writes for row in self._rows(task)]

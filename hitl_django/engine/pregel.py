@@ -76,6 +76,7 @@ class Pregel:
         self.channels.setdefault(TASKS, Topic(Send, key=TASKS))
         self.blueprint = Blueprint(self.nodes, self.channels, self.managed)
         self.input_keys, self.output_keys = input_channels, output_channels
+        self.output_set = frozenset(_several(output_channels))
         if stream_channels is None:
             stream_channels = [n for n in self.channels if n not in RESERVED_KEYS]
         self.stream_keys = stream_channels
@@ -386,7 +387,7 @@ class Pregel:
         if value is None:
             return []
         if isinstance(keys, str):
-            if keys == START and hints_of(type(value)) and not isinstance(value, Mapping):
+            if keys == START and not isinstance(value, Mapping) and hints_of(type(value)):
                 value = dict(updates_of(value, frozenset(self.channels)))
             return [(keys, value)]
         if not isinstance(value, dict):
@@ -437,6 +438,8 @@ class Pregel:
             if loop.run.within:
                 raise
             raise failed.error from None
+        finally:
+            loop.run.emit = launch.drop  # the driver holds the loop: no cycle is left to collect
 
     def _result(self, loop: Loop, version: str) -> Any:
         """Returns what invoke returns of a loop that has ended."""
@@ -478,6 +481,8 @@ class Pregel:
             if loop.run.within:
                 raise
             raise failed.error from None
+        finally:
+            loop.run.emit = launch.drop  # the driver holds the loop: no cycle is left to collect
 
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:

@@ -142,3 +142,16 @@ def test_a_deleted_thread_is_gone() -> None:
     assert graph.get_state(CONFIG).values == {}
     assert checkpoints(saver) == 0
     assert "__interrupt__" in graph.invoke({"x": 1}, CONFIG)
+
+
+def test_a_subclass_with_a_put_of_its_own_is_called_through_it() -> None:
+    put: list[str] = []
+
+    class Watched(InMemorySaver):
+        def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+            put.append(metadata["source"])
+            return super().put(config, checkpoint, metadata, new_versions)
+
+    graph = saved(line(a=says("a")), Watched())
+    assert graph.invoke({"x": 1}, CONFIG)["log"] == ["a"]
+    assert put == ["input", "loop", "loop"]
