@@ -289,6 +289,7 @@ class Migration(migrations.Migration):
                 (
                     "thread",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="writes",
                         to="hitl_django.thread",
@@ -304,6 +305,7 @@ class Migration(migrations.Migration):
             model_name="interrupt",
             name="thread",
             field=models.ForeignKey(
+                db_index=False,
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="interrupts",
                 to="hitl_django.thread",
@@ -338,6 +340,7 @@ class Migration(migrations.Migration):
                 (
                     "thread",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="checkpoints",
                         to="hitl_django.thread",
@@ -366,6 +369,7 @@ class Migration(migrations.Migration):
                 (
                     "thread",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="blobs",
                         to="hitl_django.thread",
@@ -411,6 +415,7 @@ class Migration(migrations.Migration):
                 (
                     "thread",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="audit",
                         to="hitl_django.thread",
@@ -477,6 +482,7 @@ class Migration(migrations.Migration):
                 (
                     "interrupt",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="decisions",
                         to="hitl_django.interrupt",

@@ -1,4 +1,8 @@
-"""The engine's record: checkpoints, channel values by version, and pending writes."""
+"""The engine's record: checkpoints, channel values by version, and pending writes.
+
+Their foreign keys have no index of their own: each table's unique constraint begins with the
+thread, and another index would be one more page to write in every super-step.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ class Checkpoint(models.Model):
     ``data`` holds the ids and versions, ``ChannelBlob`` the values that the versions name.
     """
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="checkpoints")
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="checkpoints", db_index=False
+    )
     ns = models.TextField(_("namespace"), blank=True)
     checkpoint_id = models.CharField(max_length=36)
     parent_id = models.CharField(max_length=36, null=True, blank=True)
@@ -45,7 +51,9 @@ class Checkpoint(models.Model):
 class ChannelBlob(models.Model):
     """A channel's value as of one version; stored once, whatever the number of checkpoints."""
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="blobs")
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="blobs", db_index=False
+    )
     ns = models.TextField(_("namespace"), blank=True)
     channel = models.TextField(_("channel"))
     version = models.BigIntegerField(_("version"))
@@ -74,7 +82,9 @@ class PendingWrite(models.Model):
     has a slot of its own (constants.CONTROL_SLOTS) and replaces the earlier one.
     """
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="writes")
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="writes", db_index=False
+    )
     ns = models.TextField(_("namespace"), blank=True)
     checkpoint_id = models.CharField(max_length=36)
     task_id = models.CharField(max_length=36)

@@ -1,4 +1,7 @@
-"""Questions, decisions, and the record of who did what."""
+"""Questions, decisions, and the record of who did what.
+
+A foreign key with which a unique constraint begins has no index of its own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ class Interrupt(models.Model):
         BREAKPOINT = "breakpoint", _("breakpoint")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="interrupts")
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="interrupts", db_index=False
+    )
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="interrupts", verbose_name=_("run")
     )
@@ -123,7 +128,11 @@ class Decision(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     interrupt = models.ForeignKey(
-        Interrupt, on_delete=models.CASCADE, related_name="decisions", verbose_name=_("question")
+        Interrupt,
+        on_delete=models.CASCADE,
+        related_name="decisions",
+        verbose_name=_("question"),
+        db_index=False,
     )
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
     value = JSONTextField(_("answer"))
@@ -158,7 +167,9 @@ class Decision(models.Model):
 class AuditEntry(models.Model):
     """One line of a thread's history of people: append-only, each hashed over the one before."""
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="audit")
+    thread = models.ForeignKey(
+        Thread, on_delete=models.CASCADE, related_name="audit", db_index=False
+    )
     seq = models.PositiveIntegerField()
     verb = models.CharField(_("what"), max_length=50)
     subject = models.CharField(_("about"), max_length=255, blank=True)
