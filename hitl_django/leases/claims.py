@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import router, transaction
+from django.db import router
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.errors import LeaseLostError
 from hitl_django.models import Run, Thread
-from hitl_django.saver import ThreadKey
+from hitl_django.saver import ThreadKey, Writing
 
 from . import outcomes, statements
 from .lease import Lease
@@ -46,30 +46,29 @@ def claim(run_id: UUID | str) -> Lease | None:
     hint harmless, and where the run was parked instead, having got nowhere too often.
     """
     using = router.db_for_write(Run)
-    with transaction.atomic(using=using, durable=True):
-        found = statements.FIND.run(using, run=run_id)
-        if not found:
-            return None
-        [(thread_pk, graph, last_error)] = found
-        # The predicate makes one of any number of workers win: the lease is free or run out as
-        # the database sees it at this statement. Attempts are counted here, where a worker that
-        # dies can't fail to, and are set back by whatever makes progress. Zero rows: the lease is
-        # somebody's.
-        claimed = statements.CLAIM.rows(
-            using, thread=thread_pk, owner=_owner(), duration=_duration()
-        )
-        if not claimed:
-            return None
-        [(thread_id, epoch, attempts)] = claimed
-        lease = Lease(UUID(str(run_id)), graph, ThreadKey(thread_pk, thread_id, epoch), attempts)
-        if attempts > hitl.MAX_ATTEMPTS:
-            outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS, using=using)
-            return None
-        # Zero rows: the run was cancelled between our look and the claim. The thread's row is
-        # ours by now, so nothing can change any more; the claim is given back with it.
-        if not statements.BEGIN.run(using, run=lease.run_id):
-            transaction.set_rollback(True, using=using)
-            return None
+    claiming = Writing(using)
+    # The predicate makes one of any number of workers win: the lease is free or run out as the
+    # database sees it at this statement. Attempts are counted here, where a worker that dies
+    # can't fail to, and are set back by whatever makes progress. Zero rows: the run isn't due, or
+    # the lease is somebody's.
+    terms = {"run": run_id, "owner": _owner(), "duration": _duration()}
+    claiming.require(statements.CLAIM, terms)
+    # Zero rows: the run was cancelled while we waited for the thread's row.
+    claiming.require(statements.BEGIN, {"run": run_id})
+    held = claiming.commit(durable=True)
+    if not held:
+        return None
+    thread_pk, thread_id, epoch, attempts, asked = held[0]
+    thread = ThreadKey(thread_pk, thread_id, epoch)
+    if len(held) == 1:
+        # The thread's row is ours by now, so its run can't become due any more.
+        statements.GIVE_BACK.run(using, thread=thread.pk, epoch=epoch)
+        return None
+    graph, last_error = held[1]
+    lease = Lease(UUID(str(run_id)), graph, thread, attempts, bool(asked))
+    if attempts > hitl.MAX_ATTEMPTS:
+        outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS)
+        return None
     logger.info("run %s claimed: epoch %s, attempt %s", run_id, epoch, attempts)
     return lease
 
@@ -79,7 +78,7 @@ _NOWHERE = "The run was taken up %s times and got nowhere; its worker never live
 
 def renew(lease: Lease) -> bool:
     """Extends the lease; False where the thread is no longer ours."""
-    return bool(statements.RENEW.run(_using(), **_ours(lease), duration=_duration()))
+    return bool(statements.RENEW.run(_using(), **lease.ours(), duration=_duration()))
 
 
 class RunFence:
@@ -91,26 +90,21 @@ class RunFence:
     def __init__(self, lease: Lease, requeue: Callable[[UUID], None]) -> None:
         self.lease, self.requeue = lease, requeue
 
-    def hold(self, *, leaving: bool) -> None:
-        """Renews the lease, or with ``leaving`` gives it back, if the thread is still ours."""
+    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+        """Renews the lease, or with an outcome gives it back, if the thread is still ours."""
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all we know is stale. A commit is
         # progress, so the count of attempts starts anew.
-        ours = _ours(self.lease)
-        if leaving:
-            held = statements.LET_GO.run(_using(), **ours)
+        ours = self.lease.ours()
+        if outcome is None:
+            writing.require(statements.HOLD, {**ours, "duration": _duration()}, LeaseLostError)
         else:
-            held = statements.HOLD.run(_using(), **ours, duration=_duration())
-        if not held:
-            raise LeaseLostError
+            statement = statements.ASK if outcome.questions else statements.LET_GO
+            writing.require(statement, ours, LeaseLostError)
 
-    def settle(self, outcome: Outcome) -> None:
-        """Stores how the run was left, in the transaction that ``hold`` has opened."""
-        outcomes.settle(self.lease, outcome, self.requeue)
-
-
-def _ours(lease: Lease) -> dict[str, int]:
-    return {"thread": lease.thread.pk, "epoch": lease.thread.epoch}
+    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+        """Adds how the run is left to the last thing that is written of it."""
+        outcomes.settle(self.lease, writing, outcome, step, self.requeue)
 
 
 def _using() -> str:

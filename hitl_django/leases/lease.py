@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from hitl_django.saver import ThreadKey
@@ -10,9 +11,18 @@ from hitl_django.saver import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A worker's hold on a thread, for one run; ``attempt`` counts claims without progress."""
+    """A worker's hold on a thread, for one run.
+
+    ``attempt`` counts claims without progress. ``asked`` tells whether the thread has ever asked
+    a person anything: only who holds a lease asks, so without it there is no question to find.
+    """
 
     run_id: UUID
     graph: str
     thread: ThreadKey
     attempt: int
+    asked: bool = True
+
+    def ours(self) -> dict[str, Any]:
+        """Returns the values of a statement that finds the thread only while it is ours."""
+        return {"thread": self.thread.pk, "epoch": self.thread.epoch}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
-from django.db import router, transaction
+from django.db import router
 
 from hitl_django import signals
 from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.errors import LeaseLostError
-from hitl_django.models import Run, Thread
+from hitl_django.models import Run
+from hitl_django.saver import Writing
 from hitl_django.text import storable
 
 from . import questions, statements
@@ -27,32 +29,58 @@ _ENDED = {
 }
 
 
-def settle(lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None]) -> None:
-    """Stores the outcome of a run whose thread the caller's transaction holds."""
-    using = router.db_for_write(Run)
+def settle(
+    lease: Lease,
+    writing: Writing,
+    outcome: Outcome,
+    step: int | None,
+    requeue: Callable[[UUID], None],
+) -> None:
+    """Adds the outcome of a run to what is written while its thread is held."""
+    using = writing.using
+    if outcome.status == "interrupted" and lease.asked:
+        # What was asked before may be answered by now: that shows when the thread is held.
+        writing.follow(partial(_pause_again, lease, outcome, requeue, using))
+        return
+    state = _ENDED.get(outcome.status, Run.State.QUEUED)
     if outcome.status == "interrupted":
-        # A question that was answered while the run was still under way finds nobody waiting:
-        # its run doesn't pause but goes round again, with the answer.
-        answered = questions.record(lease, outcome.questions, using)
-        state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
-    else:
-        state = _ENDED.get(outcome.status, Run.State.QUEUED)
-    if outcome.status in _ENDED:
-        statements.WITHDRAW.run(using, run=lease.run_id)
-
-    _leave(lease, state, using, **_account(outcome.error))
+        questions.ask(lease, writing, outcome.questions)
+        state = Run.State.INTERRUPTED
+    elif state != Run.State.QUEUED and lease.asked and _asks(lease, using):
+        writing.follow(partial(statements.WITHDRAW.run, using, run=lease.run_id))
+    _leave(lease, state, writing, *_account(outcome.error), step=step)
     if state == Run.State.QUEUED:
-        requeue(lease.run_id)
-    _announce(lease, state, using)
+        writing.follow(partial(requeue, lease.run_id))
+    writing.tell(partial(_announce, lease, state, using))
 
 
-def park(lease: Lease, error: str, *, using: str) -> None:
+def _asks(lease: Lease, using: str) -> bool:
+    # Others only close questions, so what has none that waits won't have one when it is held.
+    return bool(statements.WAITING.run(using, run=lease.run_id))
+
+
+def _pause_again(
+    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str
+) -> None:
+    # A question that was answered while the run was still under way finds nobody waiting: its
+    # run doesn't pause but goes round again, with the answer.
+    answered = questions.record(lease, outcome.questions, using)
+    state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
+    writing = Writing(using)
+    _leave(lease, state, writing, *_account(None))
+    if answered:
+        writing.follow(partial(requeue, lease.run_id))
+    writing.run()
+
+
+def park(lease: Lease, error: str) -> None:
     """Stops trying: everything stored stays, and an operator may queue the run again."""
-    _leave(lease, Run.State.PARKED, using, error=storable(error)[:ERROR_LENGTH])
-    Thread.objects.using(using).filter(pk=lease.thread.pk).update(
-        lease_owner="", lease_until=None, attempts=0
-    )
-    _announce(lease, Run.State.PARKED, using)
+    writing = Writing(router.db_for_write(Run))
+    # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
+    writing.require(statements.LET_GO, lease.ours())
+    _leave(lease, Run.State.PARKED, writing, storable(error)[:ERROR_LENGTH])
+    writing.tell(partial(_announce, lease, Run.State.PARKED, writing.using))
+    writing.commit(durable=True)
 
 
 def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
@@ -61,23 +89,23 @@ def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     The run stays QUEUED, for the sweep to hint again, or is parked where trying again can't help.
     Its attempts aren't set back: a fault that stays parks the run in the end.
     """
-    using = router.db_for_write(Run)
-    with transaction.atomic(using=using, durable=True):
-        # Zero rows: another worker has taken over, and the run is its business now.
-        given_back = (
-            Thread.objects.using(using)
-            .filter(pk=lease.thread.pk, epoch=lease.thread.epoch)
-            .update(lease_owner="", lease_until=None)
-        )
-        if not given_back:
-            raise LeaseLostError
-        state = Run.State.PARKED if to_park else Run.State.QUEUED
-        _leave(lease, state, using, **_account(error))
-        _announce(lease, state, using)
+    writing = Writing(router.db_for_write(Run))
+    state = Run.State.PARKED if to_park else Run.State.QUEUED
+    # Zero rows: another worker has taken over, and the run is its business now.
+    writing.require(statements.FREE, lease.ours(), LeaseLostError)
+    _leave(lease, state, writing, *_account(error))
+    writing.tell(partial(_announce, lease, state, writing.using))
+    writing.commit(durable=True)
 
 
 def _leave(
-    lease: Lease, state: str, using: str, *, error: str, traceback: str | None = None
+    lease: Lease,
+    state: str,
+    writing: Writing,
+    error: str,
+    traceback: str | None = None,
+    *,
+    step: int | None = None,
 ) -> None:
     statement = statements.PAUSE
     if state in _ENDED.values():
@@ -85,27 +113,21 @@ def _leave(
     elif state == Run.State.QUEUED:
         statement = statements.REQUEUE
     # Zero rows: the run isn't RUNNING although its thread is ours. Only a change by hand can do
-    # that; whoever made it wins, and nothing of this transaction stays.
-    left = statement.run(
-        using, run=lease.run_id, state=str(state), error=error, traceback=traceback
-    )
-    if not left:
-        raise LeaseLostError
+    # that; whoever made it wins, and nothing is stored but that the thread is free.
+    how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
+    writing.require(statement, {"run": lease.run_id, **how}, LeaseLostError)
 
 
-def _account(error: BaseException | None) -> dict[str, str]:
+def _account(error: BaseException | None) -> tuple[str, str]:
     """Says what went wrong, in a line and in full; frames carry no values of variables."""
     if error is None:
-        return {"error": "", "traceback": ""}
+        return "", ""
     try:
         line = f"{type(error).__name__}: {error}"
     except Exception:  # an exception whose own __str__ fails
         line = type(error).__name__
     full = "".join(traceback.format_exception(error))
-    return {
-        "error": storable(line)[:ERROR_LENGTH],
-        "traceback": storable(full)[-TRACEBACK_LENGTH:],
-    }
+    return storable(line)[:ERROR_LENGTH], storable(full)[-TRACEBACK_LENGTH:]
 
 
 def _announce(lease: Lease, state: str, using: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from django.db.models import F
 from django.db.models.functions import Now
@@ -11,6 +12,7 @@ from hitl_django import signals
 from hitl_django.engine.checkpoint import Question
 from hitl_django.models import Interrupt
 from hitl_django.models.fields import digest_json
+from hitl_django.saver import Writing
 from hitl_django.text import question_title
 
 from . import statements
@@ -18,6 +20,13 @@ from .lease import Lease
 
 NODE_LENGTH = 255
 PENDING, DECIDED = Interrupt.Status.PENDING, Interrupt.Status.DECIDED
+
+
+def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> None:
+    """Adds the first questions that a thread asks to what is written."""
+    rows = [_row(lease, question) for question in questions]
+    _insert(rows, writing)
+    writing.tell(partial(_announce, lease, rows, writing.using))
 
 
 def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
@@ -41,9 +50,20 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
         rows.filter(run=lease.run_id, status=PENDING).exclude(interrupt_id__in=ids).update(
             status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
         )
-    if new:
-        rows.bulk_create(new)
-    for row in new:
+    writing = Writing(using)
+    _insert(new, writing)
+    writing.run()
+    _announce(lease, new, using)
+    return any(row.status == DECIDED for row in known.values())
+
+
+def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
+    fields = [Interrupt._meta.get_field(name).attname for name in statements.RECORD.names]  # type: ignore[union-attr]
+    writing.insert(statements.RECORD, [[getattr(row, field) for field in fields] for row in rows])
+
+
+def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
+    for row in rows:
         signals.send_on_commit(
             signals.interrupt_created,
             using=using,
@@ -52,7 +72,6 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
             thread_id=lease.thread.thread_id,
             graph=lease.graph,
         )
-    return any(row.status == DECIDED for row in known.values())
 
 
 def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:

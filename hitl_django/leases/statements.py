@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Now
 
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver.compiled import Given, Select, Update
+from hitl_django.saver.inserting import Insert
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -21,33 +22,45 @@ _THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
 _UNTIL = Now() + Given("duration", models.DurationField())
 _OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
 
-#: Finds a run that is due.
-FIND = Select(
-    lambda: (
-        Run.objects.order_by()
-        .filter(pk=_RUN, state__in=DUE)
-        .values_list("thread", "graph", "error")
-    )
-)
 
-#: Takes a thread whose lease is free or, as the database sees it at this statement, run out.
+def _due() -> models.QuerySet[Run, Any]:
+    return Run.objects.order_by().filter(pk=_RUN, state__in=DUE).values("thread")
+
+
+#: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
+#: statement, run out.
 CLAIM = Update(
     Thread,
-    Q(pk=_THREAD) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
+    Q(pk=Subquery(_due())) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
     lambda: {
         "epoch": F("epoch") + 1,
         "attempts": F("attempts") + 1,
         "lease_owner": Given("owner", _TEXT),
         "lease_until": _UNTIL,
     },
-    returning=["thread_id", "epoch", "attempts"],
+    returning=["id", "thread_id", "epoch", "attempts", "asked"],
 )
 
 #: Says that a claimed run is under way.
-BEGIN = Update(Run, Q(pk=_RUN, state__in=DUE), lambda: {"state": Run.State.RUNNING})
+BEGIN = Update(
+    Run,
+    Q(pk=_RUN, state__in=DUE),
+    lambda: {"state": Run.State.RUNNING},
+    returning=["graph", "error"],
+)
 
-#: Extends a lease between commits.
-RENEW = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL})
+#: Gives a claim back that came to nothing.
+GIVE_BACK = Update(
+    Thread,
+    _OURS,
+    lambda: {"lease_until": None, "lease_owner": "", "attempts": F("attempts") - 1},
+)
+
+#: Frees a thread whose run is left as it is; the count of attempts stays.
+FREE = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
+
+#: Extends a lease between commits; one that was given back stays so.
+RENEW = Update(Thread, _OURS & Q(lease_until__isnull=False), lambda: {"lease_until": _UNTIL})
 
 #: Opens a commit: the thread is still ours, and there was progress.
 HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 0})
@@ -55,13 +68,21 @@ HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 0})
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})
 
+#: As LET_GO, and the thread has asked something.
+ASK = Update(
+    Thread,
+    _OURS,
+    lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "asked": True},
+)
+
 
 def _left() -> dict[str, Any]:
     root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
     step = root.order_by("-checkpoint_id").values("step")[:1]
     return {
         "state": Given("state", _TEXT),
-        "step": Coalesce(Subquery(step), F("step")),
+        # The checkpoint that is written by the same statement is not there to be read.
+        "step": Coalesce(Given("step", models.IntegerField()), Subquery(step), F("step")),
         "error": Given("error", _TEXT),
         "traceback": Coalesce(Given("traceback", _TEXT), F("traceback")),  # None leaves it alone
     }
@@ -93,6 +114,17 @@ KNOWN = Select(
         .values_list("interrupt_id")
     )
 )
+
+#: Records questions; the thread has none of these ids yet.
+RECORD = Insert(
+    Interrupt,
+    [
+        "id", "thread", "run", "interrupt_id", "kind", "graph", "node", "checkpoint_ns",
+        "checkpoint_id", "task_id", "task_path", "index", "key", "title", "payload",
+        "payload_digest", "response_schema", "status", "version",
+    ],
+    fresh=True,
+)  # fmt: skip
 
 #: Closes questions that a run leaves behind when it ends.
 WITHDRAW = Update(

@@ -232,6 +232,7 @@ class Migration(migrations.Migration):
                 ("lease_owner", models.CharField(blank=True, max_length=255)),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("attempts", models.PositiveIntegerField(default=0)),
+                ("asked", models.BooleanField(default=False)),
                 ("audit_seq", models.PositiveIntegerField(default=0)),
                 ("audit_hash", models.CharField(blank=True, max_length=64)),
                 (

@@ -37,6 +37,8 @@ class Thread(models.Model):
     lease_owner = models.CharField(max_length=255, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
+    #: Whether a run of it ever asked a person; a thread that hasn't has no question to look for.
+    asked = models.BooleanField(default=False)
 
     audit_seq = models.PositiveIntegerField(default=0)
     audit_hash = models.CharField(max_length=64, blank=True)

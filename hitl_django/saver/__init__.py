@@ -11,5 +11,6 @@ from __future__ import annotations
 from .payloads import digest_value
 from .places import ThreadKey
 from .saver import DjangoSaver, Fence
+from .writing import Writing
 
-__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value"]
+__all__ = ["DjangoSaver", "Fence", "ThreadKey", "Writing", "digest_value"]

@@ -13,6 +13,26 @@ from django.db import connections, models
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
+#: Fields whose values both drivers take as they are; any other prepares its own.
+_PLAIN = (
+    models.CharField,
+    models.TextField,
+    models.BinaryField,
+    models.IntegerField,
+    models.BigIntegerField,
+    models.SmallIntegerField,
+    models.PositiveIntegerField,
+    models.BigAutoField,
+)
+
+
+def prepares(field: models.Field[Any, Any]) -> bool:
+    """Tells whether a field's values have to be prepared for the driver."""
+    kept: Any = field
+    while kept.is_relation:
+        kept = kept.target_field
+    return type(kept) not in _PLAIN
+
 
 class Given(models.Expression):
     """A value that is known when the query runs: its name, and the field that prepares it.
@@ -23,16 +43,23 @@ class Given(models.Expression):
     def __init__(self, name: str, field: models.Field[Any, Any], *, many: bool = False) -> None:
         super().__init__(output_field=field)
         self.name, self.many = name, many
+        self.prepares = prepares(field)
 
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
         return "%s", (self,)
+
+    def prepared(self, value: Any, connection: Any) -> Any:
+        """Returns a value as the driver takes it."""
+        if not self.prepares:
+            return value
+        return self.output_field.get_db_prep_value(value, connection)
 
 
 class _Compiled:
     """A query's text, made when it first runs on a connection."""
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], tuple[list[str], Sequence[Any]]] = {}
+        self._texts: dict[tuple[str, str], tuple[str, Sequence[Any], bool]] = {}
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         raise NotImplementedError
@@ -41,22 +68,38 @@ class _Compiled:
         """Returns the text and the parameters for these values."""
         connection = connections[using]
         key = (using, connection.vendor)
-        if key not in self._texts:
-            text, found = self.compile(using)
-            self._texts[key] = text.split("%s"), found
-        between, found = self._texts[key]
-        text, parameters = between[0], []
-        for part, following in zip(found, between[1:], strict=True):
-            marks = "%s"
-            if not isinstance(part, Given):
-                parameters.append(part)
-            else:
-                many = values[part.name] if part.many else (values[part.name],)
-                prepare = part.output_field.get_db_prep_value
-                parameters += [prepare(value, connection) for value in many]
-                marks = ", ".join(["%s"] * len(many))
-            text += marks + following
-        return text, parameters
+        found = self._texts.get(key)
+        if found is None:
+            text, parts = self.compile(using)
+            many = any(isinstance(part, Given) and part.many for part in parts)
+            found = self._texts[key] = text, parts, many
+        text, parts, many = found
+        if many:
+            return _expanded(text, parts, values, connection)
+        return text, [
+            part.prepared(values[part.name], connection) if type(part) is Given else part
+            for part in parts
+        ]
+
+
+def _expanded(
+    text: str, parts: Sequence[Any], values: dict[str, Any], connection: Any
+) -> tuple[str, list[Any]]:
+    """Fills in the lists, which have as many marks as members."""
+    between = text.split("%s")
+    text, parameters = between[0], []
+    for part, following in zip(parts, between[1:], strict=True):
+        marks = "%s"
+        if not isinstance(part, Given):
+            parameters.append(part)
+        elif part.many:
+            many = values[part.name]
+            parameters += [part.prepared(value, connection) for value in many]
+            marks = ", ".join(["%s"] * len(many))
+        else:
+            parameters.append(part.prepared(values[part.name], connection))
+        text += marks + following
+    return text, parameters
 
 
 class Select(_Compiled):
@@ -83,8 +126,8 @@ class Select(_Compiled):
 class Update(_Compiled):
     """A conditional UPDATE; running it says how many rows matched.
 
-    With ``returning`` it can say what those columns hold afterwards, which have to be columns
-    whose values need no conversion.
+    As a part of a ``Writing`` it can say what the columns named by ``returning`` hold afterwards,
+    which have to be columns whose values need no conversion.
     """
 
     def __init__(
@@ -104,20 +147,15 @@ class Update(_Compiled):
             cursor.execute(text, parameters)
             return cursor.rowcount
 
-    def rows(self, using: str, **values: Any) -> list[Any]:
-        """Returns what is ``returning`` of each row that matched."""
-        text, parameters = self.ready(using, values)
-        with connections[using].cursor() as cursor:
-            cursor.execute(text, parameters)
-            return cursor.fetchall()
+    def columns(self, connection: Any) -> str:
+        """Returns what RETURNING names: a 1 that says the row is there, and the columns."""
+        fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]
+        return ", ".join(["1", *(connection.ops.quote_name(field.column) for field in fields)])
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
-        connection = connections[using]
         query: Any = self.model._base_manager.filter(self.where).query.chain(UpdateQuery)
         query.add_update_values(self.changes())
-        text, parameters = query.get_compiler(connection=connection).as_sql()
-        if self.returning:
-            quote = connection.ops.quote_name
-            columns: list[Any] = [self.model._meta.get_field(name) for name in self.returning]
-            text += " RETURNING " + ", ".join(quote(field.column) for field in columns)
-        return text, parameters
+        found: tuple[str, Sequence[Any]] = query.get_compiler(
+            connection=connections[using]
+        ).as_sql()
+        return found

@@ -29,6 +29,7 @@ from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
+from .writing import Writing
 
 PAGE = 100  # checkpoints that ``list`` reads at a time
 MET = 1000  # threads whose row a saver remembers
@@ -37,14 +38,11 @@ MET = 1000  # threads whose row a saver remembers
 class Fence(Protocol):
     """What keeps a worker that lost its thread from writing to it."""
 
-    def hold(self, *, leaving: bool) -> None:
-        """Opens a transaction: raises LeaseLostError if the thread is no longer ours.
+    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+        """Requires that the thread is still ours; with an outcome it is given back as well."""
 
-        With ``leaving`` the thread is given back at the same time.
-        """
-
-    def settle(self, outcome: Outcome) -> None:
-        """Ends the last transaction of a run: its state and its questions."""
+    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+        """Adds how the run is left, and its questions; ``step`` is that of the new checkpoint."""
 
 
 class DjangoSaver(BaseCheckpointSaver):
@@ -66,8 +64,6 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         place = Place.of(commit.config)
         fence = self.fence if self._is_bound_to(place) else None
-        # Only the root graph speaks for the run.
-        outcome = None if place.ns else commit.outcome
         batch = Batch(place, self._epoch(place))
         for task in commit.writes:
             batch.add_writes(task, answers_stand=fence is not None)
@@ -76,35 +72,52 @@ class DjangoSaver(BaseCheckpointSaver):
                 commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
             )
         try:
-            self._insert(batch, place, fence, outcome)
+            self._write(batch, place, fence, commit)
         except IntegrityError:
             # A remembered row was deleted since, as delete_thread does: the thread begins anew.
             if self._met.pop(place.thread_id, None) is None:
                 raise
-            self._insert(batch, place, fence, outcome)
+            self._write(batch, place, fence, commit)
 
-    def _insert(
-        self, batch: Batch, place: Place, fence: Fence | None, outcome: Outcome | None
-    ) -> None:
+    def _write(self, batch: Batch, place: Place, fence: Fence | None, commit: Commit) -> None:
+        if not self._is_bound_to(place):
+            self._write_unbound(batch, place)
+            return
+        assert self.thread is not None
+        writing = Writing(self.using)
+        if fence is None:
+            batch.write(self.thread.pk, writing)
+            # Part of a service's transaction, which stands or falls as one: a savepoint would
+            # only cost two round trips.
+            writing.commit(savepoint=False)
+            return
+        _refuse_lost_commit(self.using)
+        # Only the root graph speaks for the run.
+        outcome = None if place.ns else commit.outcome
+        # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
+        # learns so before having written anything.
+        fence.hold(writing, outcome)
+        if outcome is not None:
+            step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
+            fence.settle(writing, outcome, step)
+        batch.write(self.thread.pk, writing)
+        writing.commit(durable=True)
+
+    def _write_unbound(self, batch: Batch, place: Place) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
         own = not connections[self.using].in_atomic_block
-        # Bound and without a fence it is part of a service's transaction, which stands or falls
-        # as one: a savepoint would only cost two round trips.
-        part = self._is_bound_to(place) and fence is None
-        if fence is not None:
-            _refuse_lost_commit(self.using)
-        with transaction.atomic(self.using, savepoint=not part, durable=fence is not None):
-            # The fence comes first: it locks the thread's row, and whoever no longer owns the
-            # thread learns so before having written anything.
-            if fence is not None:
-                fence.hold(leaving=outcome is not None)
-            known = self._met.get(place.thread_id) if own else None
-            thread = self._thread_pk(place) if known is None else known
-            batch.insert(thread, self.using)
-            if fence is not None and outcome is not None:
-                fence.settle(outcome)
-        if own and known is None and not self._is_bound_to(place):
+        known = self._met.get(place.thread_id) if own else None
+        writing = Writing(self.using)
+        if known is not None:
+            batch.write(known, writing)
+            writing.commit()
+            return
+        with transaction.atomic(self.using):
+            thread = self._thread_pk(place)
+            batch.write(thread, writing)
+            writing.run()
+        if own:
             if len(self._met) >= MET:
                 self._met.clear()
             self._met[place.thread_id] = thread

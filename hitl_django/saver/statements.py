@@ -8,91 +8,15 @@ watches a connection's queries; every value is a parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db import connections, models
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import models
 from django.db.models.functions import Cast, Concat
 
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
 from .compiled import Given, Select
-
-MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
-
-#: Fields whose values reach the driver as they are; any other prepares its own.
-_PLAIN = (models.CharField, models.TextField)
-
-
-class Insert:
-    """An INSERT of many rows, and what becomes of those whose key is there already.
-
-    With ``replaced`` such a row gets the new values of these fields (``key`` names the fields of
-    the unique constraint); without, it stays as it is. Columns that aren't named take the
-    database's default.
-    """
-
-    def __init__(
-        self,
-        model: type[models.Model],
-        fields: Sequence[str],
-        *,
-        key: Sequence[str] = (),
-        replaced: Sequence[str] = (),
-    ) -> None:
-        self.model, self.names, self.key, self.replaced = model, fields, key, replaced
-        self._texts: dict[str, tuple[str, str]] = {}  # by vendor: what goes before and after
-        self._prepared = [
-            (at, field)
-            for at, field in enumerate(map(self._field, fields))
-            if type(field) not in _PLAIN and not field.is_relation
-        ]
-        self._row = "(" + ", ".join(["%s"] * len(fields)) + ")"
-
-    def run(self, using: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Inserts the rows; no row is no statement."""
-        if not rows:
-            return
-        connection = connections[using]
-        before, after = self._texts.get(connection.vendor) or self._text(connection)
-        most = connection.features.max_query_params or MOST_PARAMETERS
-        size = max(1, most // len(self.names))
-        with connection.cursor() as cursor:
-            for start in range(0, len(rows), size):
-                part = rows[start : start + size]
-                values = ", ".join([self._row] * len(part))
-                cursor.execute(before + values + after, self._parameters(part, connection))
-
-    def _parameters(
-        self, rows: Iterable[Sequence[Any]], connection: BaseDatabaseWrapper
-    ) -> list[Any]:
-        parameters: list[Any] = []
-        for row in rows:
-            values = [*row]
-            for at, field in self._prepared:
-                values[at] = field.get_db_prep_save(values[at], connection)
-            parameters += values
-        return parameters
-
-    def _field(self, name: str) -> Any:
-        return self.model._meta.get_field(name)
-
-    def _text(self, connection: BaseDatabaseWrapper) -> tuple[str, str]:
-        quote = connection.ops.quote_name
-
-        def columns(names: Sequence[str]) -> list[str]:
-            return [quote(self._field(name).column) for name in names]
-
-        table = quote(self.model._meta.db_table)
-        before = f"INSERT INTO {table} ({', '.join(columns(self.names))}) VALUES "
-        after = " ON CONFLICT DO NOTHING"
-        if self.replaced:
-            news = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns(self.replaced))
-            after = f" ON CONFLICT ({', '.join(columns(self.key))}) DO UPDATE SET {news}"
-        self._texts[connection.vendor] = before, after
-        return before, after
-
+from .inserting import Insert
 
 _WRITE = [
     "thread", "ns", "checkpoint_id", "task_id", "task_path", "slot", "data", "digest", "epoch",

@@ -1,4 +1,4 @@
-"""One commit as rows: built before the transaction, written in four statements at most."""
+"""One commit as rows: built before the transaction, four statements at most."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hitl_django.engine.serde import digest
 from . import statements
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
+from .writing import Writing
 
 UNIT = 0  # the slot of a task's channel writes
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
@@ -82,15 +83,21 @@ class Batch:
         data, its_digest = pack_channel(channel, value)
         return self.place.ns, channel, version, data, its_digest
 
-    def insert(self, thread: int, using: str) -> None:
-        """Writes the rows; the caller has opened the transaction."""
+    def write(self, thread: int, writing: Writing) -> None:
+        """Adds the rows to what is written."""
         for statement, rows in (
             (statements.KEEP_WRITES, self._kept),
             (statements.REPLACE_WRITES, self._replaced),
             (statements.KEEP_BLOBS, self._blobs),
             (statements.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
-            statement.run(using, [(thread, *row) for row in rows])
+            writing.insert(statement, [(thread, *row) for row in rows])
+
+    def insert(self, thread: int, using: str) -> None:
+        """Writes the rows as a part of the caller's transaction."""
+        writing = Writing(using)
+        self.write(thread, writing)
+        writing.run()
 
 
 def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

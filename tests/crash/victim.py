@@ -15,8 +15,7 @@ from django.test import override_settings  # noqa: E402
 
 from hitl_django import worker  # noqa: E402
 from hitl_django.engine.checkpoint import Commit  # noqa: E402
-from hitl_django.saver import DjangoSaver  # noqa: E402
-from hitl_django.saver.storing import Batch  # noqa: E402
+from hitl_django.saver import DjangoSaver, Writing  # noqa: E402
 
 #: Short enough for a test to wait for, long enough for a worker that lives.
 IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05}
@@ -48,7 +47,7 @@ def work(database: str, run: str, when: str, nth: int, here: Any) -> None:
     """Advance the run, with a stop just before, within or just after its n-th commit."""
     connections["default"].settings_dict["NAME"] = database
     point = Point(when, nth, here)
-    commit, insert = DjangoSaver.commit, Batch.insert
+    commit, write = DjangoSaver.commit, Writing.run
 
     def stopping_commit(saver: DjangoSaver, made: Commit) -> None:
         point.reach(made)
@@ -56,12 +55,16 @@ def work(database: str, run: str, when: str, nth: int, here: Any) -> None:
         commit(saver, made)
         point.stop("after")
 
-    def stopping_insert(*args: Any) -> None:
-        insert(*args)
+    def stopping_run(writing: Writing) -> Any:
+        found = write(writing)
         point.stop("within")  # all rows are written, and the transaction is still open
+        return found
 
     DjangoSaver.commit = stopping_commit  # type: ignore[method-assign]
-    Batch.insert = stopping_insert  # type: ignore[method-assign]
+    Writing.run = stopping_run  # type: ignore[method-assign]
+    if when == "within":
+        # One statement that is a transaction by itself has no such point: it is taken apart.
+        Writing._is_one = lambda *args: False  # type: ignore[method-assign]
     with override_settings(HITL=IMPATIENT):
         worker.advance(run)
     here.send(0)

@@ -1,0 +1,141 @@
+"""Statements that stand or fall together, in as few round trips as the database allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections, transaction
+
+from .compiled import Update
+from .inserting import MOST_PARAMETERS, Insert, Rows
+
+Row = tuple[Any, ...]
+
+
+class Writing:
+    """What one transaction writes: first what has to hold, then what is written if it does.
+
+    On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
+    match a row are its first common table expressions, and whatever else it writes selects from
+    them. On SQLite, where a statement is a function call, they follow one another.
+    """
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        self._required: list[tuple[Update, dict[str, Any], type[Exception] | None]] = []
+        self._inserted: list[tuple[Insert, Rows]] = []
+        self._following: list[Callable[[], object]] = []
+        self._told: list[Callable[[], object]] = []
+
+    def require(
+        self, statement: Update, values: dict[str, Any], error: type[Exception] | None = None
+    ) -> None:
+        """Adds an UPDATE without whose row nothing else is written; ``error`` is then raised.
+
+        Such an UPDATE waits for whoever has locked the row, and sees what they left there. What
+        else the statement reads it may have read before, so nothing that is written here may
+        depend on rows other than these.
+        """
+        self._required.append((statement, values, error))
+
+    def insert(self, statement: Insert, rows: Rows) -> None:
+        """Adds rows, if there are any."""
+        if rows:
+            self._inserted.append((statement, rows))
+
+    def follow(self, function: Callable[[], object]) -> None:
+        """Has something done in the same transaction when all of this is written."""
+        self._following.append(function)
+
+    def tell(self, function: Callable[[], object]) -> None:
+        """Has something done at the end, in the transaction or behind it."""
+        self._told.append(function)
+
+    def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
+        """Writes it all as one transaction, or as a part of the caller's; returns as ``run``."""
+        connection = connections[self.using]
+        alone = not connection.in_atomic_block and connection.get_autocommit()
+        if alone and not self._following and self._is_one(connection):
+            return self.run()
+        with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
+            return self.run()
+
+    def run(self) -> list[Row]:
+        """Writes it all; returns what the required UPDATEs return, up to the first without a row.
+
+        The caller has opened a transaction, unless one statement does it.
+        """
+        connection = connections[self.using]
+        with connection.cursor() as cursor:
+            if self._is_one(connection):
+                found = self._run_as_one(connection, cursor)
+            else:
+                found = self._run_in_turn(connection, cursor)
+        if len(found) < len(self._required):
+            error = self._required[len(found)][2]
+            if error is not None:
+                raise error
+            return found
+        for function in (*self._following, *self._told):
+            function()
+        return found
+
+    def _is_one(self, connection: Any) -> bool:
+        if connection.vendor != "postgresql":
+            return False
+        return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
+
+    def _run_in_turn(self, connection: Any, cursor: Any) -> list[Row]:
+        found: list[Row] = []
+        for statement, values, _ in self._required:
+            text, parameters = statement.ready(self.using, values)
+            if statement.returning:
+                cursor.execute(f"{text} RETURNING {statement.columns(connection)}", parameters)
+                rows = cursor.fetchall()
+            else:
+                cursor.execute(text, parameters)
+                rows = [(1,)] * cursor.rowcount
+            if not rows:
+                return found
+            found.append(rows[0][1:])
+        for insert, given in self._inserted:
+            for text, parameters in insert.statements(connection, given):
+                cursor.execute(text, parameters)
+        return found
+
+    def _run_as_one(self, connection: Any, cursor: Any) -> list[Row]:
+        names, held = [], ""
+        expressions: list[str] = []
+        parameters: list[Any] = []
+        for at, (statement, values, _) in enumerate(self._required):
+            text, more = statement.ready(self.using, values)
+            columns = statement.columns(connection)
+            expressions.append(f"held{at} AS ({text}{held} RETURNING {columns})")
+            parameters += more
+            names.append(f"held{at}")
+            held += f" AND EXISTS (SELECT FROM held{at})"
+        for at, (insert, rows) in enumerate(self._inserted):
+            if names:
+                text, more = insert.guarded(connection, rows, names)
+            else:
+                [(text, more)] = insert.statements(connection, rows)
+            expressions.append(f"written{at} AS ({text})")
+            parameters += more
+        if not expressions:
+            return []
+        last = f"SELECT * FROM {' LEFT JOIN '.join(names)}" + " ON TRUE" * (len(names) - 1)
+        cursor.execute(f"WITH {', '.join(expressions)} {last if names else 'SELECT'}", parameters)
+        return self._split(cursor.fetchall()) if names else []
+
+    def _split(self, rows: list[Row]) -> list[Row]:
+        """Takes the one row apart into those of the required UPDATEs that have one."""
+        found: list[Row] = []
+        row = rows[0] if rows else ()
+        for statement, _, _ in self._required:
+            width = 1 + len(statement.returning)
+            if not row or row[0] is None:
+                break
+            found.append(row[1:width])
+            row = row[width:]
+        return found
