@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import getrandbits
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -153,7 +154,8 @@ class BaseCheckpointSaver:
     """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
 
     ``commit`` is what the engine calls. Its default stores the writes and then the checkpoint;
-    a saver that can store both at once overrides it.
+    a saver that can store both at once overrides it. ``copy_thread``, ``delete_for_runs`` and
+    ``prune`` are upkeep, which the engine never asks for.
     """
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -199,6 +201,28 @@ class BaseCheckpointSaver:
         """Removes everything stored of a thread."""
         raise NotImplementedError
 
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Gives another thread the whole history of one.
+
+        Raises ThreadNotFound where there is nothing to copy, and ValueError where the target has a
+        history: two in one thread would be one that never happened.
+        """
+        raise NotImplementedError
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Removes the checkpoints whose metadata has one of these as ``run_id``."""
+        raise NotImplementedError
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Removes history of the threads.
+
+        ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
+        which is all that a run needs to go on and a question needs to be answered, and drops the
+        namespaces of subgraph calls that are over. ``delete`` keeps nothing.
+        Whoever forks from an older checkpoint at the same time may find values of it gone.
+        """
+        raise NotImplementedError
+
     def commit(self, commit: Commit) -> None:
         """Stores what a super-step produced."""
         for task in commit.writes:
@@ -217,11 +241,24 @@ class BaseCheckpointSaver:
         """Returns a version greater than ``current``."""
         return (((current or 0) >> _BRANCH_BITS) + 1) << _BRANCH_BITS | getrandbits(_BRANCH_BITS)
 
-    # A saver without an event loop of its own answers at once; one that blocks overrides these.
+    # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
+    # the two that every super-step and every load take.
+
+    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of this saver's, for the async forms and within an async run.
+
+        A saver whose connections belong to a thread makes it on that thread.
+        """
+        return function(*args)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Like get_tuple."""
         return self.get_tuple(config)
+
+    async def aget(self, config: RunnableConfig) -> Checkpoint | None:
+        """Like get."""
+        found: Checkpoint | None = await self.acall(self.get, config)
+        return found
 
     async def alist(
         self,
@@ -232,15 +269,32 @@ class BaseCheckpointSaver:
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Like list."""
-        for found in self.list(config, filter=filter, before=before, limit=limit):
-            yield found
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await self.acall(next, found, None)) is not None:
+            yield one
 
-    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Makes a call of this saver's for a sync function that runs within an async run.
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Like put."""
+        stored: RunnableConfig = await self.acall(
+            self.put, config, checkpoint, metadata, new_versions
+        )
+        return stored
 
-        A saver whose connections belong to a thread makes it on that thread.
-        """
-        return function(*args)
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Like put_writes."""
+        await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
         """Like commit."""
@@ -248,4 +302,16 @@ class BaseCheckpointSaver:
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Like delete_thread."""
-        self.delete_thread(thread_id)
+        await self.acall(self.delete_thread, thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Like copy_thread."""
+        await self.acall(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Like delete_for_runs."""
+        await self.acall(self.delete_for_runs, run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Like prune."""
+        await self.acall(partial(self.prune, thread_ids, strategy=strategy))

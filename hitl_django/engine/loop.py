@@ -340,7 +340,7 @@ class Loop:
             self.outcome = self.broken
         if self.saver is None:
             return
-        if self.exits and self.state.touched:
+        if self.exits and self.state.touched and self.origin.checkpoint_id != self.ledger.saved_id:
             # The writes stand on this checkpoint, so it has to be there first.
             writes, self.ledger.unsaved = self.ledger.unsaved, []
             yield from self._store(self._state_commit(None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from threading import RLock
 from typing import Any, Self
 
@@ -17,6 +18,8 @@ from .checkpoint import (
     Version,
 )
 from .constants import CONTROL_SLOTS, NULL_TASK_ID
+from .errors import ThreadNotFound
+from .pruning import KEEP_LATEST, check_prune, keep_latest
 from .serde import Codec
 from .types import RunnableConfig
 
@@ -227,6 +230,59 @@ class InMemorySaver(BaseCheckpointSaver):
     def delete_thread(self, thread_id: str) -> None:
         with self._lock:
             self._threads.pop(str(thread_id), None)
+
+    # Upkeep.
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        source, target = str(source_thread_id), str(target_thread_id)
+        with self._lock:
+            if source not in self._threads:
+                raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
+            if target in self._threads:
+                raise ValueError(f"Thread {target!r} has a history of its own.")
+            self._threads[target] = deepcopy(self._threads[source])
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs, decode = frozenset(map(str, run_ids)), self.serde.decode
+        with self._lock:
+            for thread_id, spaces in list(self._threads.items()):
+                kept = {
+                    (ns, id)
+                    for ns, space in spaces.items()
+                    for id, stored in space.checkpoints.items()
+                    if decode(stored.metadata).get("run_id") not in runs
+                }
+                self._keep_only(thread_id, kept)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        with self._lock:
+            for thread_id in check_prune(thread_ids, strategy):
+                spaces = self._threads.get(thread_id, {})
+                heads = {ns: max(space.checkpoints) for ns, space in spaces.items()}
+                about = {
+                    ns: (id, self.serde.decode(spaces[ns].checkpoints[id].metadata))
+                    for ns, id in heads.items()
+                }
+                roots = spaces[""].checkpoints if "" in spaces else ()
+                kept = keep_latest(about, roots) if strategy == KEEP_LATEST else set()
+                self._keep_only(thread_id, kept)
+
+    def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
+        """Drops the other checkpoints, the values that nobody names any more, and what is empty."""
+        spaces = self._threads.get(thread_id, {})
+        for ns, space in list(spaces.items()):
+            left = {id: one for id, one in space.checkpoints.items() if (ns, id) in kept}
+            named: set[tuple[str, Version]] = set()
+            for stored in left.values():
+                named |= stored.checkpoint["channel_versions"].items()
+                if stored.parent_id not in left:
+                    stored.parent_id = None
+            space.checkpoints = left
+            space.blobs = {key: data for key, data in space.blobs.items() if key in named}
+            if not left:
+                del spaces[ns]
+        if not spaces:
+            self._threads.pop(thread_id, None)
 
 
 def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:

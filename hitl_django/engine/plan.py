@@ -9,6 +9,7 @@ from . import ids
 from .channels import MISSING, BaseChannel
 from .checkpoint import Checkpoint, Question, Version
 from .constants import BRANCH_TO, INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
+from .layouts import LAYOUT, upgraded
 from .messages import is_message_reducer
 from .nodes import Node, Write
 from .schema import ManagedValue
@@ -107,6 +108,9 @@ class Blueprint:
         if checkpoint is None:
             state = State({}, {}, {})
         else:
+            stored = checkpoint
+            if checkpoint["v"] < LAYOUT:
+                checkpoint = upgraded(checkpoint, self.nodes, self.channels)
             state = State(
                 dict(checkpoint["channel_values"]),
                 dict(checkpoint["channel_versions"]),
@@ -114,6 +118,9 @@ class Blueprint:
                 checkpoint.get("updated_channels"),
                 checkpoint.get("clock"),
             )
+            if checkpoint is not stored:
+                # Values under their new names are in no store yet.
+                state.touched = state.values.keys() - stored["channel_values"].keys()
             state.live = {name for name in state.values if name in self.expiring}
             state.passed = [
                 name for name, read in state.seen.items() if self.spent.issuperset(read)

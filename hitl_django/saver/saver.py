@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, connections, router, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from hitl_django import models
 from hitl_django.engine.checkpoint import (
@@ -21,10 +21,11 @@ from hitl_django.engine.checkpoint import (
     Version,
 )
 from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.pruning import KEEP_LATEST, check_prune
 from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
-from . import statements
+from . import statements, upkeep
 from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
@@ -176,6 +177,30 @@ class DjangoSaver(BaseCheckpointSaver):
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
         self._met.pop(thread_id, None)
 
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Gives another thread the whole history of one, in one transaction."""
+        upkeep.copy_history(self.using, str(source_thread_id), str(target_thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Removes the checkpoints of these runs; raises RunStateError if one is under way."""
+        upkeep.delete_runs(self.using, run_ids)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
+
+        Deciding takes a fixed number of statements for each thread, and the thread's lock while
+        it lasts. What goes is then deleted in batches, checkpoints first: one that is cut short
+        leaves rows behind that the next takes along, and never half a checkpoint.
+        """
+        wanted = check_prune(thread_ids, strategy)
+        if strategy == KEEP_LATEST:
+            upkeep.keep_latest_of(self.using, wanted)
+            return
+        for thread_id in wanted:
+            upkeep.refuse_live(self.using, thread__thread_id=thread_id)
+        for thread_id in wanted:
+            self.delete_thread(thread_id)
+
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -198,6 +223,7 @@ class DjangoSaver(BaseCheckpointSaver):
     ) -> Iterator[CheckpointTuple]:
         """Reads checkpoints, newest first; the number of queries grows with the pages only."""
         rows = _addressed(statements.checkpoints().using(self.using), config, before)
+        rows = rows.order_by("-checkpoint_id", "thread", "ns")
         left = limit
         while left is None or left > 0:
             size = PAGE if filter or left is None else min(PAGE, left)
@@ -210,7 +236,7 @@ class DjangoSaver(BaseCheckpointSaver):
                         return
             if len(page) < size:
                 return
-            rows = rows.filter(checkpoint_id__lt=page[-1][3])
+            rows = _behind(rows, page[-1])
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
@@ -250,20 +276,6 @@ class DjangoSaver(BaseCheckpointSaver):
         """Like get_tuple."""
         return await sync_to_async(self.get_tuple, thread_sensitive=True)(config)
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,  # noqa: A002
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Like list."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        step = sync_to_async(lambda: next(found, None), thread_sensitive=True)
-        while (one := await step()) is not None:
-            yield one
-
     async def acommit(self, commit: Commit) -> None:
         """Like commit."""
         await sync_to_async(self.commit, thread_sensitive=True)(commit)
@@ -271,10 +283,6 @@ class DjangoSaver(BaseCheckpointSaver):
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Like delete_thread."""
-        await sync_to_async(self.delete_thread, thread_sensitive=True)(thread_id)
 
 
 def _refuse_lost_commit(using: str) -> None:
@@ -297,10 +305,22 @@ def _addressed(
 ) -> QuerySet[models.Checkpoint, Row]:
     given = (config or {}).get("configurable") or {}
     if "thread_id" in given:
-        rows = rows.filter(thread__thread_id=str(given["thread_id"]))
+        rows = rows.filter(thread=statements.row_of(str(given["thread_id"])))
     if given.get("checkpoint_ns") is not None:
         rows = rows.filter(ns=given["checkpoint_ns"])
     if given.get("checkpoint_id") is not None:
         rows = rows.filter(checkpoint_id=given["checkpoint_id"])
     bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
     return rows if bound is None else rows.filter(checkpoint_id__lt=bound)
+
+
+def _behind(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
+    """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
+    thread, _, ns, checkpoint_id = last[:4]
+    same = Q(checkpoint_id=checkpoint_id)
+    # The first condition says nothing that the others don't: it is the one an index is good for.
+    return rows.filter(checkpoint_id__lte=checkpoint_id).filter(
+        Q(checkpoint_id__lt=checkpoint_id)
+        | same & Q(thread__gt=thread)
+        | same & Q(thread=thread, ns__gt=ns)
+    )

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models
 from django.db.models.functions import Cast, Concat
 
-from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 from .compiled import Given, Select
 from .inserting import Insert
@@ -61,12 +61,21 @@ def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     )  # fmt: skip
 
 
+def row_of(thread_id: Any) -> models.Subquery:
+    """Returns a thread's key by its name.
+
+    As a value and not as a join: PostgreSQL can't know that a join leads to one thread only, and
+    would sort all of its checkpoints to find the newest.
+    """
+    return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
+
+
 #: Reads the newest checkpoint of a namespace.
-NEWEST = Select(lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS)[:1])
+NEWEST = Select(lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)[:1])
 
 #: Reads one checkpoint.
 CHECKPOINT = Select(
-    lambda: checkpoints().filter(thread__thread_id=_THREAD_ID, ns=_NS, checkpoint_id=_CHECKPOINT_ID)
+    lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS, checkpoint_id=_CHECKPOINT_ID)
 )
 
 

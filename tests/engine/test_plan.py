@@ -282,6 +282,7 @@ def test_a_state_is_restored_from_its_checkpoint() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     checkpoint: Any = {
+        "v": 4,
         "channel_values": run.blueprint.durable_values(run.state),
         "channel_versions": dict(run.state.versions),
         "versions_seen": dict(run.state.seen),

@@ -14,6 +14,7 @@ from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, Unser
 from hitl_django.leases import statements
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
+from hitl_django.saver import statements as saver_statements
 
 from .test_conformance import TASK, checkpoint, place, put
 
@@ -175,6 +176,21 @@ def test_a_page_of_history_takes_three_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
         assert len(list(saver.list(place(), limit=20))) == 20
     assert len(queries) == 3
+
+
+def test_the_newest_checkpoint_is_found_without_sorting_a_history() -> None:
+    text, values = saver_statements.NEWEST.ready(connection.alias, {"thread_id": "t", "ns": ""})
+    with connection.cursor() as cursor:
+        explain = "EXPLAIN QUERY PLAN "
+        if connection.vendor == "postgresql":
+            # A handful of rows would be sorted whatever the indexes; these make it use them.
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
+            explain = "EXPLAIN "
+        cursor.execute(explain + text, values)
+        plan = str(cursor.fetchall())
+    assert "hitl_checkpoint_id" in plan or "thread_id=? AND ns=?" in plan
+    assert "Sort" not in plan
+    assert "TEMP B-TREE" not in plan
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,359 @@
+"""Copying, pruning and deleting history: what every saver does, and what the database's adds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django.engine.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.errors import CorruptPayloadError, RunStateError, ThreadNotFound
+from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.memory import InMemorySaver
+from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.types import Command, Send
+from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
+from hitl_django.saver import DjangoSaver, upkeep
+
+from .test_conformance import TASK, checkpoint, place
+
+SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
+
+
+@pytest.fixture(params=["memory", pytest.param("django", marks=pytest.mark.django_db)])
+def saver(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
+    return SAVERS[request.param]()
+
+
+def chain(saver: Any, count: int, where: Any = None, **metadata: Any) -> list[Any]:
+    """Puts checkpoints of one changing and one lasting channel; returns their configs."""
+    config, configs = where or place(), []
+    for number in range(1, count + 1):
+        stored = checkpoint({"a": number, "still": [1]}, {"a": number, "still": 1})
+        new = {"a": number} | ({"still": 1} if number == 1 else {})
+        config = saver.put(config, stored, {"source": "loop", "step": number, **metadata}, new)
+        configs.append(config)
+    return configs
+
+
+def steps(saver: Any, where: Any) -> list[int]:
+    return [one.metadata["step"] for one in saver.list(where)]
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], lambda old, new: old + new]
+
+
+def asking(state: Any) -> Any:
+    return {"log": [interrupt("go on?")]}
+
+
+def nested(*, stateful: bool) -> Any:
+    """A graph whose second node is a graph that asks."""
+    below = StateGraph(State).add_node("plain", lambda state: {"log": ["plain"]})
+    below.add_node("ask", asking).add_edge(START, "plain").add_edge("plain", "ask")
+    below.add_edge("ask", END)
+    above = StateGraph(State).add_node("first", lambda state: {"log": ["first"]})
+    above.add_node("below", below.compile(checkpointer=True if stateful else None))
+    above.add_node("last", lambda state: {"log": ["last"]})
+    above.add_edge(START, "first").add_edge("first", "below").add_edge("below", "last")
+    return above.add_edge("last", END)
+
+
+# Pruning.
+
+
+def test_the_newest_checkpoint_stays_with_its_values_and_writes(saver: BaseCheckpointSaver) -> None:
+    newest = chain(saver, 4)[-1]
+    saver.put_writes(newest, [("a", "next")], TASK)
+    before = saver.get_tuple(newest)
+    saver.prune(["t"])
+    assert steps(saver, place()) == [4]
+    after = saver.get_tuple(place())
+    assert after == before._replace(parent_config=None)
+    assert after.checkpoint["channel_values"] == {"a": 4, "still": [1]}
+
+
+def test_a_pruned_thread_goes_on_and_has_a_history_again(saver: BaseCheckpointSaver) -> None:
+    graph = nested(stateful=False).compile(checkpointer=saver)
+    graph.invoke({"log": ["in"]}, place())
+    saver.prune(["t"])
+    seen = graph.get_state(place())
+    assert seen.next == ("below",)
+    assert [one.value for one in seen.interrupts] == ["go on?"]
+    graph.invoke(Command(resume="yes"), place())
+    assert graph.get_state(place()).values["log"][-2:] == ["yes", "last"]
+    assert len(list(graph.get_state_history(place()))) == 3
+
+
+@pytest.mark.parametrize("stateful", [False, True], ids=["called anew", "with its own history"])
+@pytest.mark.promise("P4")
+def test_an_open_question_below_is_answered_as_if_nothing_was_pruned(
+    saver: BaseCheckpointSaver, stateful: bool
+) -> None:
+    graph = nested(stateful=stateful).compile(checkpointer=saver)
+    other = place("other")
+    for config in (place(), other):
+        graph.invoke({"log": ["in"]}, config)
+    saver.prune(["t"])
+    done = [graph.invoke(Command(resume="yes"), config) for config in (place(), other)]
+    assert done[0] == done[1]
+
+
+def test_open_questions_of_many_tasks_stay(saver: BaseCheckpointSaver) -> None:
+    graph = StateGraph(State).add_node("ask", lambda item: {"log": [interrupt(item)]})
+    graph.add_conditional_edges(START, lambda state: [Send("ask", n) for n in range(5)], ["ask"])
+    compiled = graph.compile(checkpointer=saver)
+    asked = compiled.invoke({"log": []}, place())["__interrupt__"]
+    saver.prune(["t"])
+    answers = {one.id: f"to {one.value}" for one in asked}
+    assert compiled.invoke(Command(resume=answers), place())["log"] == [f"to {n}" for n in range(5)]
+
+
+def namespaces(saver: Any, thread: str = "t") -> set[str]:
+    found = saver.list({"configurable": {"thread_id": thread}})
+    return {one.config["configurable"]["checkpoint_ns"].partition(":")[0] for one in found}
+
+
+@pytest.mark.parametrize(("stateful", "left"), [(False, {""}), (True, {"", "below"})])
+def test_a_call_that_is_over_leaves_nothing_and_a_history_its_newest(
+    saver: BaseCheckpointSaver, stateful: bool, left: set[str]
+) -> None:
+    graph = nested(stateful=stateful).compile(checkpointer=saver)
+    graph.invoke({"log": ["in"]}, place())
+    graph.invoke(Command(resume="yes"), place())
+    assert namespaces(saver) == {"", "below"}
+    saver.prune(["t"])
+    assert namespaces(saver) == left
+
+
+def test_only_the_threads_named_are_pruned(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 2)
+    chain(saver, 2, place("other"))
+    saver.prune(["t", "nobody", "t"])
+    assert (steps(saver, place()), steps(saver, place("other"))) == ([2], [2, 1])
+    saver.prune([])
+    assert steps(saver, place("other")) == [2, 1]
+
+
+def test_a_thread_can_be_emptied(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 2)
+    chain(saver, 2, place("other"))
+    saver.prune(["t"], strategy="delete")
+    assert saver.get_tuple(place()) is None
+    assert steps(saver, place("other")) == [2, 1]
+
+
+def test_a_call_that_asks_for_something_else_is_refused(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 2)
+    with pytest.raises(ValueError, match="keep_all"):
+        saver.prune(["t"], strategy="keep_all")
+    with pytest.raises(TypeError, match="sequence"):
+        saver.prune("t")
+    assert steps(saver, place()) == [2, 1]
+
+
+# Copying.
+
+
+def test_a_copy_has_all_and_goes_its_own_way(saver: BaseCheckpointSaver) -> None:
+    graph = nested(stateful=False).compile(checkpointer=saver)
+    graph.invoke({"log": ["in"]}, place())
+    whole = [one._replace(config=None, parent_config=None) for one in saver.list(place())]
+    saver.copy_thread("t", "copy")
+    copied = [one._replace(config=None, parent_config=None) for one in saver.list(place("copy"))]
+    assert copied == whole
+    assert namespaces(saver, "copy") == {"", "below"}
+
+    answers = {"t": "yes", "copy": "no"}
+    for thread, answer in answers.items():
+        graph.invoke(Command(resume=answer), place(thread))
+    for thread, answer in answers.items():
+        assert graph.get_state(place(thread)).values["log"][-2:] == [answer, "last"]
+
+
+def test_there_is_nothing_to_copy_from_nobody(saver: BaseCheckpointSaver) -> None:
+    with pytest.raises(ThreadNotFound):
+        saver.copy_thread("nobody", "copy")
+    assert saver.get_tuple(place("copy")) is None
+
+
+def test_a_thread_with_a_history_takes_no_other(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 1)
+    chain(saver, 2, place("other"))
+    with pytest.raises(ValueError, match="other"):
+        saver.copy_thread("t", "other")
+    assert steps(saver, place("other")) == [2, 1]
+
+
+def test_a_list_over_copies_leaves_none_out(saver: BaseCheckpointSaver) -> None:
+    # Copies have the same checkpoint ids, and a page may end between two of them.
+    chain(saver, 120)
+    for target in ("one", "two"):
+        saver.copy_thread("t", target)
+    found = [tuple(one.config["configurable"].values()) for one in saver.list(None)]
+    assert len(found) == len(set(found)) == 360
+
+
+# Deleting what runs stored.
+
+
+def test_the_checkpoints_of_a_run_go_and_what_others_share_stays(
+    saver: BaseCheckpointSaver,
+) -> None:
+    first = chain(saver, 2, run_id="one")
+    saver.put_writes(first[-1], [("a", 1)], TASK)
+    later = checkpoint({"a": 3, "still": [1]}, {"a": 3, "still": 1})
+    last = saver.put(first[-1], later, {"source": "loop", "step": 3, "run_id": "two"}, {"a": 3})
+    chain(saver, 1, place("other"), run_id="one")
+    chain(saver, 1, place("other", "below"), run_id="one")
+
+    saver.delete_for_runs(["one", "unknown"])
+
+    assert saver.get_tuple(first[-1]) is None
+    assert saver.get_tuple(last).checkpoint["channel_values"] == {"a": 3, "still": [1]}
+    assert saver.get_tuple(last).parent_config is None
+    assert steps(saver, None) == [3]
+    saver.delete_for_runs([])
+    assert steps(saver, None) == [3]
+
+
+def test_a_run_whose_name_is_only_mentioned_stays(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 1, run_id="one", about="another")
+    saver.delete_for_runs(["another"])
+    assert steps(saver, place()) == [1]
+
+
+def test_the_async_forms_do_the_same(saver: BaseCheckpointSaver) -> None:
+    async def use() -> tuple[Any, ...]:
+        stored = checkpoint({"a": 1}, {"a": 1})
+        config = await saver.aput(place(), stored, {"step": 1, "run_id": "one"}, {"a": 1})
+        await saver.aput_writes(config, [("a", 2)], TASK)
+        await saver.acopy_thread("t", "copy")
+        await saver.adelete_for_runs(["nobody"])
+        await saver.aprune(["t"], strategy="delete")
+        copied = await saver.aget_tuple(place("copy"))
+        return await saver.aget(place()), copied.checkpoint, copied.pending_writes, stored
+
+    gone, copied, writes, stored = async_to_sync(use)()
+    assert (gone, copied, writes) == (None, stored, [(TASK, "a", 2)])
+
+
+# The database's.
+
+
+def counts() -> list[int]:
+    return [model.objects.count() for model in (Checkpoint, PendingWrite, ChannelBlob)]
+
+
+@pytest.mark.django_db
+def test_no_row_is_left_that_nothing_leads_to() -> None:
+    saver = DjangoSaver()
+    for config in chain(saver, 5):
+        saver.put_writes(config, [("a", 1)], TASK)
+    assert counts() == [5, 5, 6]
+    saver.prune(["t"])
+    assert counts() == [1, 1, 2]
+    saver.prune(["t"], strategy="delete")
+    assert counts() == [0, 0, 0]
+    assert not Thread.objects.exists()
+
+
+@pytest.mark.django_db
+def test_deciding_what_goes_takes_as_many_statements_for_a_long_thread() -> None:
+    said = []
+    for length in (3, 30):
+        saver = DjangoSaver()
+        chain(saver, length, place(f"of {length}"))
+        with CaptureQueriesContext(connection) as queries:
+            saver.prune([f"of {length}"])
+        said.append(len(queries))
+    assert said[0] == said[1]
+
+
+@pytest.mark.django_db
+def test_what_goes_is_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "BATCH", 4)
+    saver = DjangoSaver()
+    for config in chain(saver, 10):
+        saver.put_writes(config, [("a", 1)], TASK)
+    with CaptureQueriesContext(connection) as queries:
+        saver.prune(["t"])
+    deletes = [query["sql"] for query in queries if query["sql"].startswith("DELETE")]
+    assert len(deletes) == 9
+    assert counts() == [1, 1, 2]
+
+
+@pytest.mark.django_db
+def test_pruning_that_was_cut_short_is_completed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saver = DjangoSaver()
+    chain(saver, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep, "HISTORY", upkeep.HISTORY[:1])
+        saver.prune(["t"])
+    assert counts() == [1, 0, 6]
+    saver.prune(["t"])
+    assert counts() == [1, 0, 2]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", Run.LIVE)
+def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
+    saver = DjangoSaver()
+    run = Run(graph="approval", state=state)
+    chain(saver, 2, run_id=str(run.pk))
+    run.thread = Thread.objects.get()
+    run.save()
+    chain(saver, 1, place("other"))
+    for call in (
+        lambda: saver.prune(["other", "t"], strategy="delete"),
+        lambda: saver.delete_for_runs([str(run.pk)]),
+    ):
+        with pytest.raises(RunStateError):
+            call()
+    assert counts()[0] == 3
+    saver.prune(["t"])
+    assert steps(saver, place()) == [2]
+
+
+@pytest.mark.django_db
+def test_a_checkpoint_that_a_question_is_at_stays() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 3)
+    thread = Thread.objects.get()
+    run = Run.objects.create(graph="approval", thread=thread, state=Run.State.INTERRUPTED)
+    asked = Interrupt.objects.create(
+        thread=thread,
+        run=run,
+        interrupt_id="i",
+        graph="approval",
+        node="ask",
+        checkpoint_id=configs[0]["configurable"]["checkpoint_id"],
+        task_id=TASK,
+        title="?",
+        payload="?",
+        payload_digest="",
+    )
+    saver.prune(["t"])
+    assert steps(saver, place()) == [3, 1]
+    Interrupt.objects.filter(pk=asked.pk).update(status=Interrupt.Status.DECIDED)
+    saver.prune(["t"])
+    assert steps(saver, place()) == [3]
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P14")
+def test_nothing_is_deleted_on_the_word_of_a_damaged_checkpoint() -> None:
+    saver = DjangoSaver()
+    chain(saver, 2)
+    newest = Checkpoint.objects.order_by("-checkpoint_id").first()
+    Checkpoint.objects.filter(pk=newest.pk).update(data=bytes(newest.data) + b"\x00")
+    with pytest.raises(CorruptPayloadError):
+        saver.prune(["t"])
+    assert counts()[0] == 2
