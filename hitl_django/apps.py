@@ -21,8 +21,19 @@ class HitlConfig(AppConfig):
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
 
+        _load_queue()
         autodiscover_modules("graphs")
         post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")
+
+
+def _load_queue() -> None:
+    """Imports the queue's half of us, which has to be there before the queue forks its workers."""
+    from . import dispatch
+
+    try:
+        dispatch.dispatcher()
+    except Exception:  # a system check says what
+        pass
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:

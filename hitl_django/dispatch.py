@@ -37,6 +37,12 @@ class Dispatcher(Protocol):
     def check(self) -> Sequence[CheckMessage]:
         """Reports settings of the queue that are known to hurt."""
 
+    def probe(self) -> Sequence[CheckMessage]:
+        """Reports what of the queue is out of reach or missing at this moment."""
+
+    def command(self) -> Sequence[str]:
+        """Returns the management command that works hints off; empty where none is needed."""
+
 
 class InlineDispatcher:
     """Advances the run in this process, right after the commit: for tests and scripts.
@@ -55,6 +61,12 @@ class InlineDispatcher:
         pass
 
     def check(self) -> Sequence[CheckMessage]:
+        return ()
+
+    def probe(self) -> Sequence[CheckMessage]:
+        return ()
+
+    def command(self) -> Sequence[str]:
         return ()
 
 

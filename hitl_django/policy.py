@@ -49,6 +49,10 @@ class ModelPermissionPolicy:
         """Says whether the user may cancel and retry the run, and see its errors."""
         return self._has(user, "operate_run")
 
+    def may_view_workers(self, user: Any) -> bool:
+        """Says whether the user may see how the workers are."""
+        return self._has(user, "operate_run")
+
     def may_view_state(self, user: Any, thread: Thread) -> bool:
         """Says whether the user may see the values in the thread's channels."""
         return self._has(user, "view_thread_state")

@@ -7,7 +7,9 @@ QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -20,8 +22,8 @@ from .models import Run
 logger = logging.getLogger("hitl_django")
 
 
-def sweep() -> None:
-    """Hints again every run that waits for a worker, as many as one batch holds.
+def sweep() -> list[UUID]:
+    """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
     Several sweeps at once do no harm: a hint too many ends in a claim that finds nothing to do.
     """
@@ -30,13 +32,20 @@ def sweep() -> None:
         overdue = _overdue()[: hitl.SWEEP_BATCH]
         run_ids = list(overdue.values_list("pk", flat=True))
         if not run_ids:
-            return
+            return []
         # Marked before they are hinted, so that the next sweep looks at others first: with more
         # runs waiting than workers can take, the queue doesn't fill with repetitions.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         for run_id in run_ids:
             dispatch.hint(run_id)
     logger.info("sweep: %s runs hinted again", len(run_ids))
+    return run_ids
+
+
+def still_due(run_ids: Sequence[UUID]) -> bool:
+    """Says whether one of these runs still waits for a worker to take it up."""
+    due = Run.objects.using(dispatch.alias()).filter(pk__in=run_ids)
+    return due.filter(_untended()).exists()
 
 
 def _overdue() -> QuerySet[Run]:
@@ -46,5 +55,9 @@ def _overdue() -> QuerySet[Run]:
     due = Run.objects.using(dispatch.alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=hinted_before
     )
+    return due.filter(_untended()).order_by("hinted_at")
+
+
+def _untended() -> Q:
     led_by_nobody = Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now())
-    return due.filter(Q(state=Run.State.QUEUED) | led_by_nobody).order_by("hinted_at")
+    return Q(state=Run.State.QUEUED) | Q(state=Run.State.RUNNING) & led_by_nobody

@@ -12,11 +12,10 @@ def test_refund(db):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.conf import settings
-from django.core.checks import CheckMessage
 from django.test import override_settings
 from django.utils.module_loading import import_string
 
@@ -25,20 +24,11 @@ from . import dispatch
 _hinted: list[str] = []
 
 
-class CollectingDispatcher:
+class CollectingDispatcher(dispatch.InlineDispatcher):
     """Keeps hints until they are asked for."""
 
     def hint(self, run_id: str) -> None:
         _hinted.append(run_id)
-
-    def time_slice(self) -> float | None:
-        return None
-
-    def install(self, using: str) -> None:
-        pass
-
-    def check(self) -> Sequence[CheckMessage]:
-        return ()
 
 
 @contextmanager

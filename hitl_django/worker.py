@@ -35,6 +35,9 @@ def advance(run_id: str) -> None:
     and KeyboardInterrupt are the end of this process, not a failure of the run: they pass, and
     the run is taken up by another worker when the lease has run out.
     """
+    if _drained is not None:
+        dispatch.hint(run_id)  # for a worker that stays
+        return
     try:
         lease = leases.claim(run_id)
     except (ValueError, ValidationError):
@@ -53,6 +56,23 @@ def advance(run_id: str) -> None:
         logger.info("run %s left: %s", run_id, outcome.status)
 
 
+#: What every run of this process is told to control it by.
+_under_way: set[RunControl] = set()
+#: Why this process takes up no more runs, once it doesn't.
+_drained: str | None = None
+
+
+def drain(reason: str = "shutdown") -> None:
+    """Leaves every run of this process at its next edge, QUEUED and hinted; takes up no other.
+
+    For a process that is about to end. It takes no lock, so a signal handler may call it.
+    """
+    global _drained
+    _drained = reason
+    for control in tuple(_under_way):
+        control.request_drain(reason)
+
+
 def _drive(lease: Lease) -> Outcome:
     graph = registry.get(lease.graph).graph
     fence = RunFence(lease, dispatch.hint)
@@ -62,8 +82,20 @@ def _drive(lease: Lease) -> Outcome:
         "metadata": {"run_id": str(lease.run_id)},
     }
     control = RunControl()
-    with _watched(lease, control):
+    with _drainable(control), _watched(lease, control):
         return graph.with_saver(DjangoSaver(lease.thread, fence)).advance(config, control=control)
+
+
+@contextmanager
+def _drainable(control: RunControl) -> Iterator[None]:
+    _under_way.add(control)
+    # Asked only now: what came before found nobody to tell, what comes later finds us.
+    if _drained is not None:
+        control.request_drain(_drained)
+    try:
+        yield
+    finally:
+        _under_way.discard(control)
 
 
 def _drop_what_is_left_open(lease: Lease) -> None:

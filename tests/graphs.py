@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import time
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from pydantic import BaseModel
@@ -95,6 +97,32 @@ def steps() -> StateGraph:
     for source, target in zip([START, *names], [*names, END], strict=True):
         graph.add_edge(source, target)
     return graph
+
+
+class Laps(TypedDict, total=False):
+    book: str
+    name: str
+    laps: int
+    done: int
+    seconds: float
+
+
+@register("laps")
+def laps() -> StateGraph:
+    """Goes round as often as it is told, takes its time, and notes in a book what it begins."""
+
+    def lap(state: Laps) -> Laps:
+        done = state.get("done", 0)
+        with Path(state["book"]).open("a") as book:
+            book.write(f"{state['name']} {done}\n")
+        time.sleep(state["seconds"])
+        return {"done": done + 1}
+
+    def further(state: Laps) -> str:
+        return "lap" if state["done"] < state["laps"] else END
+
+    graph = StateGraph(Laps).add_node("lap", lap).add_edge(START, "lap")
+    return graph.add_conditional_edges("lap", further)
 
 
 class Count(TypedDict, total=False):

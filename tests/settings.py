@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
 
 from tests import databases
 
-SECRET_KEY = "for tests only"
+SECRET_KEY = os.environ.get("TEST_SECRET_KEY", "for tests only")
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 USE_TZ = True
@@ -65,7 +66,7 @@ TEMPLATES = [
 STATIC_URL = "static/"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
-Q_CLUSTER = {
+Q_CLUSTER: dict[str, object] = {
     "name": "hitl",
     "orm": "default",
     "workers": 2,
@@ -78,4 +79,10 @@ Q_CLUSTER = {
     "save_limit": -1,
 }
 
-HITL: dict[str, object] = {}
+# What a test wants of the processes that it starts.
+if REDIS_URL := os.environ.get("TEST_REDIS_URL", ""):
+    del Q_CLUSTER["orm"]
+    Q_CLUSTER["redis"] = REDIS_URL
+Q_CLUSTER |= json.loads(os.environ.get("TEST_Q_CLUSTER", "{}"))
+
+HITL: dict[str, object] = json.loads(os.environ.get("TEST_HITL", "{}"))

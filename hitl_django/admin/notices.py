@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.errors import NotAllowedError, RunStateError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt
+from hitl_django.services import WorkerHealth
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,14 @@ def not_sent(notice: Notice) -> Notice:
     """Adds that nothing of the user's was sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
+
+
+def silence_of(health: WorkerHealth) -> Notice | None:
+    """Says to those who decide that nobody carries it out; None while somebody does."""
+    if not health.is_silent:
+        return None
+    lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
+    if health.last_seen is not None:
+        moment = localize(localtime(health.last_seen))
+        lines.append(_("A worker was last seen: %(moment)s.") % {"moment": moment})
+    return Notice(_("No worker reports"), tuple(lines))

@@ -35,7 +35,7 @@ from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
 from .facts import decided, facts_of, is_its_own_title, raw, told_elsewhere, why_of
-from .notices import CONFLICTS, decided_elsewhere, not_sent, outcome_of
+from .notices import CONFLICTS, decided_elsewhere, not_sent, outcome_of, silence_of
 from .readonly import GraphFilter, ReadOnlyAdmin, ago, entry, place, sees_runs, visible_interrupts
 from .sheet import Sheet
 
@@ -90,6 +90,7 @@ class ReviewItemAdmin(ReadOnlyAdmin):
         total = changes.result_count
         count = ngettext("%(total)d question waits", "%(total)d questions wait", total)
         return {
+            "silence": silence_of(services.worker_health()),
             "count": count % {"total": total},
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }

@@ -86,6 +86,17 @@ class RunSerializer(RunInfoSerializer):
     finished_at = Moment(allow_null=True)
 
 
+class WorkerHealthSerializer(serializers.Serializer):
+    """How the workers are."""
+
+    alive = serializers.BooleanField(source="is_alive")
+    workers = serializers.IntegerField()
+    driving = serializers.IntegerField()
+    last_seen = Moment(allow_null=True)
+    overdue = serializers.IntegerField()
+    due_since = Moment(allow_null=True)
+
+
 class DecisionBody(Body):
     """What a person decides."""
 

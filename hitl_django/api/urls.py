@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import graphs, interrupts, runs
+from .views import graphs, interrupts, runs, workers
 
 urlpatterns = [
     path("graphs/", graphs.GraphList.as_view(), name="graphs"),
@@ -25,4 +25,5 @@ urlpatterns = [
         interrupts.DecisionValidation.as_view(),
         name="decision-validate",
     ),
+    path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]

@@ -62,8 +62,10 @@ FREE = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
 #: Extends a lease between commits; one that was given back stays so.
 RENEW = Update(Thread, _OURS & Q(lease_until__isnull=False), lambda: {"lease_until": _UNTIL})
 
-#: Opens a commit: the thread is still ours, and there was progress.
-HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 0})
+#: Opens a commit: the thread is still ours, and there was progress. The count stays at one and not
+#: at none, because this claim goes on to try the next step: a step that kills whoever tries it is
+#: tried as often as the limit says, wherever it stands in the graph.
+HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 1})
 
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .history import ChannelBlob, Checkpoint, PendingWrite
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
+from .workers import WorkerHeartbeat
 
 __all__ = [
     "AuditEntry",
@@ -16,4 +17,5 @@ __all__ = [
     "ReviewItem",
     "Run",
     "Thread",
+    "WorkerHeartbeat",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from hitl_django.answers import UNSET
 
 from .decisions import check_answer, decide
+from .health import WorkerHealth, worker_health
 from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
 from .results import run_result
@@ -23,10 +24,12 @@ __all__ = [
     "UNSET",
     "DecisionInfo",
     "RunInfo",
+    "WorkerHealth",
     "cancel",
     "check_answer",
     "decide",
     "retry",
     "run_result",
     "start",
+    "worker_health",
 ]

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
 
 from .browsing import post_of
 from .conftest import list_of, make_question, page_of
@@ -117,6 +117,21 @@ class TestTheList:
             reviewer.get(list_of())
         # A page of a million payloads doesn't load one of them.
         assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
+
+    def test_says_that_no_worker_reports_while_one_is_missed(self, reviewer: Client) -> None:
+        assert "No worker reports" not in text_of(reviewer.get(list_of()))
+        worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
+        assert "No worker reports" not in text_of(reviewer.get(list_of()))
+        WorkerHeartbeat.objects.update(at=timezone.now() - timedelta(hours=1))
+        page = text_of(reviewer.get(list_of()))
+        assert "No worker reports" in page
+        assert "A worker was last seen" in page
+        worker.delete()
+        make_question({})
+        Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
+        page = text_of(reviewer.get(list_of()))
+        assert "No worker reports" in page
+        assert "last seen" not in page
 
     def test_turns_its_pages(self, reviewer: Client) -> None:
         for _ in range(60):

@@ -155,7 +155,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     assert again.end(signal.SIGTERM) == 0
 
 
-@pytest.mark.parametrize(("word", "name"), [("qcluster", "worker"), ("runserver", "web server")])
+@pytest.mark.parametrize(("word", "name"), [("worker", "worker"), ("runserver", "web server")])
 def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
     start: Callable[[], Demo], word: str, name: str
 ) -> None:

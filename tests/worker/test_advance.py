@@ -222,19 +222,44 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
 
     made("die", die)
     info = services.start("die", {"count": 1})
-    # The first claim takes in the input, which is progress; the five after it get nowhere.
-    for _ in range(6):
+    for _ in range(5):
         with pytest.raises(SystemExit):
             worker.advance(str(info.id))
         lose_lease()
     worker.advance(str(info.id))
     run = run_of(info)
-    assert (run.state, len(bodies)) == ("parked", 6)
+    assert (run.state, len(bodies)) == ("parked", 5)
     assert "5 times" in run.error
     assert run.thread.lease_until is None
     worker.advance(str(info.id))
-    assert len(bodies) == 6
+    assert len(bodies) == 5
     assert services.retry(info.id).state == "queued"
+    with pytest.raises(SystemExit):
+        worker.advance(str(info.id))
+    assert len(bodies) == 6
+
+
+@pytest.mark.promise("P11")
+def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advance) -> None:
+    bodies: list[int] = []
+
+    def die(state: Any) -> Any:
+        bodies.append(1)
+        raise SystemExit
+
+    graph = graphs.steps().add_node("f", die).add_edge("e", "f")
+    registry.register("die late")(lambda: graph)
+    try:
+        info = services.start("die late", {"log": []})
+        for _ in range(5):
+            with pytest.raises(SystemExit):
+                worker.advance(str(info.id))
+            lose_lease()
+        worker.advance(str(info.id))
+    finally:
+        registry.unregister("die late")
+    run = run_of(info)
+    assert (run.state, run.step, len(bodies)) == ("parked", 5, 5)
 
 
 @pytest.mark.promise("P11")

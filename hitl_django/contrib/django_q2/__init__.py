@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from . import workers
 from .dispatcher import Dispatcher
 
 __all__ = ["Dispatcher"]
+
+workers.connect()

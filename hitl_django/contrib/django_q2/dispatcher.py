@@ -11,7 +11,7 @@ from django_q.tasks import async_task
 
 from hitl_django import dispatch
 
-from . import checks, schedules
+from . import checks, probing, schedules
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
 #: hardly ever has to kill a worker in the middle of a node.
@@ -47,6 +47,12 @@ class Dispatcher:
 
     def check(self) -> Sequence[CheckMessage]:
         return checks.check_cluster()
+
+    def probe(self) -> Sequence[CheckMessage]:
+        return probing.probe()
+
+    def command(self) -> Sequence[str]:
+        return ["qcluster"]
 
 
 def shares_transaction() -> bool:

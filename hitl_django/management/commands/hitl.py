@@ -6,7 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from hitl_django.management import start, sweep
+from hitl_django.management import start, sweep, worker
+
+VERBS = {"start": start, "sweep": sweep, "worker": worker}
 
 
 class Command(BaseCommand):
@@ -16,7 +18,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-        for name, module in {"start": start, "sweep": sweep}.items():
+        for name, module in VERBS.items():
             verb = verbs.add_parser(name, help=module.HELP, description=module.HELP)
             module.add_arguments(verb)
             verb.set_defaults(perform=module.perform)

@@ -12,13 +12,15 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from hitl_django.management.processes import PATIENCE, Child, Listener, Program, Stopped, running
 from project import people, settings
-from project.processes import Child, Listener, Program, Stopped, running
 
 HOST = "127.0.0.1"
 REQUESTS = Path(__file__).resolve().parents[2] / "data" / "requests.jsonl"
 #: Seconds the web server may take until it answers.
 START_UP = 30.0
+#: Seconds the worker gives its own processes to stop, less than it is given itself.
+GRACE = PATIENCE - 5
 
 
 class Command(BaseCommand):
@@ -77,7 +79,11 @@ def programs(port: int) -> list[Program]:
             [*manage, "runserver", "--noreload", f"{HOST}:{port}"],
             settings.VAR_DIR / "web.log",
         ),
-        Program("worker", [*manage, "qcluster"], settings.VAR_DIR / "worker.log"),
+        Program(
+            "worker",
+            [*manage, "hitl", "worker", "--grace", str(GRACE)],
+            settings.VAR_DIR / "worker.log",
+        ),
     ]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from django.core.management.base import CommandError
 
-from project import processes
+from hitl_django.management import processes
+from hitl_django.management.processes import Listener, Program, Stopped, running
 from project.management.commands.demo import check_port
-from project.processes import Listener, Program, Stopped, running
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
 STUBBORN = (
@@ -29,7 +29,9 @@ def program(folder: Path, code: str, name: str = "one") -> Program:
 
 def wait_until_up(*programs: Program) -> None:
     deadline = time.monotonic() + 20
-    while not all(each.log.exists() and "up" in each.log.read_text() for each in programs):
+    while not all(
+        each.log and each.log.exists() and "up" in each.log.read_text() for each in programs
+    ):
         assert time.monotonic() < deadline, "the programs did not come up"
         time.sleep(0.01)
 

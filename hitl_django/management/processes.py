@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -19,11 +19,16 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, and the name under which people hear of it."""
+    """What to run, and the name under which people hear of it.
+
+    Without a ``log`` it writes to where this process does. It inherits the files ``kept``.
+    """
 
     name: str
     command: Sequence[str]
-    log: Path
+    log: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    kept: Sequence[int] = ()
 
 
 class Stopped(BaseException):
@@ -42,13 +47,15 @@ class Child:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        with program.log.open("ab") as log:
+        with program.log.open("ab") if program.log else nullcontext() as log:
             self.process = subprocess.Popen(
                 program.command,
+                env={**os.environ, **program.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if log else None,
                 start_new_session=True,
+                pass_fds=program.kept,
             )
 
     def ended(self) -> int | None:
@@ -65,12 +72,19 @@ class Child:
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self.tell_all(signal.SIGKILL)
             self.process.wait()
+
+    def tell_all(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the session, whether the main one still runs or not."""
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass  # none is left
 
     def last_words(self, lines: int = 15) -> str:
         """Return the end of its log."""
-        text = self.program.log.read_text(errors="replace")
+        text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
 
 

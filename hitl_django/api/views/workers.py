@@ -1,0 +1,18 @@
+"""How the workers are."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import services
+from ..resource import Resource
+from ..serializers import WorkerHealthSerializer
+
+
+class WorkerHealthDetail(Resource):
+    """Whether anybody works, and how long what is due has waited; for operators."""
+
+    def get(self, request: Request) -> Response:
+        health = services.worker_health(by=request.user)
+        return Response(self.render(WorkerHealthSerializer, health))

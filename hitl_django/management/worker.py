@@ -1,0 +1,41 @@
+"""``hitl worker``: the queue's worker processes, looked after."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from hitl_django import dispatch
+
+from .supervisor import Supervisor
+
+HELP = (
+    "Run the queue's worker processes, start them anew when they end or no longer work, and sweep. "
+    "SIGTERM or Ctrl-C leaves each run at its next step's edge and ends them all."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long the processes may take to stop before they are killed; default: 30",
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Supervise until a signal comes."""
+    queue = dispatch.dispatcher().command()
+    if not queue:
+        raise CommandError("HITL['DISPATCH'] names a queue that needs no worker.")
+
+    def say(text: str) -> None:
+        command.stdout.write(text)
+        command.stdout.flush()
+
+    Supervisor(queue, options["grace"], say).run()

@@ -1,0 +1,31 @@
+"""Worker processes, as far as they have shown that they work."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+
+class WorkerHeartbeat(models.Model):
+    """A worker process that did some work not long ago.
+
+    Written after work that really ran: a process that merely exists leaves nothing here. ``at`` is
+    on the database's clock.
+    """
+
+    owner = models.CharField(max_length=255, unique=True)
+    host = models.CharField(_("host"), max_length=255)
+    pid = models.PositiveBigIntegerField(_("process"))
+    version = models.CharField(_("version"), max_length=50)
+    at = models.DateTimeField(_("last seen"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+        ordering: ClassVar = ["-at"]
+
+    def __str__(self) -> str:
+        return self.owner

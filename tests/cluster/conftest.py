@@ -1,0 +1,153 @@
+"""Worker processes on the test's database, to be watched, told things and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hitl_django import services
+from hitl_django.models import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 90
+
+#: So that a test needn't wait a minute for what takes a minute by default.
+IMPATIENT = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 2}
+
+SAYS = {
+    "worker": r"ready for work at (\d+)",
+    "pusher": r"pushing tasks at (\d+)",
+    "monitor": r"monitoring at (\d+)",
+}
+
+
+class Cluster:
+    """A command that works hints off, running in a session of its own."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", *command],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.is_supervised = "qcluster" not in command
+
+    def main(self) -> int:
+        """Return the process id of qcluster's main process."""
+        if not self.is_supervised:
+            return self.process.pid
+        (child,) = psutil.Process(self.process.pid).children()
+        return child.pid
+
+    def last(self, kind: str) -> int:
+        """Return the process id of the one of that kind that was started last."""
+        if kind == "main":
+            return self.main()
+        if kind == "sentinel":
+            (child,) = psutil.Process(self.main()).children()
+            return child.pid
+        return int(re.findall(SAYS[kind], self.log.read_text())[-1])
+
+    def ready(self, workers: int = 2) -> Cluster:
+        """Wait until that many workers have been started, and a pusher to give them something."""
+
+        def started() -> bool:
+            text = self.log.read_text()
+            is_pushing = re.search(SAYS["pusher"], text) is not None
+            return is_pushing and len(re.findall(SAYS["worker"], text)) >= workers
+
+        self.wait_for(started)
+        return self
+
+    def wait_for(self, what: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < deadline, self.log.read_text()
+            threading.Event().wait(0.05)
+
+    def stop(self) -> int:
+        """Ask it to stop, as a service manager does; return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def clear_up(self) -> None:
+        family = [self.process.pid]
+        try:
+            family += [each.pid for each in psutil.Process(self.process.pid).children()]
+        except psutil.NoSuchProcess:
+            pass
+        for session in family:
+            try:
+                os.killpg(session, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+
+@pytest.fixture
+def cluster(database_url: str, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    """Give a function that starts a command; none of its processes outlives the test."""
+    started: list[Cluster] = []
+
+    def start(*command: str, q: dict[str, Any] | None = None, **environment: str) -> Cluster:
+        log = tmp_path / f"cluster-{len(started)}.log"
+        known = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        known |= {"DATABASE_URL": database_url, "PYTHONWARNINGS": "default"}
+        known |= {"TEST_HITL": json.dumps(IMPATIENT), "TEST_Q_CLUSTER": json.dumps(q or {})}
+        started.append(Cluster(list(command), known | environment, log))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.clear_up()
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """The file in which the graph "laps" notes what it begins."""
+    path = tmp_path / "book.txt"
+    path.touch()
+    return path
+
+
+def start_laps(book: Path, count: int, laps: int = 5, seconds: float = 0.1) -> list[Any]:
+    """Start runs that go round; return their ids."""
+    return [
+        services.start(
+            "laps",
+            {"book": str(book), "name": str(number), "laps": laps, "seconds": seconds, "done": 0},
+        ).id
+        for number in range(count)
+    ]
+
+
+def begun(book: Path) -> Counter[str]:
+    """Return how often each lap of each run was begun."""
+    return Counter(book.read_text().splitlines())
+
+
+def states(runs: list[Any]) -> Counter[str]:
+    return Counter(Run.objects.filter(pk__in=runs).values_list("state", flat=True))
+
+
+def all_succeeded(runs: list[Any]) -> Callable[[], bool]:
+    return lambda: states(runs) == {"succeeded": len(runs)}

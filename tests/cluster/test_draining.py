@@ -1,0 +1,97 @@
+"""SIGTERM: whoever gets it, a run is left at a step's edge and nothing of it is done twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hitl_django.models import Run, Thread
+
+from .conftest import Cluster, all_succeeded, begun, start_laps, states
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Cluster]
+
+
+def under_way(book: Path, runs: int = 2) -> Callable[[], bool]:
+    """Tell whether so many runs have come some way."""
+    return lambda: len({line.split()[0] for line in book.read_text().splitlines()}) >= runs
+
+
+def rest(cluster: Cluster) -> None:
+    """Wait until no run is under way."""
+    cluster.wait_for(lambda: not Run.objects.filter(state="running").exists())
+
+
+@pytest.mark.promise("P13")
+def test_a_supervised_cluster_leaves_its_runs_at_the_next_edge_and_ends(
+    cluster: Start, book: Path
+) -> None:
+    first = cluster("hitl", "worker").ready()
+    runs = start_laps(book, 4, laps=20, seconds=0.2)
+    first.wait_for(under_way(book))
+    family = psutil.Process(first.process.pid).children(recursive=True)
+    assert first.stop() == 0
+    assert psutil.wait_procs(family, timeout=1)[1] == []
+    assert states(runs) == {"queued": 4}
+    assert not Thread.objects.exclude(lease_until=None).exists()
+    assert max(begun(book).values()) == 1
+
+    second = cluster("hitl", "worker")
+    for run in runs:  # they need not go all the way to show that each is taken up again
+        second.wait_for(lambda run=run: Run.objects.get(pk=run).step > 1)
+    second.stop()
+    assert max(begun(book).values()) == 1, "a lap was begun twice"
+
+
+@pytest.mark.promise("P13")
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_worker_that_gets_sigterm_leaves_its_run_and_ends(
+    cluster: Start, book: Path, everybody: bool
+) -> None:
+    plain = cluster("qcluster").ready()
+    runs = start_laps(book, 2, laps=30)
+    plain.wait_for(under_way(book))
+    workers = [psutil.Process(int(one.lease_owner.split(":")[1])) for one in Thread.objects.all()]
+    if everybody:
+        os.killpg(plain.process.pid, signal.SIGTERM)
+    else:
+        workers[0].send_signal(signal.SIGTERM)
+    assert psutil.wait_procs(workers[: 2 if everybody else 1], timeout=20)[1] == []
+    if everybody:
+        # django-q2 leaves nobody to go on; what matters is how the runs were left.
+        assert states(runs) == {"queued": 2}
+        assert not Thread.objects.exclude(lease_until=None).exists()
+    else:
+        plain.wait_for(all_succeeded(runs))
+    assert max(begun(book).values()) == 1
+
+
+@pytest.mark.promise("P13")
+def test_an_idle_worker_that_gets_sigterm_takes_nothing_along(cluster: Start, book: Path) -> None:
+    plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)
+    for _ in range(3):
+        before = psutil.Process(plain.last("worker"))
+        before.send_signal(signal.SIGTERM)
+        psutil.wait_procs([before], timeout=20)
+        plain.wait_for(lambda before=before: plain.last("worker") != before.pid)
+    runs = start_laps(book, 2, laps=1)
+    plain.wait_for(all_succeeded(runs))
+    assert plain.stop() == 0
+
+
+def test_a_task_of_somebody_else_is_ended_at_once_as_before(cluster: Start, book: Path) -> None:
+    from django_q.tasks import async_task
+
+    plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)
+    async_task("time.sleep", 60)
+    plain.wait_for(lambda: "processing" in plain.log.read_text())
+    worker = psutil.Process(plain.last("worker"))
+    worker.send_signal(signal.SIGTERM)
+    assert psutil.wait_procs([worker], timeout=10)[1] == []

@@ -1,0 +1,134 @@
+"""What the supervisor concludes from what the workers say, without any process."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.checks import Error
+from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import dispatch, pulse, services, testing
+from hitl_django.management.supervisor import PATIENCE, Watch
+from hitl_django.models import Run, Thread
+from hitl_django.pulse import Pulse
+
+NOBODY = 2**22 + 1  # no Linux has so many processes
+
+
+@pytest.fixture
+def due(db: None) -> Any:
+    with testing.inline():
+        yield services.start("steps", {"log": []}).id
+
+
+def test_a_run_that_nobody_takes_up_is_a_standstill(due: Any) -> None:
+    watch = Watch()
+    watch.tell([due], 0.0)
+    watch.tell([due], PATIENCE / 2)  # being told again doesn't start the wait anew
+    assert watch.complaint(PATIENCE - 0.1) is None
+    assert "no worker" in str(watch.complaint(PATIENCE))
+    assert watch.complaint(PATIENCE + 1) is None
+
+
+def test_workers_that_take_something_up_are_left_alone(due: Any) -> None:
+    watch = Watch()
+    watch.tell([due], 0.0)
+    watch.hear(Pulse("busy", os.getpid(), 60), 1.0)
+    assert watch.complaint(PATIENCE) is None
+    # All are busy: what waits, waits its turn.
+    watch.tell([due], 20.0)
+    assert watch.complaint(20.0 + PATIENCE) is None
+    # One that has been busy for longer than a task may take counts no more.
+    assert watch.complaint(61.0) is not None
+
+
+def test_a_busy_worker_that_is_gone_counts_no_more(due: Any) -> None:
+    watch = Watch()
+    watch.hear(Pulse("busy", NOBODY), 0.0)
+    watch.tell([due], 1.0)
+    assert watch.complaint(1.0 + PATIENCE) is not None
+
+
+@pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])
+def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) -> None:
+    Run.objects.update(state=state)
+    Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
+    watch = Watch()
+    watch.tell([due], 0.0)
+    assert watch.complaint(PATIENCE) is None
+
+
+def test_a_broker_that_is_down_is_not_the_workers_fault(
+    due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Error("down")])
+    watch = Watch()
+    watch.tell([due], 0.0)
+    assert watch.complaint(PATIENCE) is None
+
+
+def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:
+    watch = Watch()
+    watch.hear(Pulse("idle", 1), 0.0)
+    watch.hear(Pulse("idle", 2), 5.0)
+    assert "results" in str(watch.complaint(PATIENCE))
+    watch.hear(Pulse("settled", 3), PATIENCE)
+    assert watch.complaint(2 * PATIENCE) is None
+
+
+def test_nothing_told_is_nothing_missed() -> None:
+    watch = Watch()
+    watch.tell([], 0.0)
+    assert watch.complaint(1000.0) is None
+
+
+def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = pulse.Pipe()
+    monkeypatch.setenv(pulse.VARIABLE, pipe.environment()[pulse.VARIABLE])
+    assert list(pipe.heard()) == []
+    pulse.say("busy", 60)
+    pulse.say("idle")
+    os.write(pipe.writing, b"nonsense\nbusy x y\nsettl")
+    me = os.getpid()
+    assert list(pipe.heard()) == [Pulse("busy", me, 60.0), Pulse("idle", me)]
+    os.write(pipe.writing, f"ed {me} 0\n".encode())
+    assert list(pipe.heard()) == [Pulse("settled", me)]
+    pipe.close()
+    pulse.say("idle")  # nobody listens any more
+    monkeypatch.setenv(pulse.VARIABLE, "")
+    pulse.say("idle")
+
+
+def test_a_supervisor_that_does_not_listen_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipe = pulse.Pipe()
+    monkeypatch.setenv(pulse.VARIABLE, str(pipe.writing))
+    for _ in range(10_000):
+        pulse.say("idle")
+    assert all(one.word == "idle" for one in pipe.heard())
+    pipe.close()
+
+
+def test_a_queue_without_workers_needs_no_supervisor() -> None:
+    with (
+        override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}),
+        pytest.raises(CommandError, match="needs no worker"),
+    ):
+        call_command("hitl", "worker")
+
+
+def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:
+    from hitl_django.sweep import still_due, sweep
+
+    assert sweep() == []
+    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    assert sweep() == [due]
+    assert still_due([due])
+    assert not still_due([uuid4()])

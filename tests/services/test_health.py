@@ -1,0 +1,94 @@
+"""worker_health: who worked lately, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db import DatabaseError
+from django.db.models.functions import Now
+
+from hitl_django import heartbeats, leases, services, testing
+from hitl_django.engine.errors import NotAllowedError
+from hitl_django.models import Run, Thread, WorkerHeartbeat
+
+
+@pytest.fixture(autouse=True)
+def _quiet(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(heartbeats, "_reported", None)
+    with testing.inline():
+        yield
+
+
+def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeats.report()
+    row = WorkerHeartbeat.objects.get()
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
+    heartbeats.report()
+    assert services.worker_health().workers == 0
+    monkeypatch.setattr(heartbeats, "_reported", None)
+    heartbeats.report()
+    assert WorkerHeartbeat.objects.get().pk == row.pk
+    health = services.worker_health()
+    assert (health.workers, health.is_alive, health.is_silent) == (1, True, False)
+
+
+def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeats.report()
+    monkeypatch.setattr("os.getpid", lambda: 4_000_000)
+    heartbeats.report()
+    assert WorkerHeartbeat.objects.count() == 2
+
+
+def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
+    heartbeats.report()
+    assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
+
+
+def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(pid: int) -> None:
+        raise DatabaseError
+
+    monkeypatch.setattr(heartbeats, "_write", fail)
+    heartbeats.report()
+
+
+def test_without_work_and_workers_nobody_is_missed() -> None:
+    health = services.worker_health()
+    assert (health.workers, health.last_seen, health.overdue) == (0, None, 0)
+    assert not health.is_silent
+
+
+def test_workers_are_missed_when_work_waits_or_they_were_there_before() -> None:
+    info = services.start("steps", {"log": []})
+    assert not services.worker_health().is_silent
+    Run.objects.filter(pk=info.id).update(queued_at=Now() - timedelta(minutes=5))
+    health = services.worker_health()
+    assert (health.overdue, health.is_silent) == (1, True)
+    assert health.due_since == Run.objects.get().queued_at
+    Run.objects.all().delete()
+    assert not services.worker_health().is_silent
+    WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
+    assert services.worker_health().is_silent
+
+
+def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
+    info = services.start("steps", {"log": []})
+    WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
+    assert leases.claim(info.id) is not None
+    health = services.worker_health()
+    assert (health.driving, health.is_alive) == (1, True)
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert services.worker_health().is_silent
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_operate_is_not_told() -> None:
+    with pytest.raises(NotAllowedError):
+        services.worker_health(by=AnonymousUser())
