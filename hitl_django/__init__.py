@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "engine.builder": ("NodeBuilder",),
+    "engine.cache": ("BaseCache", "InMemoryCache"),
     "engine.callbacks": ("GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"),
     "engine.channels": (
         "AnyValue",
@@ -58,7 +59,9 @@ _NAMES = {
         "LeaseHeldError",
         "LeaseLostError",
         "NoSaverError",
+        "NodeCancelledError",
         "NodeInterrupt",
+        "NodeTimeoutError",
         "NotAllowedError",
         "NothingPendingError",
         "OpenQuestionsError",
@@ -100,10 +103,12 @@ _NAMES = {
         "tools_condition",
     ),
     "engine.types": (
+        "CachePolicy",
         "Command",
         "Durability",
         "GraphOutput",
         "Interrupt",
+        "NodeError",
         "Overwrite",
         "PregelTask",
         "RetryPolicy",
@@ -112,6 +117,7 @@ _NAMES = {
         "StateSnapshot",
         "StateUpdate",
         "StreamMode",
+        "TimeoutPolicy",
     ),
     "registry": ("register",),
     "services": ("cancel", "decide", "retry", "start"),

@@ -36,6 +36,8 @@ def attempt(context: TaskContext) -> Steps:
     """
     task = context.task
     node = task.node
+    if node.retry:
+        context.first_attempted()
     while True:
         try:
             try:
@@ -63,11 +65,15 @@ def attempt(context: TaskContext) -> Steps:
             task.memory = context.memory()
             return
         except Exception as error:
+            failure, policy = error, None
+            try:
+                policy = _policy_for(task.node.retry, error)
+            except Exception as fault:
+                failure = fault  # a policy that can't be asked is the task's failure too
             with suppress(Exception):  # a class of the user's may have another add_note
-                error.add_note(f"During task with name '{task.name}' and id '{task.id}'")
-            policy = _policy_for(task.node.retry, error)
+                failure.add_note(f"During task with name '{task.name}' and id '{task.id}'")
             if policy is None or context.attempt >= policy.max_attempts:
-                task.error = error
+                task.error = failure
                 task.memory = context.memory()
                 return
             seconds = _interval(policy, context.attempt)

@@ -7,7 +7,8 @@ from typing import Any
 
 from .constants import RESERVED_KEYS, START, TASKS
 from .nodes import Action, Node, Write, action_of
-from .types import RetryPolicy
+from .timeouts import check_stoppable
+from .types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
 
 
 class NodeBuilder:
@@ -19,6 +20,8 @@ class NodeBuilder:
         self._writes: list[tuple[str, Callable[[Any], Any]]] = []
         self._actions: list[Action] = []
         self._retry: list[RetryPolicy] = []
+        self._cache: CachePolicy | None = None
+        self._timeout: TimeoutPolicy | None = None
         self._tags: list[str] = []
         self._metadata: dict[str, Any] = {}
 
@@ -73,11 +76,23 @@ class NodeBuilder:
         self._retry.extend(policies)
         return self
 
+    def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
+        """Lets the node's results be used again for the same input."""
+        self._cache = policy
+        return self
+
+    def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
+        """Limits each attempt at the node, which has to be async."""
+        self._timeout = TimeoutPolicy.coerce(timeout)
+        return self
+
     def build(self) -> Node:
         """Returns the node."""
         channels = self._channels
         return Node(
             action=_chained(self._actions),
+            timeout=self._timeout,
+            cache=self._cache,
             triggers=tuple(self._triggers),
             keys=channels if isinstance(channels, str) else tuple(channels),
             writers=(_ChannelWriter(tuple(self._writes)),),
@@ -134,6 +149,8 @@ def built(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):
             node = node.build()
+            if node.timeout is not None and node.action is not None:
+                check_stoppable(name, node.action)
         if not isinstance(node, Node):
             raise TypeError(f"Invalid node type {type(node)}, expected a node or NodeBuilder")
         made[name] = node

@@ -47,10 +47,11 @@ CONTROL_SLOTS = {
     ASKED: -6,
     ONCE: -7,
     CHANGED: -8,
+    ERROR_SOURCE_NODE: -9,
 }
 
 #: Writes that never reach a channel.
-CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN, ERROR_SOURCE_NODE})
+CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN})
 
 TAG_HIDDEN = "langsmith:hidden"
 BRANCH_TO = "branch:to:"

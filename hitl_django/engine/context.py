@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -85,6 +86,7 @@ class RunContext:
         "modes",
         "passes_breakpoints",
         "perform",
+        "progress",
         "replay",
         "reruns_unanswered",
         "resuming",
@@ -131,6 +133,8 @@ class RunContext:
         self.reruns_unanswered = True
         self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
+        #: Tells a node above, whose time without progress is limited, that something happened.
+        self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
@@ -174,8 +178,8 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_asked", "_children", "_memory", "answers", "asked", "attempt", "changed", "consumed",
-        "is_async", "keyed", "once", "open", "perform", "run", "task",
+        "_asked", "_children", "_first_attempt_time", "_memory", "answers", "asked", "attempt",
+        "changed", "consumed", "is_async", "keyed", "once", "open", "perform", "run", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
@@ -202,6 +206,15 @@ class TaskContext:
     def retrying(self) -> bool:
         """Tells whether an earlier attempt of this task has failed in this run."""
         return self.attempt > 1
+
+    def first_attempted(self) -> float:
+        """Returns when the task was first attempted, in seconds since the epoch.
+
+        It is noted at the first call: before the first attempt, where there may be a second.
+        """
+        if not hasattr(self, "_first_attempt_time"):
+            self._first_attempt_time = time.time()
+        return self._first_attempt_time
 
     def ask(self, value: Any, schema: Any, key: str | None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
@@ -348,6 +361,7 @@ class TaskContext:
                 thread_id=run.thread_id,
                 run_id=run.config.get("run_id") or None,
                 node_attempt=self.attempt,
+                node_first_attempt_time=self.first_attempted(),
             ),
         )
 

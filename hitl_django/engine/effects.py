@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,12 @@ class Run:
         self.contexts = contexts
 
 
+class RunBeside(Run):
+    """Asks for further tasks to be started while others are running, and not to wait for them."""
+
+    __slots__ = ()
+
+
 class Await:
     """Asks for tasks that have ended; the reply is a list of at least one."""
 
@@ -84,6 +90,24 @@ class Cancel:
     """Asks to drop the tasks that can still be dropped; the reply is their number."""
 
     __slots__ = ()
+
+
+class Recall:
+    """Asks the cache for results; the reply is a dict of those it has, by key."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: Sequence[Any]) -> None:
+        self.keys = keys
+
+
+class Keep:
+    """Asks the cache to keep results: by key, each with the seconds that it is good for."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: Mapping[Any, tuple[Any, int | None]]) -> None:
+        self.pairs = pairs
 
 
 class Notify:
@@ -104,7 +128,7 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | List | Save | Run | Await | Cancel | Notify | Emit
+Effect = Load | List | Save | Run | Await | Cancel | Recall | Keep | Notify | Emit
 Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]

@@ -8,6 +8,8 @@
     │  ├─ EmptyInputError(ValueError)
     │  ├─ GraphRecursionError(RecursionError)
     │  ├─ GraphDrained
+    │  ├─ NodeTimeoutError
+    │  ├─ NodeCancelledError
     │  ├─ GraphChangedError
     │  ├─ NoSaverError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
@@ -48,7 +50,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .types import Interrupt
 
@@ -99,6 +101,41 @@ class GraphRecursionError(GraphError, RecursionError):
 
 class GraphDrained(GraphError):
     """The run stopped at the edge of a super-step because it was asked to; it can go on later."""
+
+
+class NodeTimeoutError(GraphError):
+    """An attempt at a node took longer than its timeout.
+
+    No builtin TimeoutError, which is an OSError: a retry policy tries again after this one.
+    ``kind`` is ``run`` or ``idle``, ``timeout`` the limit that was reached, ``elapsed`` how long
+    the attempt had run; all in seconds.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        elapsed: float,
+        *,
+        kind: Literal["idle", "run"],
+        idle_timeout: float | None = None,
+        run_timeout: float | None = None,
+    ) -> None:
+        limit = idle_timeout if kind == "idle" else run_timeout
+        without = " without progress" if kind == "idle" else ""
+        super().__init__(
+            f"Node '{node}' reached its {kind} timeout of {limit} s{without}, "
+            f"{elapsed:.3f} s after the attempt began."
+        )
+        self.node, self.elapsed, self.kind, self.timeout = node, elapsed, kind, limit
+        self.idle_timeout, self.run_timeout = idle_timeout, run_timeout
+
+
+class NodeCancelledError(GraphError):
+    """A node raised asyncio.CancelledError although nobody had cancelled the run."""
+
+    def __init__(self, node: str, message: str | None = None) -> None:
+        super().__init__(message or f"Node '{node}' raised asyncio.CancelledError")
+        self.node = node
 
 
 class GraphChangedError(GraphError):

@@ -8,9 +8,11 @@ import re
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin
 
 from .adoption import adopt
+from .cache import BaseCache
 from .channels import (
     BaseChannel,
     EphemeralValue,
@@ -23,12 +25,14 @@ from .channels import (
 from .checkpoint import BaseCheckpointSaver
 from .constants import BRANCH_TO, END, NS_END, NS_SEP, ROOT, START, TAG_HIDDEN, TASKS
 from .errors import GraphDefinitionError
+from .handlers import DEFAULT_HANDLER, handler_name
 from .nodes import Action, Branch, Node, Write, action_of
+from .policies import NodeDefaults, Policies, applied, check_free
 from .pregel import Pregel
 from .schema import ManagedValue, channels_of, coercion_for, hints_of
 from .signatures import command_targets, first_parameter, hints_of_function
 from .state_writer import StateWriter
-from .types import All, RetryPolicy, Send
+from .types import All, CachePolicy, RetryPolicy, Send, TimeoutPolicy
 
 logger = logging.getLogger("hitl_django")
 
@@ -43,7 +47,7 @@ class NodeSpec:
     action: Action
     input_schema: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    retry: tuple[RetryPolicy, ...] = ()
+    policies: Policies = field(default_factory=Policies)
     defer: bool = False
     ends: tuple[str, ...] = ()
 
@@ -86,7 +90,7 @@ class StateGraph:
         self.schemas: dict[int, tuple[str, ...]] = {}
         self._kept_schemas: list[Any] = []
         self.compiled = False
-        self._default_retry: tuple[RetryPolicy, ...] = ()
+        self._defaults = NodeDefaults()
         self._hints_seen: dict[Any, dict[str, Any]] = {}
         self._add_schema(state_schema)
         self._add_schema(self.input_schema, of_callers=True)
@@ -134,6 +138,9 @@ class StateGraph:
         metadata: Mapping[str, Any] | None = None,
         input_schema: Any = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Any = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
         destinations: Sequence[str] | Mapping[str, str] | None = None,
     ) -> StateGraph:
         """Adds a node: ``add_node("name", function)`` or ``add_node(function)``.
@@ -142,6 +149,12 @@ class StateGraph:
         async, and it may be a compiled graph. Parameters named ``config``, ``runtime``,
         ``writer``, ``store`` and ``previous`` are filled in. ``defer`` makes it wait until no
         other node would run.
+
+        ``error_handler`` is a function that runs in the same super-step when the node has failed
+        for good: it gets the node's input, is told in a parameter ``error`` (a NodeError) what
+        happened, and returns what a node may return; the failed node's own edges aren't taken.
+        ``timeout`` limits each attempt at an async node, ``cache_policy`` lets its results be
+        used again.
         """
         if not isinstance(node, str):
             action = node
@@ -156,16 +169,33 @@ class StateGraph:
         ends = tuple(destinations or ()) or command_targets(hints.get("return"))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
+        policies = Policies.given(retry_policy, cache_policy, timeout)
         self.nodes[node] = NodeSpec(
-            action_of(action), schema, metadata or {}, _policies(retry_policy), defer, ends
+            action_of(action), schema, metadata or {}, policies, defer, ends
         )
+        if error_handler is not None:
+            policies.handler = handler_name(node)
+            check_free(policies.handler, policies.handler in self.nodes)
+            self.nodes[policies.handler] = self._handler(action_of(error_handler))
         return self
 
+    def _handler(self, action: Action) -> NodeSpec:
+        return NodeSpec(action, self.state_schema, policies=Policies(handles=True))
+
     def set_node_defaults(
-        self, *, retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None
+        self,
+        *,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Any = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
     ) -> StateGraph:
-        """Sets what holds for every node that doesn't say otherwise; subgraphs have their own."""
-        self._default_retry = _policies(retry_policy)
+        """Sets what holds for every node that doesn't say otherwise; subgraphs have their own.
+
+        ``retry_policy`` and ``timeout`` hold for error handlers too. What isn't given stays as an
+        earlier call has set it.
+        """
+        self._defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self
 
     def _check_name(self, name: str) -> None:
@@ -312,6 +342,7 @@ class StateGraph:
         self,
         checkpointer: BaseCheckpointSaver | bool | None = None,
         *,
+        cache: BaseCache | None = None,
         store: Any = None,
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
@@ -319,7 +350,8 @@ class StateGraph:
     ) -> CompiledStateGraph:
         """Returns the graph ready to run.
 
-        ``checkpointer`` stores its threads; without one it can't stop for a person.
+        ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
+        keeps the results of nodes that have a cache policy.
         ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
         stops.
         """
@@ -331,7 +363,11 @@ class StateGraph:
         channels[TASKS] = Topic(Send, key=TASKS)
         ends, keys = self._ends(), frozenset(self.channels)
         nodes = {START: self._start_node(ends.get(START, []))}
-        for node_name, spec in self.nodes.items():
+        specs = dict(self.nodes)
+        if self._defaults.handler is not None:
+            check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
+            specs[DEFAULT_HANDLER] = self._handler(self._defaults.handler)
+        for node_name, spec in specs.items():
             writer = StateWriter(keys, ends.get(node_name, []))
             nodes[node_name] = self._node(node_name, spec, channels, writer)
         self._attach_joins(nodes, channels)
@@ -343,6 +379,7 @@ class StateGraph:
             output_channels=self._output_keys(self.output_schema),
             stream_channels=self._output_keys(self.state_schema, all_schemas=True),
             checkpointer=checkpointer,
+            cache=cache,
             store=store,
             interrupt_before_nodes=before,
             interrupt_after_nodes=after,
@@ -381,6 +418,7 @@ class StateGraph:
             else EphemeralValue(Any, guard=False, key=trigger)
         )
         keys = self._keys(spec.input_schema)
+        policies = applied(name, spec.action, spec.policies, self._defaults)
         return Node(
             action=spec.action,
             triggers=(trigger,),
@@ -388,7 +426,10 @@ class StateGraph:
             coercion=coercion_for(spec.input_schema),
             writers=(writer,),
             branches=self._branches(name, spec.input_schema),
-            retry=spec.retry or self._default_retry,
+            retry=policies.retry,
+            timeout=policies.timeout,
+            cache=policies.cache,
+            handler=policies.handler,
             metadata=spec.metadata,
         )
 
@@ -437,7 +478,3 @@ class CompiledStateGraph(Pregel):
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)
         self.builder = builder
-
-
-def _policies(given: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...]:
-    return (given,) if isinstance(given, RetryPolicy) else tuple(given or ())

@@ -13,6 +13,7 @@ from .loop import Loop
 from .runtime import RunControl, Runtime
 from .schema import is_model
 from .stream import Chunk
+from .timeouts import TimedContext, WatchedLoop
 from .types import All, RunnableConfig
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(place.get("discard_pending")),
     )
-    return Loop(graph, job, run, options.modes, options.output_keys)
+    kind = Loop if run.progress is None else WatchedLoop
+    return kind(graph, job, run, options.modes, options.output_keys)
 
 
 def _parent_of(place: Mapping[str, Any]) -> TaskContext | None:
@@ -134,11 +136,7 @@ def _nested_run(
         saver=None if graph.checkpointer is False else above.saver,
         thread_id=above.thread_id,
         store=graph.store or above.store,
-        runtime=(
-            above.runtime
-            if options.context is None
-            else Runtime(context=_coerced(graph.context_schema, options.context))
-        ),
+        runtime=_nested_runtime(graph, parent, options),
         control=options.control or above.control,
         durability=options.durability or above.durability,
         modes=options.modes | forwards,
@@ -154,10 +152,21 @@ def _nested_run(
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
     run.wildcard = above.wildcard
     run.resuming = above.resuming or parent.retrying
+    run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin
     if above.saver is not None:
         run.checkpoint_ids = {**above.checkpoint_ids, origin.ns: origin.checkpoint_id}
     return run
+
+
+def _nested_runtime(graph: Pregel, parent: TaskContext, options: Options) -> Runtime[Any]:
+    runtime = parent.run.runtime
+    if options.context is not None:
+        context = _coerced(graph.context_schema, options.context)
+        runtime = Runtime(context=context, heartbeat=runtime.heartbeat)
+    if isinstance(parent, TimedContext):
+        return runtime.override(heartbeat=parent.heartbeat)
+    return runtime
 
 
 def stateful_ns(ns: str) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .checkpoint import Checkpoint, CheckpointMetadata, CheckpointTuple, Commit, Outcome, TaskWrites
-from .constants import ERROR, INTERRUPT, NO_WRITES
+from .constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES
 from .errors import (
     DrainSignal,
     InvalidAnswerError,
@@ -17,6 +17,7 @@ from .errors import (
     PayloadLimitError,
     UnserializableError,
 )
+from .handlers import takes
 from .nodes import Write
 from .plan import Blueprint, State, Task
 from .types import RunnableConfig
@@ -108,7 +109,8 @@ def stored_writes(task: Task) -> Sequence[Write]:
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.questions:
-        return [(ERROR, described(task.error)), *task.memory]
+        source = [(ERROR_SOURCE_NODE, task.name)] if takes(task) else []
+        return [(ERROR, described(task.error)), *source, *task.memory]
     return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream, telling
 from .apply import NextVersion, apply, count_version
+from .cache import Recaller
 from .callbacks import GraphInterruptEvent
 from .checkpoint import (
     CheckpointMetadata,
@@ -24,7 +25,7 @@ from .checkpoint import (
 )
 from .constants import ERROR, INPUT, NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, RunContext, TaskContext
-from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, Save
+from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, RunBeside, Save
 from .errors import (
     DrainSignal,
     GraphRecursionError,
@@ -32,6 +33,7 @@ from .errors import (
     ParentCommand,
     PayloadError,
 )
+from .handlers import failure_of, hand_over, takes
 from .ledger import Ledger, blamed
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
@@ -89,6 +91,9 @@ class Loop:
         self.metadata: CheckpointMetadata = {}
         self.ledger = Ledger(self.blueprint, run.thread_id, job.ns)
         self.user_metadata = stored_metadata(run.config) if run.saver or run.modes else {}
+        #: Whether failures may go to a handler, or results come from the cache.
+        self.careful = graph.blueprint.handled or graph.cache is not None
+        self.recaller = None if graph.cache is None else Recaller()
         #: A failure that was met while siblings were still running.
         self.broken: Outcome | None = None
 
@@ -123,16 +128,19 @@ class Loop:
     def _super_step(self) -> Effects:
         tasks = self.ran = self.tasks
         todo = [t for t in tasks if t.writes is None and not t.questions]
-        if len(todo) == 1 and todo[0].error is None:
+        if len(todo) == 1 and not self.careful and todo[0].error is None:
             # Most steps have one task: nothing to wait for, to drop or to store beside it.
             ended = (yield Run([self._context(todo[0])])) or (yield AWAIT)
             if chunks := self._settle(ended[0]):
                 yield Emit(chunks)
         elif todo and not _failed(todo):
-            yield from self._run_tasks(todo)
+            if self.recaller is not None:
+                todo = yield from self.recaller.recall(self, todo)
+            if todo and not _failed(todo):
+                yield from self._run_tasks(todo)
         if self.broken is not None:
             yield from self._leave()
-        elif failed := _failed(todo):
+        elif failed := _failed(tasks):
             yield from self._fail(failed)
         elif [task for task in tasks if task.questions]:
             yield from self._pause()
@@ -145,15 +153,31 @@ class Loop:
         while waiting:
             ended = ended or (yield AWAIT)
             waiting -= len(ended)
+            failed = False
             for task in ended:
+                failed = failed or task.error is not None
                 if chunks := self._settle(task):
                     yield Emit(chunks)
-            if waiting and any(_stops_siblings(task) for task in ended):
+            if self.recaller is not None:
+                yield from self.recaller.keep(ended)
+            handlers = self._hand_over(ended) if failed else ()
+            if waiting and failed and any(_stops_siblings(task) for task in ended):
                 waiting -= yield CANCEL
-            if waiting and self.saver is not None and not self.exits:
-                # A sibling is still running: what has finished must not depend on it.
+            if (waiting or handlers) and self.saver is not None and not self.exits:
+                # A sibling is still running: what has finished must not depend on it. Nor may a
+                # node run again because its handler didn't come to its end.
                 yield from self._store(self.ledger.commit(None), held=True)
             ended = []
+            if handlers and self.broken is None:
+                contexts = [self._context(task) for task in handlers]
+                ended = yield RunBeside(contexts) if waiting else Run(contexts)
+                waiting += len(handlers)
+
+    def _hand_over(self, ended: Sequence[Task]) -> Sequence[Task]:
+        """Gives failures to their nodes' handlers; returns those that may start now."""
+        handlers = [hand_over(self.blueprint, task) for task in ended if takes(task)]
+        self.tasks.extend(handlers)
+        return () if any(_stops_siblings(task) for task in ended) else handlers
 
     def _context(self, task: Task) -> TaskContext:
         status = self.statuses.get(task.id) if self.statuses else None
@@ -399,7 +423,7 @@ class Loop:
 
 
 def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    return tuple(task.name for task in tasks if not task.writes)
+    return tuple(task.name for task in tasks if not task.writes and failure_of(task) is None)
 
 
 def _failed(tasks: Sequence[Task]) -> list[Task]:

@@ -11,7 +11,7 @@ from typing import Any
 from .channels import MISSING, SAME, BaseChannel
 from .constants import BRANCH_TO, END, START, TASKS
 from .errors import InvalidUpdateError
-from .types import RetryPolicy, Send
+from .types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
 
 Write = tuple[str, Any]
 Reader = Callable[[Sequence[str] | str], Any]
@@ -145,7 +145,8 @@ class Node:
 
     ``triggers`` are the channels that start it. ``keys`` are the channels it reads: several for
     a dict, one name for that channel's bare value. ``writers`` turn its result into writes,
-    ``branches`` then choose what follows, both inside the node's own task.
+    ``branches`` then choose what follows, both inside the node's own task. ``handler`` names the
+    node that takes its failures.
     """
 
     action: Action | None
@@ -158,6 +159,9 @@ class Node:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     hidden: bool = False
+    timeout: TimeoutPolicy | None = None
+    cache: CachePolicy | None = None
+    handler: str | None = None
     sorted_triggers: tuple[str, ...] = ()
     key_set: frozenset[str] = frozenset()
 

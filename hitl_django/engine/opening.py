@@ -19,6 +19,7 @@ from .errors import (
     OpenQuestionsError,
     ThreadNotFound,
 )
+from .handlers import restored
 from .messages import identified
 from .nodes import Write, goto_writes
 from .plan import plan
@@ -255,7 +256,14 @@ def _apply_null(loop: Loop, writes: Sequence[Write]) -> None:
 
 
 def _reapply(loop: Loop) -> None:
-    """Gives finished tasks their stored writes back, so that they don't run again."""
+    """Gives finished tasks their stored writes back, so that they don't run again.
+
+    A task whose failure went to a handler has ended too; its handler runs, or has run.
+    """
+    handlers = restored(loop.blueprint, loop.tasks, loop.statuses)
+    for handler in handlers:
+        handler.failed.writes = ()
+    loop.tasks += handlers
     for task in loop.tasks:
         status = loop.statuses.get(task.id)
         if status is not None and status.finished:

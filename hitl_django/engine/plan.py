@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from . import ids
@@ -65,6 +66,7 @@ class Blueprint:
         "defaults",
         "expiring",
         "finishing",
+        "handled",
         "managed",
         "messages",
         "mixed",
@@ -95,6 +97,8 @@ class Blueprint:
             name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
         )
         self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
+        #: Whether the failures of any node go to an error handler.
+        self.handled = any(node.handler is not None for node in nodes.values())
         self.defaults = tuple(
             name for name, channel in channels.items() if channel.initial() is not MISSING
         )
@@ -273,6 +277,8 @@ def _sent_task(blueprint: Blueprint, send: Any, index: int, origin: Origin) -> T
     if not isinstance(send, Send) or send.node not in blueprint.nodes:
         return None
     node = blueprint.nodes[send.node]
+    if send.timeout is not None:
+        node = replace(node, timeout=send.timeout)
     return Task(send.node, node, (PUSH, index, False), (PUSH,), send.arg, origin)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from . import launch, snapshots, subgraphs, updates
 from .builder import NodeBuilder, built, check_graph
+from .cache import BaseCache, namespaces
 from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import INTERRUPT, NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
@@ -52,6 +53,7 @@ class Pregel:
         interrupt_before_nodes: All | Sequence[str] = (),
         interrupt_after_nodes: All | Sequence[str] = (),
         checkpointer: BaseCheckpointSaver | bool | None = None,
+        cache: BaseCache | None = None,
         store: Any = None,
         step_timeout: float | None = None,
         name: str = "LangGraph",
@@ -83,6 +85,7 @@ class Pregel:
         self.state_keys = _several(stream_channels)
         self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
         self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
+        self.cache = cache
         self.name = name
         self.input_schema, self.output_schema = input_schema, output_schema
         self.state_schema, self.context_schema = state_schema, context_schema
@@ -408,6 +411,21 @@ class Pregel:
         if hints_of(type(update)):
             return updates_of(update, frozenset(self.state_keys))
         return [(ROOT, update)]
+
+    # Cached results.
+
+    def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Drops what is cached of the results of ``nodes``, or of all this graph's nodes."""
+        self._known_cache().clear(namespaces(self.nodes, nodes))
+
+    async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Like clear_cache."""
+        await self._known_cache().aclear(namespaces(self.nodes, nodes))
+
+    def _known_cache(self) -> BaseCache:
+        if self.cache is None:
+            raise ValueError("No cache is set for this graph. Cannot clear cache.")
+        return self.cache
 
     # Variants.
 

@@ -47,17 +47,23 @@ def no_writer(chunk: Any) -> None:
     """Drops what a node streams when nobody listens."""
 
 
+def no_heartbeat() -> None:
+    """Notes no progress where no idle timeout runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime(Generic[ContextT]):
     """What a run hands to its nodes: ask for it with a parameter named ``runtime``.
 
     ``context`` is the caller's, ``previous`` the last result of a functional graph,
-    ``stream_writer`` emits custom stream chunks.
+    ``stream_writer`` emits custom stream chunks, ``heartbeat`` notes progress of a node that has
+    an idle timeout, from any thread.
     """
 
     context: ContextT = None  # type: ignore[assignment]
     store: Any = None
     stream_writer: Callable[[Any], None] = no_writer
+    heartbeat: Callable[[], None] = no_heartbeat
     previous: Any = None
     execution_info: ExecutionInfo | None = None
     control: RunControl | None = None
@@ -71,6 +77,7 @@ class Runtime(Generic[ContextT]):
             stream_writer=(
                 other.stream_writer if other.stream_writer is not no_writer else self.stream_writer
             ),
+            heartbeat=other.heartbeat if other.heartbeat is not no_heartbeat else self.heartbeat,
             previous=other.previous if other.previous is not None else self.previous,
             execution_info=other.execution_info or self.execution_info,
             control=other.control or self.control,

@@ -33,7 +33,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class TaskStatus:
     """What the stored writes of one task say about it."""
 
-    __slots__ = ("answers", "asked", "error", "finished", "interrupts", "keyed", "once", "output")
+    __slots__ = (
+        "answers", "asked", "error", "finished", "handled", "interrupts", "keyed", "once", "output",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.output: list[tuple[str, Any]] = []
@@ -43,6 +45,8 @@ class TaskStatus:
         self.asked: dict[str, str] = {}
         self.once: dict[str, Any] = {}
         self.error: Any = None
+        #: Whether its failure goes to an error handler.
+        self.handled = False
         self.finished = False
 
     @property
@@ -75,7 +79,9 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
             status.asked = value
         elif channel == ONCE:
             status.once = value
-        elif channel not in (ERROR_SOURCE_NODE, SCHEDULED, CHANGED):
+        elif channel == ERROR_SOURCE_NODE:
+            status.handled = True
+        elif channel not in (SCHEDULED, CHANGED):
             status.finished = True
             status.output.append((channel, value))
     return statuses

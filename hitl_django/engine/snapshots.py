@@ -9,6 +9,7 @@ from .apply import InputWrites, apply, count_version
 from .checkpoint import CheckpointTuple
 from .constants import INPUT, NULL_TASK_ID, RESUME, RETURN
 from .effects import List, Load, Query
+from .handlers import failure_of, restored
 from .nodes import Write
 from .plan import Blueprint, Origin, State, Task, plan, read_state
 from .slots import TaskStatus, read_task_statuses
@@ -85,10 +86,19 @@ def snapshot(
     origin = Origin(blueprint, current.values, saved.checkpoint["id"], ns, step, step + 2)
     tasks = plan(blueprint, current, origin)
     statuses = read_task_statuses(pending)
+    handlers = restored(blueprint, tasks, statuses)
     if live:
-        done = [task for task in tasks if task.id in statuses and statuses[task.id].finished]
+        done = [
+            task
+            for task in (*tasks, *handlers)
+            if task.id in statuses and statuses[task.id].finished
+        ]
         for task in done:
             task.writes = statuses[task.id].output
+        for handler in handlers:
+            if handler.writes:
+                handler.failed.writes = ()
+                done.append(handler.failed)
         if done:
             after = _with_writes(blueprint, current, done)
             if after is None:
@@ -98,7 +108,7 @@ def snapshot(
             else:
                 current = after
     shown = []
-    for task in tasks:
+    for task in (*tasks, *(h for h in handlers if _asks(statuses.get(h.id), live))):
         below = yield from _below(graph, saved, task, recurse)
         shown.append(_shown(task, statuses.get(task.id), graph.stream_keys, live, below))
     keys = graph.stream_keys
@@ -172,6 +182,10 @@ def _shown(
     return PregelTask(task.id, task.name, task.path, status.error, asked, below, result)
 
 
+def _asks(status: TaskStatus | None, live: bool) -> bool:
+    return status is not None and bool(status.open if live else status.interrupts)
+
+
 def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
     for name, value in output:
         if name == RETURN:
@@ -183,8 +197,9 @@ def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
 
 def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
     """Returns what the ``checkpoints`` stream mode tells of the checkpoint a loop stands at."""
+    planned = [task for task in loop.tasks if failure_of(task) is None]
     tasks = []
-    for task in loop.tasks:
+    for task in planned:
         shown = _shown(task, loop.statuses.get(task.id), graph.stream_keys, False)
         data: dict[str, Any] = {"id": shown.id, "name": shown.name}
         if shown.error:
@@ -203,7 +218,7 @@ def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
         "parent_config": _placed(loop, loop.ledger.parent_id) if loop.ledger.parent_id else None,
         "values": loop.read(graph.stream_keys),
         "metadata": dict(loop.metadata),
-        "next": [task.name for task in loop.tasks],
+        "next": [task.name for task in planned],
         "tasks": tasks,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from xxhash import xxh3_128_hexdigest
@@ -63,22 +64,71 @@ class Interrupt:
         return self.id
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutPolicy:
+    """Limits how long one attempt at an async node may take.
+
+    ``run_timeout`` is the whole attempt's time, ``idle_timeout`` the longest time without
+    progress, both in seconds or as a timedelta. Progress is each call of ``runtime.heartbeat()``
+    and, with ``refresh_on="auto"``, each custom stream chunk, each result of ``once()`` and each
+    thing that a graph which the node calls does.
+    """
+
+    run_timeout: float | timedelta | None = None
+    idle_timeout: float | timedelta | None = None
+    refresh_on: Literal["auto", "heartbeat"] = "auto"
+
+    @classmethod
+    def coerce(cls, given: Timeout | None) -> TimeoutPolicy | None:
+        """Returns a policy in seconds, or None where it limits nothing.
+
+        A bare time is a ``run_timeout``. Raises ValueError unless each time is more than 0.
+        """
+        policy = given if isinstance(given, cls) else cls(run_timeout=given)  # type: ignore[arg-type]
+        if policy.refresh_on not in ("auto", "heartbeat"):
+            raise ValueError("refresh_on must be 'auto' or 'heartbeat'")
+        run = _seconds("run_timeout", policy.run_timeout)
+        idle = _seconds("idle_timeout", policy.idle_timeout)
+        if run is None and idle is None:
+            return None
+        return cls(run_timeout=run, idle_timeout=idle, refresh_on=policy.refresh_on)
+
+
+Timeout = float | timedelta | TimeoutPolicy
+
+
+def _seconds(name: str, given: float | timedelta | None) -> float | None:
+    if given is None:
+        return None
+    seconds = given.total_seconds() if isinstance(given, timedelta) else float(given)
+    if not seconds > 0:
+        raise ValueError(f"{name} must be greater than 0")
+    return seconds
+
+
 class Send:
-    """Runs ``node`` in the next super-step with ``arg`` as its input, verbatim."""
+    """Runs ``node`` in the next super-step with ``arg`` as its input, verbatim.
+
+    ``timeout`` takes the place of the node's own for this call.
+    """
 
     __slots__ = ("arg", "node", "timeout")
 
-    def __init__(self, node: str, arg: Any, *, timeout: Any = None) -> None:
-        self.node, self.arg, self.timeout = node, arg, timeout
+    def __init__(self, node: str, arg: Any, *, timeout: Timeout | None = None) -> None:
+        self.node, self.arg = node, arg
+        self.timeout = None if timeout is None else TimeoutPolicy.coerce(timeout)
 
     def __repr__(self) -> str:
-        return f"Send(node={self.node!r}, arg={self.arg!r})"
+        timeout = "" if self.timeout is None else f", timeout={self.timeout!r}"
+        return f"Send(node={self.node!r}, arg={self.arg!r}{timeout})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Send) and (self.node, self.arg) == (other.node, other.arg)
+        return isinstance(other, Send) and (self.node, self.arg, self.timeout) == (
+            other.node, other.arg, other.timeout
+        )  # fmt: skip
 
     def __hash__(self) -> int:
-        return hash((self.node, repr(self.arg)))
+        return hash((self.node, repr(self.arg), self.timeout))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +183,30 @@ class RetryPolicy(NamedTuple):
     retry_on: type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] | None = (
         None
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachePolicy:
+    """Lets a node's result be used again for the same input, in a graph that has a cache.
+
+    ``key_func`` makes the key (str or bytes) from the node's input; without it the key follows
+    from the whole input. ``ttl`` is how long a result is good for, in seconds; None is for ever.
+    """
+
+    key_func: Callable[[Any], str | bytes] | None = None
+    ttl: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeError:
+    """What an error handler is told in its parameter ``error``: which node failed, and how.
+
+    A handler that takes up a failure from storage gets an ``Exception`` with the repr of the
+    original one as its message.
+    """
+
+    node: str
+    error: BaseException
 
 
 class PregelTask(NamedTuple):

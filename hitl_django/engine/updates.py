@@ -12,6 +12,7 @@ from .checkpoint import CheckpointTuple, TaskWrites, stored_metadata
 from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
+from .handlers import restored
 from .ledger import Ledger
 from .messages import identified
 from .nodes import Write, fresh_reader
@@ -71,10 +72,15 @@ class _Change:
         blueprint, step = self.graph.blueprint, self.step + 1
         origin = Origin(blueprint, self.state.values, newest, self.ns, step, step + 2)
         self.tasks = plan(blueprint, self.state, origin)
+        handlers = restored(blueprint, self.tasks, self.statuses)
+        self.tasks += handlers
         for task in self.tasks:
             status = self.statuses.get(task.id)
             if status is not None and status.finished:
                 task.writes = status.output
+        for handler in handlers:
+            if handler.writes is not None:
+                handler.failed.writes = ()
 
     @property
     def open_ids(self) -> list[str]:

@@ -280,5 +280,9 @@ def plain_error(error: BaseException) -> Any:
 
 
 def without_link(text: str) -> str:
-    """Returns a message without LangGraph's pointer to its own documentation."""
+    """Returns a message without what is each engine's own.
+
+    LangGraph points to its documentation; of an engine's own failure only the class is the same.
+    """
+    text = re.sub(r"^(Node(?:Timeout|Cancelled)Error)\(.*\)$", r"\1", text)
     return re.sub(r"(\n|\\n)For troubleshooting, visit: [^\s\"\')]+", "", text)

@@ -14,6 +14,7 @@ from hitl_django.engine import channels
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("langgraph", reason="the oracle isn't installed")
+    import langgraph.cache.memory
     import langgraph.channels
     import langgraph.channels.ephemeral_value
     import langgraph.channels.last_value
@@ -35,9 +36,11 @@ OURS: Engine = SimpleNamespace(
     **{
         name: getattr(hitl_django, name)
         for name in (
-            "END", "START", "Command", "InMemorySaver", "IsLastStep", "MessagesState", "Overwrite",
-            "RemainingSteps", "RetryPolicy", "Runtime", "Send", "StateGraph", "add_messages",
-            "get_config", "get_stream_writer", "interrupt",
+            "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
+            "IsLastStep", "MessagesState", "NodeCancelledError", "NodeError", "NodeTimeoutError",
+            "Overwrite", "RemainingSteps", "RetryPolicy", "Runtime", "Send", "StateGraph",
+            "TimeoutPolicy", "add_messages", "get_config", "get_runtime", "get_stream_writer",
+            "interrupt",
         )
     },
 )  # fmt: skip
@@ -59,18 +62,25 @@ LANGGRAPH: Engine = SimpleNamespace(
     ),
     END=langgraph.graph.END,
     START=langgraph.graph.START,
+    CachePolicy=langgraph.types.CachePolicy,
     Command=langgraph.types.Command,
+    InMemoryCache=langgraph.cache.memory.InMemoryCache,
     InMemorySaver=langgraph.checkpoint.memory.InMemorySaver,
     IsLastStep=langgraph.managed.IsLastStep,
     MessagesState=langgraph.graph.MessagesState,
+    NodeCancelledError=langgraph.errors.NodeCancelledError,
+    NodeError=langgraph.errors.NodeError,
+    NodeTimeoutError=langgraph.errors.NodeTimeoutError,
     Overwrite=langgraph.types.Overwrite,
     RemainingSteps=langgraph.managed.RemainingSteps,
     RetryPolicy=langgraph.types.RetryPolicy,
     Runtime=langgraph.runtime.Runtime,
     Send=langgraph.types.Send,
     StateGraph=langgraph.graph.StateGraph,
+    TimeoutPolicy=langgraph.types.TimeoutPolicy,
     add_messages=langgraph.graph.message.add_messages,
     get_config=langgraph.config.get_config,
+    get_runtime=langgraph.runtime.get_runtime,
     get_stream_writer=langgraph.config.get_stream_writer,
     interrupt=langgraph.types.interrupt,
 )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from . import cases_asking, cases_commands, cases_flow, cases_state, cases_subgraphs, cases_travel
+from . import (
+    cases_asking,
+    cases_commands,
+    cases_failing,
+    cases_flow,
+    cases_state,
+    cases_subgraphs,
+    cases_travel,
+)
 from .differences import TABLE
 from .driving import Case, transcript
 from .engines import LANGGRAPH, OURS
@@ -18,6 +26,7 @@ CASES: list[Case] = [
     *cases_state.CASES,
     *cases_subgraphs.CASES,
     *cases_travel.CASES,
+    *cases_failing.CASES,
 ]
 ROWS = {row.name for row in TABLE}
 RUNS = [pytest.param(case, way, id=f"{case.name}-{way}") for case in CASES for way in case.ways]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, interrupt
+from hitl_django import Command, NodeCancelledError, interrupt
 
 from .faults import PLACES, Trial, said_of
 from .graphs import CONFIG, line, log_of, saved, says
@@ -54,6 +54,7 @@ FAILURES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "end of an async iteration": (raising(StopAsyncIteration), StopAsyncIteration),
     "long": (raising(lambda: ValueError("x" * 20_000_000)), ValueError),
     "NUL and half a character": (raising(lambda: ValueError("a\0b\ud800")), ValueError),
+    "nobody's cancellation": (raising(asyncio.CancelledError), NodeCancelledError),
 }
 
 
@@ -104,7 +105,7 @@ def test_a_failure_whose_words_can_not_be_stored_keeps_its_type() -> None:
     trial.assert_goes_on()
 
 
-CRASHES = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+CRASHES = [SystemExit, KeyboardInterrupt, GeneratorExit]
 
 
 @in_each_place

@@ -29,7 +29,8 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.engine.serde import MAX_DEPTH, Codec, TypeCodec, digest, register_model
 from hitl_django.engine.serde.classes import REGISTERED, TypeTable
-from hitl_django.engine.types import Command, Interrupt, Overwrite, Send
+from hitl_django.engine.serde.table import SEND
+from hitl_django.engine.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 
 
 class Color(Enum):
@@ -207,7 +208,17 @@ def test_a_decimal_nan_keeps_its_payload() -> None:
 
 
 def test_a_send_keeps_its_timeout() -> None:
-    assert there_and_back(Send("n", 1, timeout=2.5)).timeout == 2.5
+    policy = TimeoutPolicy(idle_timeout=0.5, refresh_on="heartbeat")
+    assert there_and_back(Send("n", 1, timeout=policy)).timeout == policy
+    assert there_and_back(Send("n", 1, timeout=2.5)).timeout == TimeoutPolicy(run_timeout=2.5)
+
+
+@pytest.mark.parametrize(("stored", "limit"), [(None, None), (2, 2.0), (0.25, 0.25)])
+def test_a_send_stored_before_there_were_timeouts_loads(stored: Any, limit: float | None) -> None:
+    old = ormsgpack.packb(ormsgpack.Ext(SEND, ormsgpack.packb(["n", {"x": 1}, stored])))
+    loaded = Codec().decode(old)
+    assert (loaded.node, loaded.arg) == ("n", {"x": 1})
+    assert loaded.timeout == (limit and TimeoutPolicy(run_timeout=limit))
 
 
 def test_dict_order_is_kept() -> None:

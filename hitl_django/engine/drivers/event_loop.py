@@ -13,11 +13,26 @@ from ..attempt import attempt
 from ..callbacks import atell
 from ..checkpoint import BaseCheckpointSaver
 from ..context import TaskContext, current, saver_calls
-from ..effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
+from ..effects import (
+    Await,
+    Call,
+    Cancel,
+    Emit,
+    Keep,
+    List,
+    Load,
+    Notify,
+    Query,
+    Recall,
+    Run,
+    RunBeside,
+    Save,
+)
 from ..loop import Loop
 from ..plan import Task
 from ..stream import Chunk
-from .calling import injected
+from ..timeouts import Watch
+from .calling import as_failure, injected
 from .threads import answer_from, call_here
 
 
@@ -67,18 +82,20 @@ async def aperform(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
     steps = attempt(context)
+    limit = context.task.node.timeout
+    watch = None if limit is None else Watch(limit, context, _acall)
     reply: Any = None
     try:
         step = next(steps)
         while True:
             try:
                 if type(step) is Call:
-                    reply = await _acall(context, step)
+                    reply = await (_acall(context, step) if watch is None else watch.call(step))
                 else:
                     await asyncio.sleep(step.seconds)  # type: ignore[union-attr]
                     reply = None
             except BaseException as error:
-                step = steps.throw(error)
+                step = steps.throw(as_failure(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:
@@ -134,6 +151,13 @@ class AsyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = await self._cancel()
+                    elif kind is RunBeside:
+                        await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+                        reply, self.ended = self.ended, []
+                    elif kind is Recall:
+                        reply = await self.loop.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
+                    elif kind is Keep:
+                        reply = await self.loop.graph.cache.aset(effect.pairs)  # type: ignore[union-attr]
                     elif kind is Notify:
                         await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
                         reply = None
@@ -161,14 +185,14 @@ class AsyncDriver:
                 return await asyncio.to_thread(run.perform, answer_from, effect, saver)
             return await _aanswer(effect, saver)
 
-    async def _start(self, contexts: Sequence[TaskContext]) -> None:
+    async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> None:
         timeout = self.loop.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
             context.is_async = not self.loop.run.calls_home
         if timeout is not None:
-            self.deadline = time.monotonic() + timeout
-        elif len(contexts) == 1 and not self.loop.run.live:
+            self.deadline = self.deadline if beside else time.monotonic() + timeout
+        elif len(contexts) == 1 and not self.loop.run.live and not beside:
             self.ended.append(await aperform(contexts[0]))
             return
         if self.wake is None:

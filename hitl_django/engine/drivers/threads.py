@@ -17,12 +17,28 @@ from ..attempt import attempt
 from ..callbacks import tell
 from ..checkpoint import BaseCheckpointSaver
 from ..context import TaskContext, current, saver_calls
-from ..effects import Await, Call, Cancel, Emit, List, Load, Notify, Query, Run, Save
+from ..effects import (
+    Await,
+    Call,
+    Cancel,
+    Emit,
+    Keep,
+    List,
+    Load,
+    Notify,
+    Query,
+    Recall,
+    Run,
+    RunBeside,
+    Save,
+)
 from ..loop import Loop
 from ..nodes import Action
 from ..plan import Task
 from ..stream import Chunk
-from .calling import injected
+from ..timeouts import Watch, check_stoppable
+from ..types import TimeoutPolicy
+from .calling import as_failure, injected
 
 #: As many as the standard library starts by itself.
 _MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
@@ -79,20 +95,48 @@ def _needs_loop(context: TaskContext) -> bool:
     The driver's own thread has to stay free for saver calls, which may not be made where an event
     loop is running.
     """
-    action = context.task.node.action
-    return action is not None and action.is_async and action.sync is None
+    node = context.task.node
+    action = node.action
+    if action is None or not action.is_async:
+        return False
+    return action.sync is None or node.timeout is not None
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
     """Runs an async function to its end on an event loop of its own.
 
-    That is how a worker runs async nodes. On a thread whose event loop is running it would block
-    that loop, so there it is refused.
+    That is how a worker runs async nodes.
     """
+    _refuse_loop(context)
+    return asyncio.run(_awaited(action.call(value, **injected(context, action))))
+
+
+def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
+    """Returns what makes the calls of a task that has a timeout."""
+    watch = Watch(limit, context, _started)
+
+    def make(context: TaskContext, call: Call) -> Any:
+        if call.action.is_async:
+            _refuse_loop(context)
+            return asyncio.run(watch.call(call))
+        if call.action is context.task.node.action:
+            check_stoppable(context.task.name, call.action)
+        return call_here(context, call)
+
+    return make
+
+
+def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
+    running: Awaitable[Any] = call.action.call(call.value, **injected(context, call.action))
+    return running
+
+
+def _refuse_loop(context: TaskContext) -> None:
+    """Raises TypeError on a thread whose event loop is running, which a node would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_awaited(action.call(value, **injected(context, action))))
+        return
     raise TypeError(
         f"Node '{context.task.name}' is async and an event loop is running on this thread: run "
         "the graph with ainvoke or astream."
@@ -107,18 +151,20 @@ def perform(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
     steps = attempt(context)
+    limit = context.task.node.timeout
+    call = call_here if limit is None else _call_within(limit, context)
     reply: Any = None
     try:
         step = next(steps)
         while True:
             try:
                 if type(step) is Call:
-                    reply = call_here(context, step)
+                    reply = call(context, step)
                 else:
                     time.sleep(step.seconds)  # type: ignore[union-attr]
                     reply = None
             except BaseException as error:
-                step = steps.throw(error)
+                step = steps.throw(as_failure(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:
@@ -177,6 +223,13 @@ class SyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = self._cancel()
+                    elif kind is RunBeside:
+                        self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+                        reply, self.ended = self.ended, []
+                    elif kind is Recall:
+                        reply = self.loop.graph.cache.get(effect.keys)  # type: ignore[union-attr]
+                    elif kind is Keep:
+                        reply = self.loop.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
                     elif kind is Notify:
                         tell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
                         reply = None
@@ -197,11 +250,11 @@ class SyncDriver:
         finally:
             self._close()
 
-    def _start(self, contexts: Sequence[TaskContext]) -> None:
+    def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> None:
         timeout = self.loop.graph.step_timeout
         if timeout is not None:
-            self.deadline = time.monotonic() + timeout
-        elif len(contexts) == 1 and not self.loop.run.live and not _needs_loop(contexts[0]):
+            self.deadline = self.deadline if beside else time.monotonic() + timeout
+        elif len(contexts) == 1 and not (self.loop.run.live or beside or _needs_loop(contexts[0])):
             self.ended.append(perform(contexts[0]))
             return
         if self.pool is None:

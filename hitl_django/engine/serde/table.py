@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
 
-from ..types import Command, Interrupt, Overwrite, Send, Unanswered
+from ..types import Command, Interrupt, Overwrite, Send, TimeoutPolicy, Unanswered
 
 # Branches: the extension holds one more msgpack value.
 TUPLE, SET, FROZENSET, MAPPING, DEQUE, ZONED_DATETIME, ZONED_TIME = range(1, 8)
@@ -146,7 +146,7 @@ BRANCHES: dict[type, tuple[int, Callable[[Any], list[Any]]]] = {
     set: (SET, list),
     frozenset: (FROZENSET, list),
     deque: (DEQUE, lambda value: [value.maxlen, *value]),
-    Send: (SEND, lambda value: [value.node, value.arg, value.timeout]),
+    Send: (SEND, lambda value: [value.node, value.arg, _dump_timeout(value.timeout)]),
     Command: (COMMAND, lambda value: [value.graph, value.update, value.resume, value.goto]),
     Interrupt: (INTERRUPT, lambda value: [value.value, value.id, value.response_schema]),
     Overwrite: (OVERWRITE, lambda value: [value.value]),
@@ -162,8 +162,17 @@ def _load_deque(body: Any) -> deque[Any]:
     return deque(items, maxlen)
 
 
+def _dump_timeout(policy: TimeoutPolicy | None) -> list[Any] | None:
+    if policy is None:
+        return None
+    return [policy.run_timeout, policy.idle_timeout, policy.refresh_on]
+
+
 def _load_send(body: Any) -> Send:
     node, arg, timeout = body
+    if type(timeout) is list:
+        run, idle, refresh = timeout
+        timeout = TimeoutPolicy(run_timeout=run, idle_timeout=idle, refresh_on=refresh)
     return Send(node, arg, timeout=timeout)
 
 
