@@ -11,6 +11,7 @@ from typing import Any
 from .channels import MISSING, SAME, BaseChannel
 from .constants import BRANCH_TO, END, START, TASKS
 from .errors import InvalidUpdateError
+from .signatures import check_config_hint
 from .types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
 
 Write = tuple[str, Any]
@@ -74,13 +75,16 @@ def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return ()
-    return tuple(
+    wanted = tuple(
         parameter.name
         for position, parameter in enumerate(parameters)
         if parameter.name in INJECTED
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and (position > 0 or parameter.kind is parameter.KEYWORD_ONLY)
     )
+    if "config" in wanted:
+        check_config_hint(function)
+    return wanted
 
 
 def is_coroutine_function(function: Any) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from types import FunctionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+import warnings
+from collections.abc import Mapping
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from .types import Command
 
@@ -48,6 +50,32 @@ def first_parameter(function: Any) -> str | None:
         return next(iter(inspect.signature(function).parameters), None)
     except (TypeError, ValueError):
         return None
+
+
+def check_config_hint(function: Any) -> None:
+    """Warns where the parameter ``config`` is annotated with something that a config isn't."""
+    described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    try:
+        hint = get_type_hints(described).get("config", Any)
+    except (TypeError, NameError, AttributeError):
+        return
+    if not _takes_dict(hint):
+        name = getattr(function, "__name__", type(function).__name__)
+        warnings.warn(
+            f"The parameter 'config' of {name} is annotated with {hint}; what it is given is the "
+            "run's config, a dict, which is annotated with RunnableConfig.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _takes_dict(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return any(_takes_dict(one) for one in get_args(hint) if one is not NoneType)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    return issubclass(kind, Mapping) or kind is object
 
 
 def command_targets(annotation: Any) -> tuple[str, ...]:

@@ -197,4 +197,71 @@ TABLE = (
         "The node runs on an event loop of its own, on a thread of its own.",
         "A worker that is a plain process can run any graph.",
     ),
+    Difference(
+        "a timeout holds under a sync caller",
+        "invoke() of a graph whose async node has a timeout is a ValueError.",
+        "The node's event loop keeps the time: NodeTimeoutError.",
+        "A worker that is a plain process can run any graph.",
+    ),
+    Difference(
+        "a sent timeout needs an async node",
+        "In an async run, Send(timeout=...) to a sync node leaves the node's thread to itself.",
+        "ValueError in the task, as for any timeout of a sync node.",
+        "What was given up would go on and do its work after all.",
+    ),
+    Difference(
+        "a handler's question can be seen",
+        "What an error handler asks is neither in get_state nor in the history.",
+        "It is in both, with a task of the handler's own.",
+        "A review queue must not lose a card.",
+    ),
+    Difference(
+        "a handler that has finished stays finished",
+        "When a sibling paused, the handler that had finished beside it runs again on resume.",
+        "Its stored writes are applied.",
+        "A handler that refunds mustn't refund twice.",
+    ),
+    Difference(
+        "a wrong answer is nothing for a handler",
+        "An answer that doesn't fit the response schema goes to the node's error handler.",
+        "The question stays open for another answer.",
+        "The mistake is the reviewer's, not the node's.",
+    ),
+    Difference(
+        "an answer is never cached",
+        "The result of a node that somebody answered is used for other threads, with the answer.",
+        "It isn't cached.",
+        "What a person decided of one case holds for no other.",
+    ),
+    Difference(
+        "error and config are filled in by name",
+        "A parameter `error` has to be annotated with NodeError, one named `config` with nothing "
+        "but RunnableConfig; else the node is called without it.",
+        "They are filled in whatever the annotation says; an odd one on `config` is a warning.",
+        "A missing argument says less than a warning.",
+    ),
+    Difference(
+        "where nothing failed there is no error",
+        "A node that is no handler gets None for a parameter `error: NodeError`.",
+        "ValueError, unless the parameter has a default.",
+        "A handler that was added as a node is a mistake in the graph.",
+    ),
+    Difference(
+        "a stored failure is an exception",
+        "A handler that takes up a stored failure finds its repr, a str, as the error.",
+        "It finds an Exception with the repr as its message.",
+        "A handler can raise what it doesn't want to handle.",
+    ),
+    Difference(
+        "compiling changes no builder",
+        "A graph with a default error handler can be compiled once only.",
+        "It can be compiled any number of times.",
+        "Tests compile one builder with several savers.",
+    ),
+    Difference(
+        "a refused request isn't tried again",
+        "By default, an error of the user's own with a 4xx response is tried again.",
+        "Of errors with a response only 5xx are.",
+        "The server would refuse the same request again.",
+    ),
 )

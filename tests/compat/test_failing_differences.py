@@ -1,0 +1,192 @@
+"""The rows of the table of differences that speak of failing, slow and cached nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from hitl_django.engine import errors
+
+from .cases_failing import alone, cached, counting, fails, handling, slow
+from .cases_flow import State
+from .engines import LANGGRAPH, OURS, Engine
+from .test_differences import CONFIG, asks, error_of, one, shows, stored
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BOTH = (("langgraph", LANGGRAPH), ("ours", OURS))
+
+
+@shows("a timeout holds under a sync caller")
+def test_a_timeout_under_invoke() -> None:
+    raised = {
+        name: type(error_of(lambda e=engine: alone(e, slow, timeout=0.01).compile().invoke({})))
+        for name, engine in BOTH
+    }
+    assert raised == {"langgraph": ValueError, "ours": errors.NodeTimeoutError}
+
+
+@shows("a sent timeout needs an async node")
+def test_a_sent_timeout_for_a_sync_node() -> None:
+    raised = {}
+    for name, engine in BOTH:
+        leave = threading.Event()
+        graph = engine.StateGraph(State)
+        graph.add_node("a", lambda state, leave=leave: leave.wait(5) and None)
+        send = engine.Send("a", {"x": 1}, timeout=0.01)
+        graph.add_conditional_edges(engine.START, lambda s, send=send: [send], ["a"])
+
+        async def run(graph: Any = graph, leave: Any = leave) -> Any:
+            try:
+                return await graph.compile().ainvoke({"x": 1})
+            finally:
+                leave.set()
+
+        raised[name] = type(error_of(lambda run=run: asyncio.run(run())))
+    assert raised == {"langgraph": LANGGRAPH.NodeTimeoutError, "ours": ValueError}
+
+
+@shows("a handler's question can be seen")
+def test_a_question_of_a_handler() -> None:
+    seen = {}
+    for name, engine in BOTH:
+        graph = stored(engine, handling(engine, handler=asks(engine, "q")))
+        graph.invoke({"x": 1}, CONFIG)
+        now, recorded = graph.get_state(CONFIG), next(graph.get_state_history(CONFIG))
+        seen[name] = [
+            [task.name for task in state.tasks] + [asked.value for asked in state.interrupts]
+            for state in (now, recorded)
+        ]
+        assert graph.invoke(engine.Command(resume="yes"), CONFIG)["log"] == ["yes"]
+    assert seen == {"langgraph": [["a"]] * 2, "ours": [["a", "__error_handler__a", "q"]] * 2}
+
+
+@shows("a handler that has finished stays finished")
+def test_a_handler_beside_a_pause() -> None:
+    ended = {}
+    for name, engine in BOTH:
+        graph = handling(engine, handler=counting())
+        graph.add_node("b", asks(engine, "q")).add_edge(engine.START, "b")
+        graph = stored(engine, graph)
+        graph.invoke({"x": 1}, CONFIG)
+        ended[name] = graph.invoke(engine.Command(resume="yes"), CONFIG)["log"]
+    assert ended == {"langgraph": ["call 2", "yes"], "ours": ["call 1", "yes"]}
+
+
+class Decision(BaseModel):
+    approved: bool
+
+
+@shows("a wrong answer is nothing for a handler")
+def test_a_wrong_answer_in_a_node_with_a_handler() -> None:
+    ended = {}
+    for name, engine in BOTH:
+
+        def node(state: Any, engine: Engine = engine) -> dict[str, Any]:
+            return {"log": [engine.interrupt("q", response_schema=Decision).approved]}
+
+        graph = stored(engine, handling(engine, node, lambda state: {"log": ["handled"]}))
+        graph.invoke({"x": 1}, CONFIG)
+        error_of(lambda g=graph, e=engine: g.invoke(e.Command(resume={"approved": "?"}), CONFIG))
+        error_of(lambda g=graph, e=engine: g.invoke(e.Command(resume={"approved": True}), CONFIG))
+        ended[name] = graph.get_state(CONFIG).values["log"]
+    assert ended == {"langgraph": ["handled"], "ours": [True, "z"]}
+
+
+@shows("an answer is never cached")
+def test_the_result_of_an_answered_node() -> None:
+    ended = {}
+    for name, engine in BOTH:
+        graph = stored(engine, cached(engine, asks(engine, "q"), key_func=lambda state: "same"))
+        for thread in ("one", "two"):
+            config = {"configurable": {"thread_id": thread}}
+            ended[name] = graph.invoke({"x": 1}, config)["log"]
+            if thread == "one":
+                graph.invoke(engine.Command(resume="approved"), config)
+    assert ended == {"langgraph": ["approved", "z"], "ours": []}
+
+
+@shows("error and config are filled in by name")
+def test_parameters_with_odd_annotations() -> None:
+    raised = {}
+    for name, engine in BOTH:
+
+        def handler(state: Any, error: Any, config: Any) -> dict[str, Any]:
+            return {"log": [error.node, sorted(config)[:1]]}
+
+        handler.__annotations__.update(error=Exception, config=int)
+        graph = handling(engine, handler=handler).compile()
+        raised[name] = type(error_of(lambda graph=graph: graph.invoke({"x": 1})))
+    assert raised == {"langgraph": TypeError, "ours": type(None)}
+
+
+@shows("where nothing failed there is no error")
+def test_a_node_that_wants_an_error() -> None:
+    told: dict[str, Any] = {}
+    for name, engine in BOTH:
+
+        def node(state: Any, error: Any, told: dict[str, Any] = told, name: str = name) -> None:
+            told[name] = error
+
+        node.__annotations__["error"] = engine.NodeError
+        error = error_of(lambda e=engine, node=node: one(e, node).compile().invoke({"x": 1}))
+        told.setdefault(name, str(error))
+    assert told == {"langgraph": None, "ours": "Missing required config key 'error' for 'a'."}
+
+
+@shows("a stored failure is an exception")
+def test_the_error_after_a_reload() -> None:
+    told: dict[str, list[Any]] = {}
+    for name, engine in BOTH:
+        heard: list[Any] = []
+
+        def handler(state: Any, error: Any, heard: list[Any] = heard) -> dict[str, Any]:
+            heard.append(error.error)
+            if len(heard) == 1:
+                raise OSError("down")
+            return {"log": ["handled"]}
+
+        handler.__annotations__["error"] = engine.NodeError
+        graph = stored(engine, handling(engine, handler=handler))
+        error_of(lambda graph=graph: graph.invoke({"x": 1}, CONFIG))
+        graph.invoke(None, CONFIG)
+        told[name] = [type(error) for error in heard]
+        assert str(heard[1]) == "ValueError('no')"
+    assert told == {"langgraph": [ValueError, str], "ours": [ValueError, Exception]}
+
+
+@shows("compiling changes no builder")
+def test_a_builder_that_is_compiled_twice() -> None:
+    raised = {}
+    for name, engine in BOTH:
+        graph = alone(engine, fails).set_node_defaults(error_handler=lambda state: None)
+        graph.compile()
+        raised[name] = type(error_of(graph.compile))
+    assert raised == {"langgraph": ValueError, "ours": type(None)}
+
+
+@shows("a refused request isn't tried again")
+def test_an_error_with_a_response() -> None:
+    calls = {}
+    for name, engine in BOTH:
+        for status in (404, 503):
+            made: list[int] = []
+
+            class Refused(Exception):
+                response = SimpleNamespace(status_code=status)
+
+            def node(state: Any, made: list[int] = made, kind: Any = Refused) -> None:
+                made.append(1)
+                raise kind
+
+            retry = engine.RetryPolicy(0.001, max_attempts=2, jitter=False)
+            graph = alone(engine, node, retry_policy=retry).compile()
+            error_of(lambda graph=graph: graph.invoke({"x": 1}))
+            calls[name, status] = len(made)
+    assert calls == {("langgraph", 404): 2, ("langgraph", 503): 2, ("ours", 404): 1,
+                     ("ours", 503): 2}  # fmt: skip
