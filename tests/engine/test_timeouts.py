@@ -1,0 +1,438 @@
+"""Timeouts: an attempt ends in time or fails, and what comes too late reaches nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    START,
+    Command,
+    NodeCancelledError,
+    NodeTimeoutError,
+    RetryPolicy,
+    Runtime,
+    Send,
+    StateGraph,
+    TimeoutPolicy,
+    get_runtime,
+    get_stream_writer,
+    interrupt,
+    once,
+)
+from hitl_django.engine.pregel import Pregel
+
+from .graphs import CONFIG, State, line, log_of, saved, says, side_by_side
+
+AGAIN = RetryPolicy(initial_interval=0.001, jitter=False)
+
+
+def invoked(graph: Pregel, value: Any) -> Any:
+    """Runs a graph on threads."""
+    return graph.invoke(value, CONFIG)
+
+
+def ainvoked(graph: Pregel, value: Any) -> Any:
+    """Runs a graph on an event loop."""
+    return asyncio.run(graph.ainvoke(value, CONFIG))
+
+
+WAYS = pytest.mark.parametrize("run", [invoked, ainvoked])
+Run = Callable[..., Any]
+
+
+async def for_ever(state: State) -> dict[str, Any]:
+    await asyncio.Event().wait()
+    return {"log": ["never"]}
+
+
+def limited(node: Any, timeout: Any, **policies: Any) -> StateGraph:
+    graph = StateGraph(State).add_node("a", node, timeout=timeout, **policies)
+    return graph.add_edge(START, "a")
+
+
+@WAYS
+def test_an_attempt_that_takes_too_long_fails_its_node(run: Run) -> None:
+    with pytest.raises(NodeTimeoutError, match="Node 'a' reached its run timeout") as raised:
+        run(saved(limited(for_ever, timedelta(milliseconds=10))), {"x": 1})
+    error = raised.value
+    assert (error.node, error.kind, error.timeout) == ("a", "run", 0.01)
+    assert (error.run_timeout, error.idle_timeout) == (0.01, None)
+    assert error.elapsed >= 0.01
+    assert not isinstance(error, TimeoutError)
+
+
+@WAYS
+def test_the_earlier_of_two_limits_counts(run: Run) -> None:
+    policy = TimeoutPolicy(run_timeout=60, idle_timeout=0.01)
+    with pytest.raises(NodeTimeoutError, match="idle timeout") as raised:
+        run(saved(limited(for_ever, policy)), {"x": 1})
+    assert (raised.value.kind, raised.value.timeout, raised.value.run_timeout) == ("idle", 0.01, 60)
+
+
+@WAYS
+def test_each_attempt_has_the_whole_time(run: Run) -> None:
+    attempts: list[int] = []
+
+    async def node(state: State, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.execution_info is not None
+        attempts.append(runtime.execution_info.node_attempt)
+        return await for_ever(state) if len(attempts) < 3 else {"log": ["in time"]}
+
+    graph = saved(limited(node, 0.02, retry_policy=AGAIN))
+    assert run(graph, {"x": 1})["log"] == ["in time"]
+    assert attempts == [1, 2, 3]
+
+
+def test_a_time_has_to_be_more_than_nothing() -> None:
+    for timeout in (0, -1, timedelta(0), float("nan"), TimeoutPolicy(run_timeout=0)):
+        with pytest.raises(ValueError, match="run_timeout must be greater than 0"):
+            limited(for_ever, timeout)
+    with pytest.raises(ValueError, match="idle_timeout must be greater than 0"):
+        limited(for_ever, TimeoutPolicy(idle_timeout=0))
+    with pytest.raises(ValueError, match="run_timeout must be greater than 0"):
+        Send("a", {}, timeout=0)
+    with pytest.raises(ValueError, match="run_timeout must be greater than 0"):
+        StateGraph(State).set_node_defaults(timeout=0)
+    with pytest.raises(ValueError, match="refresh_on must be 'auto' or 'heartbeat'"):
+        limited(for_ever, TimeoutPolicy(idle_timeout=1, refresh_on="now"))  # type: ignore[arg-type]
+    assert TimeoutPolicy.coerce(TimeoutPolicy()) is None
+
+
+SYNC = (
+    "Node timeouts are only supported for async nodes because sync Python execution cannot be "
+    "safely cancelled in-process. Node '{}' is sync."
+)
+
+
+def test_a_sync_node_with_a_timeout_does_not_compile() -> None:
+    with pytest.raises(ValueError) as raised:
+        limited(says("a"), 1).compile()
+    assert str(raised.value) == SYNC.format("a")
+    graph = limited(for_ever, None, error_handler=says("h")).set_node_defaults(timeout=1)
+    with pytest.raises(ValueError) as raised:
+        graph.compile()
+    assert str(raised.value) == SYNC.format("__error_handler__a")
+
+
+@WAYS
+def test_a_sync_node_takes_no_sent_timeout(run: Run) -> None:
+    graph = StateGraph(State).add_node("a", says("a"))
+    graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=1)], ["a"])
+    with pytest.raises(ValueError) as raised:
+        run(saved(graph), {"x": 1})
+    assert str(raised.value) == SYNC.format("a")
+
+
+@WAYS
+@pytest.mark.parametrize(("own", "sent"), [(60, 0.01), (None, 0.01), (0.01, None)])
+def test_a_sent_timeout_wins(run: Run, own: Any, sent: Any) -> None:
+    graph = StateGraph(State).add_node("a", for_ever, timeout=own)
+    graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=sent)], ["a"])
+    with pytest.raises(NodeTimeoutError):
+        run(saved(graph), {"x": 1})
+
+
+def test_a_longer_sent_timeout_wins_too() -> None:
+    async def node(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0.05)
+        return {"log": ["in time"]}
+
+    graph = StateGraph(State).add_node("a", node, timeout=0.01)
+    graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=60)], ["a"])
+    assert ainvoked(saved(graph), {"x": 1})["log"] == ["in time"]
+
+
+def test_sends_with_other_timeouts_are_other_sends() -> None:
+    one, other = Send("a", 1, timeout=1), Send("a", 1)
+    assert one != other
+    assert hash(one) != hash(other)
+    assert one == Send("a", 1, timeout=timedelta(seconds=1))
+    assert "timeout=TimeoutPolicy(run_timeout=1.0" in repr(one)
+    assert repr(other) == "Send(node='a', arg=1)"
+
+
+# Progress.
+
+#: An idle timeout in seconds, and the number of parts of a node that takes somewhat longer.
+IDLE, PARTS = 0.2, 12
+
+
+def progressing(step: Callable[[Runtime], None]) -> Callable[..., Any]:
+    """Returns a node that takes more than IDLE, and far less until each time it reports."""
+
+    async def node(state: State) -> dict[str, Any]:
+        for _ in range(PARTS):
+            await asyncio.sleep(1.2 * IDLE / PARTS)
+            step(get_runtime())
+        return {"log": ["done"]}
+
+    return node
+
+
+def ends(graph: StateGraph, run: Run = ainvoked) -> bool:
+    """Tells whether a graph comes to its end in time."""
+    try:
+        run(saved(graph), {"x": 1})
+    except NodeTimeoutError:
+        return False
+    return True
+
+
+def beat(runtime: Runtime) -> None:
+    runtime.heartbeat()
+
+
+def beat_elsewhere(runtime: Runtime) -> None:
+    thread = threading.Thread(target=runtime.heartbeat)
+    thread.start()
+    thread.join()
+
+
+def write(runtime: Runtime) -> None:
+    runtime.stream_writer("on it")
+
+
+def do_once(runtime: Runtime) -> None:
+    assert runtime.execution_info is not None
+    once(f"part {next(_numbers)}", str)
+
+
+_numbers = itertools.count()
+
+
+def do_nothing(runtime: Runtime) -> None:
+    """Waits quietly."""
+
+
+@pytest.mark.parametrize(
+    ("step", "auto", "heartbeat"),
+    [
+        (beat, True, True),
+        (beat_elsewhere, True, True),
+        (write, True, False),
+        (do_once, True, False),
+        (do_nothing, False, False),
+    ],
+)
+def test_what_counts_as_progress(step: Any, auto: bool, heartbeat: bool) -> None:
+    found = {
+        how: ends(limited(progressing(step), TimeoutPolicy(idle_timeout=IDLE, refresh_on=how)))  # type: ignore[arg-type]
+        for how in ("auto", "heartbeat")
+    }
+    assert found == {"auto": auto, "heartbeat": heartbeat}
+
+
+def test_progress_counts_under_a_sync_caller_too() -> None:
+    assert ends(limited(progressing(beat), TimeoutPolicy(idle_timeout=IDLE)), invoked)
+
+
+def steps_below() -> Pregel:
+    async def step(state: State) -> dict[str, Any]:
+        await asyncio.sleep(1.2 * IDLE / PARTS)
+        return {"log": ["step"]}
+
+    return line(**{f"s{number}": step for number in range(PARTS)}).compile()
+
+
+@pytest.mark.parametrize("run", [invoked, ainvoked])
+def test_steps_of_a_graph_below_are_progress(run: Run) -> None:
+    child = steps_below()
+    above = line(middle=child).compile()
+
+    async def calls(state: State) -> Any:
+        return await above.ainvoke(state)
+
+    for node in (child, above, calls):
+        assert ends(limited(node, TimeoutPolicy(idle_timeout=IDLE)), run)
+        asked = TimeoutPolicy(idle_timeout=IDLE, refresh_on="heartbeat")
+        assert not ends(limited(node, asked), run)
+
+
+def test_a_heartbeat_of_a_node_below_reaches_the_node_above() -> None:
+    child = limited(progressing(beat), TimeoutPolicy(run_timeout=60)).compile()
+    asked = TimeoutPolicy(idle_timeout=IDLE, refresh_on="heartbeat")
+    assert ends(limited(child, asked))
+
+
+def test_a_heartbeat_without_a_timeout_does_nothing() -> None:
+    assert ends(line(a=progressing(beat)))
+
+
+# What comes too late.
+
+
+def test_a_late_attempt_reaches_neither_stream_nor_state_nor_people() -> None:
+    async def drive() -> tuple[list[Any], list[str]]:
+        go_on, tried = asyncio.Event(), asyncio.Event()
+        calls: list[int] = []
+        late: list[str] = []
+
+        async def work() -> None:
+            write = get_stream_writer()
+            await go_on.wait()
+            write("late")
+            try:
+                interrupt("late?")
+            except asyncio.CancelledError:
+                late.append("nobody listens")
+            tried.set()
+
+        async def node(state: State) -> dict[str, Any]:
+            calls.append(1)
+            if len(calls) == 1:
+                # What the node started itself isn't cancelled with it.
+                node.left = asyncio.create_task(work())  # type: ignore[attr-defined]
+                await for_ever(state)
+            go_on.set()
+            await tried.wait()
+            get_stream_writer()("in time")
+            return {"log": [f"call {len(calls)}"]}
+
+        graph = saved(limited(node, 5, retry_policy=AGAIN))
+        graph.nodes["a"].timeout = TimeoutPolicy(run_timeout=0.05)
+        heard = [
+            chunk
+            async for chunk in graph.astream({"x": 1}, CONFIG, stream_mode=["custom", "values"])
+        ]
+        return heard, late
+
+    heard, late = asyncio.run(drive())
+    assert heard == [
+        ("values", {"x": 1, "log": []}),
+        ("custom", "in time"),
+        ("values", {"x": 1, "log": ["call 2"]}),
+    ]
+    assert late == ["nobody listens"]
+
+
+@WAYS
+def test_a_node_that_swallows_its_cancellation_has_still_failed(run: Run) -> None:
+    async def node(state: State) -> dict[str, Any]:
+        try:
+            return await for_ever(state)
+        except asyncio.CancelledError:
+            return {"log": ["late"]}
+
+    graph = saved(limited(node, 0.01))
+    with pytest.raises(NodeTimeoutError):
+        run(graph, {"x": 1})
+    assert log_of(graph) == []
+
+
+@WAYS
+def test_what_a_node_raises_while_it_cleans_up_hides_no_timeout(run: Run) -> None:
+    async def node(state: State) -> dict[str, Any]:
+        try:
+            return await for_ever(state)
+        finally:
+            raise ValueError("while cleaning up")
+
+    with pytest.raises(NodeTimeoutError):
+        run(saved(limited(node, 0.01)), {"x": 1})
+
+
+def test_the_next_attempt_waits_for_the_last_one_to_clean_up() -> None:
+    told: list[str] = []
+
+    async def node(state: State) -> dict[str, Any]:
+        told.append("begins")
+        if told.count("begins") > 1:
+            return {"log": [*told]}
+        try:
+            return await for_ever(state)
+        finally:
+            await asyncio.sleep(0.01)
+            told.append("has cleaned up")
+
+    graph = saved(limited(node, 0.02, retry_policy=RetryPolicy(0.0001, jitter=False)))
+    assert ainvoked(graph, {"x": 1})["log"] == ["begins", "has cleaned up", "begins"]
+
+
+# Beside timeouts.
+
+
+@WAYS
+def test_a_question_and_what_was_done_once_outlive_a_timeout(run: Run) -> None:
+    done: list[str] = []
+    slow = [True]
+
+    async def node(state: State) -> dict[str, Any]:
+        given = interrupt("sure?")
+        once("pay", done.append, "paid")
+        return await for_ever(state) if slow else {"log": [given]}
+
+    graph = saved(limited(node, 0.05))
+    run(graph, {"x": 1})
+    with pytest.raises(NodeTimeoutError):
+        run(graph, Command(resume="yes"))
+    slow.clear()
+    assert run(graph, None)["log"] == ["yes"]
+    assert done == ["paid"]
+
+
+def test_a_cancelled_run_is_cancelled_and_its_node_cleans_up() -> None:
+    async def drive() -> list[str]:
+        begun, told = asyncio.Event(), []
+
+        async def node(state: State) -> dict[str, Any]:
+            begun.set()
+            try:
+                return await for_ever(state)
+            finally:
+                await asyncio.sleep(0)
+                told.append("cleaned up")
+
+        graph = limited(node, 60, error_handler=says("handled"), retry_policy=AGAIN).compile()
+        running = asyncio.create_task(graph.ainvoke({"x": 1}))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return told
+
+    assert asyncio.run(drive()) == ["cleaned up"]
+
+
+def test_a_cancelled_run_without_timeouts_stays_one() -> None:
+    async def drive() -> None:
+        graph = limited(for_ever, None, error_handler=says("handled")).compile()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(graph.ainvoke({"x": 1}), 0.01)
+
+    asyncio.run(drive())
+
+
+@WAYS
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_awaiting_what_was_cancelled_is_the_nodes_failure(run: Run, timeout: Any) -> None:
+    async def node(state: State) -> None:
+        other = asyncio.create_task(asyncio.sleep(60))
+        other.cancel()
+        await other
+
+    graph = saved(limited(node, timeout))
+    with pytest.raises(NodeCancelledError, match="Node 'a' raised") as said:
+        run(graph, {"x": 1})
+    assert said.value.node == "a"
+    assert isinstance(said.value.__cause__, asyncio.CancelledError)
+    assert "NodeCancelledError" in graph.get_state(CONFIG).tasks[0].error
+
+
+def test_a_sibling_that_is_dropped_has_not_failed() -> None:
+    async def bad(state: State) -> None:
+        raise ValueError("no")
+
+    graph = saved(side_by_side(a=for_ever, bad=bad))
+    with pytest.raises(ValueError, match="no"):
+        ainvoked(graph, {"x": 1})
+    assert {task.name: task.error for task in graph.get_state(CONFIG).tasks} == {
+        "a": None,
+        "bad": "ValueError('no')",
+    }
