@@ -12,7 +12,7 @@ from xxhash import xxh3_128_hexdigest
 
 from . import stream
 from .effects import Effects, Emit, Keep, Recall
-from .errors import PayloadError
+from .errors import PayloadError, UnserializableError
 from .nodes import Node
 from .plan import Task
 from .serde import Codec
@@ -130,7 +130,17 @@ def key_of(task: Task) -> FullKey:
     """
     policy = task.node.cache
     assert policy is not None
-    made = (policy.key_func or _ENCODE)(task.input)
+    if policy.key_func is not None:
+        made = policy.key_func(task.input)
+    else:
+        try:
+            made = _ENCODE(task.input)
+        except UnserializableError as error:
+            raise UnserializableError(
+                f"The input of node '{task.name}' makes no cache key: {error} Give its "
+                "CachePolicy a key_func.",
+                error.path,
+            ) from error
     if not isinstance(made, (str, bytes)):
         raise TypeError(
             f"The cache key of node '{task.name}' has to be str or bytes, not "

@@ -27,6 +27,21 @@ def handler_name(node: str) -> str:
     return f"__error_handler__{node}"
 
 
+class StoredFailure(Exception):
+    """Stands for a node's error that was stored: its words are kept, its class isn't.
+
+    As text and as repr it is what the error itself was, so that a handler which runs again asks
+    the same question.
+    """
+
+    def __init__(self, message: str, described: str) -> None:
+        super().__init__(message)
+        self.described = described
+
+    def __repr__(self) -> str:
+        return self.described
+
+
 class HandlerTask(Task):
     """An error handler's call for one failed task."""
 
@@ -82,10 +97,10 @@ def restored(
     found = []
     for task in tasks:
         status = statuses.get(task.id)
-        if status is None or status.finished or not status.handled:
+        if status is None or status.finished or status.handled is None:
             continue
         name = task.node.handler
         if name is not None:
-            error = Exception(status.error)
+            error = StoredFailure(status.handled or str(status.error), str(status.error))
             found.append(HandlerTask(name, blueprint.nodes[name], task, error))
     return found

@@ -109,7 +109,8 @@ def stored_writes(task: Task) -> Sequence[Write]:
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.questions:
-        source = [(ERROR_SOURCE_NODE, task.name)] if takes(task) else []
+        # A handler that runs later, in another process, is told the same words.
+        source = [(ERROR_SOURCE_NODE, [task.name, _said(task.error)])] if takes(task) else []
         return [(ERROR, described(task.error)), *source, *task.memory]
     return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory
 
@@ -120,6 +121,18 @@ def described(error: BaseException | None) -> str:
         said = repr(error)
     except Exception:
         said = f"{type(error).__name__}(), which can't be shown"
+    return _storable(said)
+
+
+def _said(error: BaseException | None) -> str:
+    """Returns an error's message as it is stored."""
+    try:
+        return _storable(str(error))
+    except Exception:
+        return described(error)
+
+
+def _storable(said: str) -> str:
     if len(said) > LONGEST_ERROR:
         said = f"{said[:LONGEST_ERROR]}..."
     return said.replace("\0", "\\x00").encode(errors="backslashreplace").decode()

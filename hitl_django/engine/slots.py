@@ -45,8 +45,8 @@ class TaskStatus:
         self.asked: dict[str, str] = {}
         self.once: dict[str, Any] = {}
         self.error: Any = None
-        #: Whether its failure goes to an error handler.
-        self.handled = False
+        #: The message of its failure, where that goes to an error handler.
+        self.handled: str | None = None
         self.finished = False
 
     @property
@@ -80,7 +80,8 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
         elif channel == ONCE:
             status.once = value
         elif channel == ERROR_SOURCE_NODE:
-            status.handled = True
+            # LangGraph stores the node's name alone.
+            status.handled = "" if isinstance(value, str) else value[1]
         elif channel not in (SCHEDULED, CHANGED):
             status.finished = True
             status.output.append((channel, value))

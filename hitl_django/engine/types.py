@@ -201,8 +201,8 @@ class CachePolicy:
 class NodeError:
     """What an error handler is told in its parameter ``error``: which node failed, and how.
 
-    A handler that takes up a failure from storage gets an ``Exception`` with the repr of the
-    original one as its message.
+    A handler that takes up a failure from storage gets an exception with the words of the
+    original one, but not of its class.
     """
 
     node: str

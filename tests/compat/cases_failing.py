@@ -107,7 +107,7 @@ def a_handler_is_told_of_a_stored_failure(engine: Engine) -> Any:
     told: list[str] = []
 
     def handler(state: State, error: Any) -> dict[str, Any]:
-        told.append(f"{error.node}: {error.error}")
+        told.append(f"{error.node}: {error.error is None}")
         if len(told) == 1:
             raise OSError("down")
         return {"log": told[1:]}

@@ -249,8 +249,9 @@ TABLE = (
     Difference(
         "a stored failure is an exception",
         "A handler that takes up a stored failure finds its repr, a str, as the error.",
-        "It finds an Exception with the repr as its message.",
-        "A handler can raise what it doesn't want to handle.",
+        "It finds an exception whose text and repr are those of the failure.",
+        "A handler that asks a person asks the same question again, and it can raise what it "
+        "doesn't want to handle.",
     ),
     Difference(
         "compiling changes no builder",

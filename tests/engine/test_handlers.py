@@ -1,0 +1,415 @@
+"""Error handlers: a failure is stored, then handled, and never met twice by its node."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    END,
+    START,
+    Command,
+    GraphDrained,
+    NodeError,
+    RetryPolicy,
+    RunControl,
+    StateGraph,
+    interrupt,
+    once,
+)
+from hitl_django.engine.checkpoint import Outcome
+from hitl_django.engine.constants import ERROR, ERROR_SOURCE_NODE
+from hitl_django.engine.pregel import Pregel
+
+from .crashing import Crash, Frail, store_answer
+from .graphs import CONFIG, State, log_of, open_questions, saved, says
+
+
+def invoked(graph: Pregel, value: Any, **options: Any) -> Any:
+    """Runs a graph on threads."""
+    return graph.invoke(value, CONFIG, **options)
+
+
+def ainvoked(graph: Pregel, value: Any, **options: Any) -> Any:
+    """Runs a graph on an event loop."""
+    return asyncio.run(graph.ainvoke(value, CONFIG, **options))
+
+
+WAYS = pytest.mark.parametrize("run", [invoked, ainvoked])
+Run = Callable[..., Any]
+
+
+class Fault:
+    """A node, and its handler, that count their calls and may fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.handler_fails = 0
+
+    def node(self, state: State) -> None:
+        self.calls.append("node")
+        raise ValueError("no")
+
+    def handler(self, state: State, error: NodeError) -> dict[str, Any]:
+        self.calls.append("handler")
+        if self.handler_fails:
+            self.handler_fails -= 1
+            raise OSError("the handler is down")
+        return {"log": [f"{error.node}: {error.error}"]}
+
+    def graph(self) -> StateGraph:
+        graph = StateGraph(State)
+        graph.add_node("a", self.node, error_handler=self.handler).add_node("z", says("z"))
+        return graph.add_edge(START, "a").add_edge("a", "z")
+
+
+@WAYS
+def test_a_run_whose_failure_was_handled_has_finished(run: Run) -> None:
+    fault = Fault()
+    saver = Frail()
+    graph = saved(fault.graph(), saver)
+    assert run(graph, {"x": 1})["log"] == ["a: no"]
+    assert [outcome.status for outcome in saver.outcomes if outcome] == ["finished"]
+    assert fault.calls == ["node", "handler"]
+    assert graph.get_state(CONFIG).next == ()
+
+
+def test_a_failure_is_stored_with_its_source_before_the_handler_starts() -> None:
+    graph: Any = None
+    found: list[Any] = []
+
+    def handler(state: State) -> None:
+        writes = graph.checkpointer.get_tuple(CONFIG).pending_writes
+        found.extend((channel, value) for _, channel, value in writes)
+
+    graph = saved(
+        StateGraph(State).add_node("a", Fault().node, error_handler=handler).add_edge(START, "a")
+    )
+    graph.invoke({"x": 1}, CONFIG)
+    assert found == [(ERROR_SOURCE_NODE, ["a", "no"]), (ERROR, "ValueError('no')")]
+
+
+def crashed_at(number: int, after: bool) -> tuple[Fault, list[str], Any]:
+    """Runs a graph whose process dies at a commit, then goes on; returns what ran before, and
+    the state at the end."""
+    fault, saver = Fault(), Frail()
+    graph = saved(fault.graph(), saver)
+    saver.crash_at, saver.crash_after = number, after
+    with pytest.raises(Crash):
+        graph.invoke({"x": 1}, CONFIG)
+    before, fault.calls = fault.calls, []
+    saver.crash_at = None
+    outcome = graph.advance(CONFIG) if graph.checkpointer.get_tuple(CONFIG) else None
+    assert outcome is None or outcome.status == "finished"
+    return fault, before, graph.get_state(CONFIG).values
+
+
+def test_a_crash_after_the_failure_was_stored_runs_only_the_handler() -> None:
+    # 1: the input, 2: what START wrote, 3: the failure, 4: what the handler wrote.
+    fault, before, values = crashed_at(3, after=True)
+    assert (before, fault.calls) == (["node"], ["handler"])
+    assert values["log"] == ["a: no"]
+
+
+def test_a_crash_at_the_handlers_end_runs_only_the_handler() -> None:
+    fault, before, values = crashed_at(4, after=False)
+    assert (before, fault.calls) == (["node", "handler"], ["handler"])
+    assert values["log"] == ["a: no"]
+
+
+def test_a_crash_before_the_failure_was_stored_runs_the_node_again() -> None:
+    fault, before, values = crashed_at(3, after=False)
+    assert (before, fault.calls) == (["node"], ["node", "handler"])
+    assert values["log"] == ["a: no"]
+
+
+def test_a_crash_after_the_handlers_end_runs_nothing_again() -> None:
+    fault, before, values = crashed_at(4, after=True)
+    assert (before, fault.calls) == (["node", "handler"], [])
+    assert values["log"] == ["a: no"]
+
+
+@WAYS
+def test_a_failed_handler_fails_the_run_and_runs_alone_the_next_time(run: Run) -> None:
+    fault = Fault()
+    fault.handler_fails = 2
+    graph = saved(fault.graph())
+    for value in ({"x": 1}, None):
+        with pytest.raises(OSError, match="the handler is down") as raised:
+            run(graph, value)
+        assert any("'__error_handler__a'" in note for note in raised.value.__notes__)
+        state = graph.get_state(CONFIG)
+        assert state.next == ("a",)
+        assert [(task.name, task.error) for task in state.tasks] == [("a", "ValueError('no')")]
+    assert run(graph, None)["log"] == ["a: no"]
+    assert fault.calls == ["node", *["handler"] * 3]
+
+
+def test_a_failure_that_langgraph_stored_is_handled() -> None:
+    fault = Fault()
+    graph = saved(fault.graph(), interrupt_before=["a"])
+    graph.invoke({"x": 1}, CONFIG)
+    state = graph.get_state(CONFIG)
+    theirs = [(ERROR, "ValueError('no')"), (ERROR_SOURCE_NODE, "a")]
+    graph.checkpointer.put_writes(state.config, theirs, state.tasks[0].id)
+    assert graph.invoke(None, CONFIG)["log"] == ["a: ValueError('no')"]
+    assert fault.calls == ["handler"]
+
+
+def test_without_its_handler_a_failed_node_runs_again() -> None:
+    fault = Fault()
+    fault.handler_fails = 1
+    graph = saved(fault.graph())
+    with pytest.raises(OSError, match="down"):
+        graph.invoke({"x": 1}, CONFIG)
+    mended = StateGraph(State).add_node("a", says("mended")).add_node("b", says("b"))
+    mended.add_edge(START, "a").add_edge("a", "b")
+    assert saved(mended, graph.checkpointer).invoke(None, CONFIG)["log"] == ["mended", "b"]
+
+
+def test_a_node_that_runs_again_has_its_writes_stored_beside_the_old_failure() -> None:
+    fault = Fault()
+    fault.handler_fails = 1
+    saver = Frail()
+
+    def graph_of(node: Any, handler: Any, other: Any) -> Pregel:
+        graph = StateGraph(State).add_node("a", node, error_handler=handler)
+        return saved(graph.add_node("b", other).add_edge(START, "a").add_edge(START, "b"), saver)
+
+    with pytest.raises(OSError, match="down"):
+        graph_of(fault.node, fault.handler, says("b")).invoke({"x": 1}, CONFIG)
+    mended: list[int] = []
+
+    def counted(state: State) -> dict[str, Any]:
+        mended.append(1)
+        return {"log": ["mended"]}
+
+    def asking(state: State) -> dict[str, Any]:
+        return {"log": [interrupt("q")]}
+
+    graph = graph_of(counted, None, asking)
+    graph.update_state(CONFIG, None, END)
+    graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(Command(resume="yes"), CONFIG)["log"][-2:] == ["mended", "yes"]
+    assert mended == [1]
+
+
+# Side by side.
+
+
+@WAYS
+def test_a_handler_starts_while_siblings_are_running(run: Run) -> None:
+    handled = threading.Event()
+
+    def sibling(state: State) -> dict[str, Any]:
+        assert handled.wait(5)
+        return {"log": ["b"]}
+
+    def handler(state: State) -> dict[str, Any]:
+        handled.set()
+        return {"log": ["handled"]}
+
+    graph = StateGraph(State).add_node("a", Fault().node, error_handler=handler)
+    graph.add_node("b", sibling).add_edge(START, "a").add_edge(START, "b")
+    assert run(saved(graph), {"x": 1})["log"] == ["handled", "b"]
+
+
+@WAYS
+def test_an_unhandled_failure_fails_the_run_whatever_was_handled(run: Run) -> None:
+    fault = Fault()
+
+    def bad(state: State) -> None:
+        raise KeyError("unhandled")
+
+    graph = saved(fault.graph().add_node("b", bad).add_edge(START, "b"))
+    with pytest.raises(KeyError, match="unhandled"):
+        run(graph, {"x": 1})
+    with pytest.raises(KeyError, match="unhandled"):
+        run(graph, None)
+    assert fault.calls.count("node") == 1
+
+
+@WAYS
+def test_a_pause_beside_a_handled_failure_shows_only_what_waits(run: Run) -> None:
+    fault = Fault()
+    asking = fault.graph().add_node("b", lambda state: {"log": [interrupt("q")]})
+    graph = saved(asking.add_edge(START, "b"))
+    assert run(graph, {"x": 1})["log"] == ["a: no"]
+    state = graph.get_state(CONFIG)
+    assert (state.next, state.values["log"]) == (("b",), ["a: no"])
+    assert run(graph, Command(resume="yes"))["log"] == ["a: no", "yes"]
+    assert fault.calls == ["node", "handler"]
+
+
+def test_an_update_beside_a_pause_keeps_what_a_handler_wrote() -> None:
+    fault = Fault()
+    asking = fault.graph().add_node("b", lambda state: {"log": [interrupt("q")]})
+    graph = saved(asking.add_edge(START, "b"))
+    graph.invoke({"x": 1}, CONFIG)
+    discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+    graph.update_state(discarding, {"log": ["by hand"]}, "b")
+    assert graph.get_state(CONFIG).values["log"] == ["a: no", "by hand"]
+    assert graph.get_state(CONFIG).next == ()
+
+
+@WAYS
+def test_many_failures_are_handled_side_by_side(run: Run) -> None:
+    graph = StateGraph(State)
+    for name in "abcdefgh":
+        fault = Fault()
+        graph.add_node(name, fault.node, error_handler=fault.handler).add_edge(START, name)
+    assert run(saved(graph), {"x": 1})["log"] == [f"{name}: no" for name in "abcdefgh"]
+
+
+# People.
+
+
+def asking_handler(state: State, error: NodeError) -> dict[str, Any]:
+    return {"log": [interrupt(f"{error.node} failed: {error.error} {error.error!r}")]}
+
+
+def handled_by_a_person() -> StateGraph:
+    graph = StateGraph(State).add_node("a", Fault().node, error_handler=asking_handler)
+    return graph.add_edge(START, "a")
+
+
+def test_a_handlers_question_is_open_until_it_is_answered() -> None:
+    graph = saved(handled_by_a_person())
+    graph.invoke({"x": 1}, CONFIG)
+    assert list(open_questions(graph)) == ["a failed: no ValueError('no')"]
+    with pytest.raises(RuntimeError, match="waits for answers"):
+        graph.update_state(CONFIG, {"x": 2}, "a")
+    assert graph.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
+    assert open_questions(graph) == {}
+
+
+def test_an_answer_stored_from_outside_reaches_the_handler() -> None:
+    graph = saved(handled_by_a_person())
+    graph.submit({"x": 1}, CONFIG)
+    outcome: Outcome = graph.advance(CONFIG)
+    assert (outcome.status, outcome.next) == ("interrupted", ("a",))
+    store_answer(graph, outcome, "go on")
+    # The question names the failure, which has been stored meanwhile: it is still the same one.
+    strict = {"configurable": {**CONFIG["configurable"], "on_question_change": "error"}}
+    assert graph.advance(strict).status == "finished"
+    assert log_of(graph) == ["go on"]
+
+
+def test_what_a_handler_did_once_is_not_done_again() -> None:
+    done: list[str] = []
+
+    def handler(state: State) -> dict[str, Any]:
+        once("tell", done.append, "told")
+        return {"log": [interrupt("and now?")]}
+
+    graph = StateGraph(State).add_node("a", Fault().node, error_handler=handler)
+    graph = saved(graph.add_edge(START, "a"))
+    graph.invoke({"x": 1}, CONFIG)
+    graph.invoke(Command(resume="nothing"), CONFIG)
+    assert done == ["told"]
+
+
+def test_a_failure_without_words_of_its_own_is_told_all_the_same() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+        __repr__ = __str__
+
+    def node(state: State) -> None:
+        raise Unprintable
+
+    def handler(state: State, error: NodeError) -> dict[str, Any]:
+        return {"log": [interrupt("what now?"), f"{error.error}"]}
+
+    graph = saved(StateGraph(State).add_node("a", node, error_handler=handler).add_edge(START, "a"))
+    graph.invoke({"x": 1}, CONFIG)
+    log = graph.invoke(Command(resume="go on"), CONFIG)["log"]
+    assert log == ["go on", "Unprintable(), which can't be shown"]
+
+
+def test_a_drain_below_is_no_failure_to_handle() -> None:
+    control = RunControl()
+
+    def drains(state: State) -> None:
+        control.request_drain("deploy")
+
+    below = StateGraph(State).add_node("k", drains).add_node("l", says("l"))
+    below.add_edge(START, "k").add_edge("k", "l")
+    fault = Fault()
+    graph = StateGraph(State).add_node("a", below.compile(), error_handler=fault.handler)
+    graph = saved(graph.add_edge(START, "a"))
+    with pytest.raises(GraphDrained):
+        graph.invoke({"x": 1}, CONFIG, control=control)
+    assert graph.invoke(None, CONFIG)["log"] == ["l"]
+    assert fault.calls == []
+
+
+def test_a_branch_that_fails_is_its_nodes_failure() -> None:
+    def choose(state: State) -> str:
+        raise ZeroDivisionError("by the branch")
+
+    graph = StateGraph(State).add_node("a", says("a"), error_handler=Fault().handler)
+    graph.add_edge(START, "a").add_conditional_edges("a", choose, ["a"])
+    assert saved(graph).invoke({"x": 1}, CONFIG)["log"] == ["a: by the branch"]
+
+
+# Without a saver, and with one that stores only at the exit.
+
+
+@WAYS
+def test_handlers_need_no_saver(run: Run) -> None:
+    assert run(Fault().graph().compile(), {"x": 1})["log"] == ["a: no"]
+
+
+@WAYS
+def test_a_run_that_is_stored_at_its_exit_is_handled_too(run: Run) -> None:
+    fault = Fault()
+    fault.handler_fails = 1
+    graph = saved(fault.graph())
+    with pytest.raises(OSError, match="down"):
+        run(graph, {"x": 1}, durability="exit")
+    assert run(graph, None, durability="exit")["log"] == ["a: no"]
+    assert fault.calls == ["node", "handler", "handler"]
+
+
+# Names and defaults.
+
+
+def test_a_handlers_name_is_taken() -> None:
+    graph = StateGraph(State).add_node("a", says("a"), error_handler=says("h"))
+    with pytest.raises(ValueError, match="Node `__error_handler__a` already present"):
+        graph.add_node("__error_handler__a", says("mine"))
+    mine = StateGraph(State).add_node("__error_handler__a", says("mine"))
+    with pytest.raises(ValueError, match="needs the name `__error_handler__a`"):
+        mine.add_node("a", says("a"), error_handler=says("h"))
+    default = StateGraph(State).add_node("__default_error_handler__", says("mine"))
+    default.add_edge(START, "__default_error_handler__")
+    assert default.compile().invoke({"x": 1})["log"] == ["mine"]
+    default.set_node_defaults(error_handler=says("h"))
+    with pytest.raises(ValueError, match="needs the name `__default_error_handler__`"):
+        default.compile()
+
+
+def test_what_is_not_given_stays_as_it_was() -> None:
+    graph = StateGraph(State).add_node("a", Fault().node).add_edge(START, "a")
+    graph.set_node_defaults(error_handler=says("handled"), retry_policy=RetryPolicy(max_attempts=7))
+    node = graph.set_node_defaults(retry_policy=None).compile().nodes["a"]
+    assert (node.handler, node.retry[0].max_attempts) == ("__default_error_handler__", 7)
+
+
+def test_a_retry_policy_that_fails_is_the_tasks_failure() -> None:
+    def undecided(error: Exception) -> bool:
+        raise KeyError("undecided")
+
+    retry = RetryPolicy(retry_on=undecided)
+    graph = StateGraph(State).add_node("a", Fault().node, retry_policy=retry).add_edge(START, "a")
+    graph = saved(graph)
+    graph.submit({"x": 1}, CONFIG)
+    outcome = graph.advance(CONFIG)
+    assert (outcome.status, str(outcome.error)) == ("failed", "'undecided'")
+    assert graph.get_state(CONFIG).tasks[0].error == "KeyError('undecided')"
