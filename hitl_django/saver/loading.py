@@ -7,7 +7,7 @@ from typing import Any
 
 from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from . import statements
+from . import growth, statements
 from .payloads import codec, intact, unpack
 from .places import Place
 
@@ -15,13 +15,19 @@ Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names
 
 
 def open_rows(
-    rows: Iterable[Row], using: str, wanted: dict[str, Any] | None = None
+    rows: Iterable[Row],
+    using: str,
+    wanted: dict[str, Any] | None = None,
+    tips: dict[str, growth.Tip] | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Opens the rows whose metadata has what is wanted: two queries to a namespace."""
+    """Opens the rows whose metadata has what is wanted: two queries to a namespace, or four.
+
+    ``tips`` takes the lists that were found and may be continued.
+    """
     opened = [_Opened(row) for row in rows]
     opened = [one for one in opened if _matches(one.metadata, wanted)]
     for group in _by_namespace(opened):
-        _fill_values(group, using)
+        _fill_values(group, using, tips)
         _fill_writes(group, using)
     for one in opened:
         yield one.tuple()
@@ -55,8 +61,8 @@ class _Opened:
         )
 
 
-def _fill_values(group: Sequence[_Opened], using: str) -> None:
-    """Reads the channel values of checkpoints of one thread and namespace, in one query."""
+def _fill_values(group: Sequence[_Opened], using: str, tips: dict[str, growth.Tip] | None) -> None:
+    """Reads the channel values of checkpoints of one thread and namespace."""
     wanted = {
         (channel, version)
         for one in group
@@ -64,22 +70,63 @@ def _fill_values(group: Sequence[_Opened], using: str) -> None:
     }
     if not wanted:
         return
-    blobs = statements.BLOBS.run(
-        using,
-        thread=group[0].thread,
-        ns=group[0].ns,
-        versions=list({version for _, version in wanted}),
-        keys=[f"{version}:{channel}" for channel, version in wanted],
-    )
-    found = {
-        (channel, version): intact(data, stored, f"channel {channel!r}")
-        for channel, version, data, stored in blobs
-    }
+    rows = _read_values(group[0], using, wanted)
+    whole = {key: _whole(*key, rows, tips) for key in wanted if key in rows}
     for one in group:
         for pair in one.head["channel_versions"].items():
-            if pair in found:
+            if pair in whole:
                 # Decoded anew for each checkpoint: two must not share a list.
-                one.values[pair[0]] = codec.decode(found[pair])
+                one.values[pair[0]] = codec.decode(whole[pair])
+
+
+def _read_values(one: _Opened, using: str, wanted: set[tuple[str, int]]) -> growth.Rows:
+    """Reads channels at versions, with what the lists among them are made of."""
+    place = {"thread": one.thread, "ns": one.ns}
+
+    def named(pairs: set[tuple[str, int]]) -> dict[tuple[str, int], growth.Stored]:
+        return _by_version(
+            statements.BLOBS.run(
+                using,
+                **place,
+                versions=list({version for _, version in pairs}),
+                keys=[f"{version}:{channel}" for channel, version in pairs],
+            )
+        )
+
+    rows = named(wanted)
+    parts = {key: part for key, (data, _) in rows.items() if (part := growth.part_of(data))}
+    if parts:
+        # From the newest seal on, or where that is another's, from the seal before.
+        rows |= _by_version(
+            statements.PARTS.run(
+                using,
+                **place,
+                channels=list({channel for channel, _ in parts}),
+                first=min(part.seal for part in parts.values()),
+                last=max(version for _, version in parts),
+            )
+        )
+        if earlier := growth.seals_in(rows) - rows.keys():
+            rows |= named(earlier)
+    return rows
+
+
+def _by_version(rows: Iterable[Row]) -> dict[tuple[str, int], growth.Stored]:
+    return {(channel, version): (bytes(data), stored) for channel, version, data, stored in rows}
+
+
+def _whole(
+    channel: str, version: int, rows: growth.Rows,
+    tips: dict[str, growth.Tip] | None,
+) -> bytes:  # fmt: skip
+    """Returns a value's bytes, whether its row holds them or a part of them."""
+    data, stored = rows[channel, version]
+    if (data and growth.is_part(data)) or (tips is not None and growth.is_long_list(data)):
+        data, tip = growth.whole(channel, version, rows)
+        if tips is not None:
+            tips[channel] = tip
+        return data
+    return intact(data, stored, f"channel {channel!r}")
 
 
 def _fill_writes(group: Sequence[_Opened], using: str) -> None:

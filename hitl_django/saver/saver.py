@@ -26,6 +26,7 @@ from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
 from . import statements, upkeep
+from .growth import Tip, Tips
 from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
@@ -58,6 +59,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self.thread, self.fence = thread, fence
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
+        self._tips = Tips(MET)
 
     # Storing.
 
@@ -65,20 +67,32 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         place = Place.of(commit.config)
         fence = self.fence if self._is_bound_to(place) else None
-        batch = Batch(place, self._epoch(place))
-        for task in commit.writes:
-            batch.add_writes(task, answers_stand=fence is not None)
-        if commit.checkpoint is not None:
-            batch.add_checkpoint(
-                commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
-            )
+        # Only what is stored for good can be continued.
+        own = not connections[self.using].in_atomic_block
+        batch = self._batch(commit, place, own)
         try:
             self._write(batch, place, fence, commit)
         except IntegrityError:
             # A remembered row was deleted since, as delete_thread does: the thread begins anew.
             if self._met.pop(place.thread_id, None) is None:
                 raise
+            self._tips.forget(place.thread_id)
+            batch = self._batch(commit, place, own)
             self._write(batch, place, fence, commit)
+        if batch.grown:
+            self._tips.add(place.thread_id, place.ns, batch.grown)
+
+    def _batch(self, commit: Commit, place: Place, own: bool) -> Batch:
+        tips = self._tips.of(place.thread_id, place.ns) if own else None
+        batch = Batch(place, self._epoch(place), tips)
+        fenced = self.fence is not None and self._is_bound_to(place)
+        for task in commit.writes:
+            batch.add_writes(task, answers_stand=fenced)
+        if commit.checkpoint is not None:
+            batch.add_checkpoint(
+                commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
+        return batch
 
     def _write(self, batch: Batch, place: Place, fence: Fence | None, commit: Commit) -> None:
         if not self._is_bound_to(place):
@@ -176,6 +190,7 @@ class DjangoSaver(BaseCheckpointSaver):
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
         self._met.pop(thread_id, None)
+        self._tips.forget(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Gives another thread the whole history of one, in one transaction."""
@@ -204,14 +219,21 @@ class DjangoSaver(BaseCheckpointSaver):
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Reads the addressed checkpoint, or the newest of the namespace: three queries."""
+        """Reads the addressed checkpoint, or the newest of the namespace.
+
+        Three queries, and two more where a list has grown long.
+        """
         place = Place.of(config)
         where = {"thread_id": place.thread_id, "ns": place.ns}
         if place.checkpoint_id is None:
             rows = statements.NEWEST.run(self.using, **where)
         else:
             rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
-        return next(open_rows(rows, self.using), None)
+        tips: dict[str, Tip] = {}
+        found = next(open_rows(rows, self.using, tips=tips), None)
+        if not connections[self.using].in_atomic_block:
+            self._tips.replace(place.thread_id, place.ns, tips)
+        return found
 
     def list(
         self,

@@ -99,6 +99,17 @@ def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
 #: Reads the values that checkpoints of one namespace name by channel and version.
 BLOBS = Select(_blobs)
 
+#: Reads the versions of channels in which lists have grown from the first to the last.
+PARTS = Select(
+    lambda: ChannelBlob.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        version__gte=Given("first", _BIG),
+        version__lte=Given("last", _BIG),
+        channel__in=[Given("channels", _TEXT, many=True)],
+    ).values_list("channel", "version", "data", "digest")
+)
+
 #: Reads what was written on top of checkpoints of one namespace.
 WRITES = Select(
     lambda: PendingWrite.objects.filter(

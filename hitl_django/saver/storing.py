@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
-from . import statements
+from . import growth, statements
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 from .writing import Writing
@@ -27,8 +27,13 @@ class Batch:
     long is done, before a transaction holds the thread.
     """
 
-    def __init__(self, place: Place, epoch: int = 0) -> None:
+    def __init__(
+        self, place: Place, epoch: int = 0, tips: Mapping[str, growth.Tip] | None = None
+    ) -> None:
         self.place, self.epoch = place, epoch
+        #: Lists that may be continued, and those of this commit that may be later.
+        self.tips = tips
+        self.grown: dict[str, growth.Tip] = {}
         self._kept: list[Row] = []
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
@@ -81,6 +86,10 @@ class Batch:
 
     def _blob(self, channel: str, version: Version, value: Any) -> Row:
         data, its_digest = pack_channel(channel, value)
+        if self.tips is not None and growth.is_long_list(data):
+            (data, its_digest), self.grown[channel] = growth.store(
+                self.tips.get(channel), version, data, len(value)
+            )
         return self.place.ns, channel, version, data, its_digest
 
     def write(self, thread: int, writing: Writing) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections, models, transaction
+from django.db.models.functions import Substr
 
 from hitl_django.engine.errors import RunStateError, ThreadNotFound
 from hitl_django.engine.pruning import keep_latest, latest_of
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
+from . import growth
 from .payloads import codec, intact
 
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
@@ -115,12 +117,31 @@ class _History:
                 orphans.append(pk)
         for part in _batches(orphans):
             self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
+        writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id")
         return _Dead(
             self.using,
             checkpoints,
-            self._other(PendingWrite, ("ns", "checkpoint_id"), kept),
-            self._other(ChannelBlob, ("ns", "channel", "version"), named),
+            [row[0] for row in writes.iterator() if row[1:] not in kept],
+            self._unnamed(named),
         )
+
+    def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
+        """Returns the values that neither a checkpoint names nor a list that is one continues."""
+        head = Substr("data", 1, growth.HEAD.size, output_field=models.BinaryField())
+        rows = self._rows(ChannelBlob).annotate(head=head)
+        keys, before = {}, {}
+        for pk, ns, channel, version, data in rows.values_list(
+            "pk", "ns", "channel", "version", "head"
+        ).iterator():
+            keys[ns, channel, version] = pk
+            if (part := growth.part_of(bytes(data))) is not None:
+                before[ns, channel, version] = ns, channel, part.before
+        for place in list(named):
+            earlier = before.get(place)
+            while earlier is not None and earlier not in named:
+                named.add(earlier)
+                earlier = before.get(earlier)
+        return [pk for place, pk in keys.items() if place not in named]
 
     def _rows(self, model: type[models.Model]) -> models.QuerySet[Any]:
         return model._default_manager.using(self.using).filter(thread=self.thread).order_by()
@@ -128,12 +149,6 @@ class _History:
     def _chosen(self, places: Iterable[Place], *columns: str) -> Iterator[tuple[Any, ...]]:
         for part in _batches([self.places[place] for place in places]):
             yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns)
-
-    def _other(
-        self, model: type[models.Model], key: Sequence[str], kept: set[Any]
-    ) -> Sequence[int]:
-        rows = self._rows(model).values_list("pk", *key)
-        return [row[0] for row in rows.iterator() if row[1:] not in kept]
 
 
 class _Dead:
