@@ -42,6 +42,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--database-only"):
         keep(uses_database, config, items)
+    # Of what is about one database, the run on the other has nothing to say.
+    keep(lambda item: is_about(connection.vendor, item), config, items)
     if config.getoption("--soak"):
         keep(has_long_form, config, items)
     for item in items:
@@ -54,6 +56,11 @@ def keep(
 ) -> None:
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     items[:] = [item for item in items if wanted(item)]
+
+
+def is_about(vendor: str, item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("database")
+    return marker is None or vendor in marker.args
 
 
 def has_long_form(item: pytest.Item) -> bool:

@@ -12,6 +12,7 @@ from django.db import transaction
 from django_q.models import OrmQ
 
 from hitl_django import dispatch, services, worker
+from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
 from hitl_django.services.decisions import HEEDFUL
 from hitl_django.sweep import sweep
@@ -24,10 +25,10 @@ IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
 
-def deliver(times: int = 1) -> int:
-    """Has every message in the queue carried out, this many times; returns how many there were."""
+def deliver(times: int = 1, most: int | None = None) -> int:
+    """Has the messages in the queue carried out, each this often; returns how many there were."""
     count = 0
-    while (row := OrmQ.objects.order_by("pk").first()) is not None:
+    while count != most and (row := OrmQ.objects.order_by("pk").first()) is not None:
         task = row.task
         # Taken by exactly one, as the cluster's own conditional write makes sure of.
         with transaction.atomic():
@@ -39,14 +40,17 @@ def deliver(times: int = 1) -> int:
     return count
 
 
-def answer(runs: Iterable[Any] | None = None) -> int:
-    """Answers every question that is open, as a reviewer who may have tried before."""
+def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
+    """Answers the questions that are open, as a reviewer who may have tried before."""
     asked = Interrupt.objects.filter(status="pending", run__state__in=HEEDFUL)
     if runs is not None:
         asked = asked.filter(run__in=list(runs))
     count = 0
-    for pk, question in asked.values_list("pk", "payload"):
-        services.decide(pk, "respond", reply(question), key="the reviewer's")
+    for pk, question in asked.values_list("pk", "payload")[:most]:
+        try:
+            services.decide(pk, "respond", reply(question), key="the reviewer's")
+        except (AlreadyDecidedError, RunStateError):
+            continue  # another reviewer was faster, or the run has ended since we looked
         count += 1
     return count
 
