@@ -129,6 +129,15 @@ def sends() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("z", END)
 
 
+@register("chaos panel")
+def panel() -> StateGraph:
+    """Two side by side, of which one asks twice: its second question waits beside the other's."""
+    graph = StateGraph(State)
+    graph.add_node("left", work("left", "left?", "and left?")).add_edge(START, "left")
+    graph.add_node("right", work("right", "right?")).add_edge(START, "right")
+    return graph.add_node("z", work("z")).add_edge(["left", "right"], "z").add_edge("z", END)
+
+
 #: What each graph has come to at its end: how many tasks, and who was answered.
 SHAPES: dict[str, tuple[int, list[str]]] = {
     "chaos line": (3, ["b?"]),
@@ -136,11 +145,13 @@ SHAPES: dict[str, tuple[int, list[str]]] = {
     "chaos nested": (4, ["y?"]),
     "chaos sends": (5, ["w0?", "w1?", "w2?"]),
 }
+#: And those that are only simulated, where a thousand of each cost little.
+SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 
 
 def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
     """Returns how many tasks a thread of this shape ends with, and the answers in it."""
-    count, asked = SHAPES[shape]
+    count, asked = SIMULATED[shape]
     return count, [(question, reply(question)) for question in asked]
 
 
