@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from django.db import connection
@@ -26,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that use no database",
     )
+    parser.addoption(
+        "--soak",
+        action="store_true",
+        help="run only the tests that have a long form, and those in their long form",
+    )
 
 
 def pytest_report_header() -> str:
@@ -35,12 +41,30 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--database-only"):
-        kept = [item for item in items if uses_database(item)]
-        config.hook.pytest_deselected(items=[item for item in items if not uses_database(item)])
-        items[:] = kept
+        keep(uses_database, config, items)
+    # Of what is about one database, the run on the other has nothing to say.
+    keep(lambda item: is_about(connection.vendor, item), config, items)
+    if config.getoption("--soak"):
+        keep(has_long_form, config, items)
     for item in items:
         if any(item.get_closest_marker(name) for name in ALONE):
             item.add_marker(pytest.mark.xdist_group("alone"))
+
+
+def keep(
+    wanted: Callable[[pytest.Item], bool], config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
+
+
+def is_about(vendor: str, item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("database")
+    return marker is None or vendor in marker.args
+
+
+def has_long_form(item: pytest.Item) -> bool:
+    return "amount" in getattr(item, "fixturenames", ())
 
 
 def uses_database(item: pytest.Item) -> bool:
@@ -57,3 +81,23 @@ def uses_database(item: pytest.Item) -> bool:
 def database_url(transactional_db: None) -> Iterator[str]:
     """The test database's URL: DATABASE_URL for a child process that is to work on it."""
     return databases.to_url(connection)
+
+
+@pytest.fixture
+def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """Says how many: the first number as a rule, the second with ``--soak``."""
+    soak = bool(request.config.getoption("--soak"))
+    return lambda usual, long: long if soak else usual
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The number all chance begins with; ``--randomly-seed=N`` sets it."""
+    return int(request.config.getoption("randomly_seed", 0))
+
+
+@pytest.fixture
+def chance(seed: int) -> Random:
+    """Everything that is left to chance in a test, the same again with the same seed."""
+    print(f"--randomly-seed={seed}")
+    return Random(seed)

@@ -77,7 +77,9 @@ _NOWHERE = "The run was taken up %s times and got nowhere; its worker never live
 
 
 def renew(lease: Lease) -> bool:
-    """Extends the lease; False where the thread is no longer ours."""
+    """Extends the lease; False where the thread is no longer ours, or was given back."""
+    # The epoch alone would let a heartbeat that comes just after the last commit lease a thread
+    # to nobody: the run's answer would then have to wait for that lease to run out.
     return bool(statements.RENEW.run(_using(), **lease.ours(), duration=_duration()))
 
 

@@ -180,9 +180,14 @@ class _Start:
                 f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
                 [("thread_id", f"belongs to the graph {thread.graph!r}")],
             )
-        live = Run.objects.filter(thread=thread, state__in=Run.LIVE).first()
+        runs = Run.objects.filter(thread=thread)
+        live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
+        elif runs.exists():
+            # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it
+            # any more, though the thread's newest checkpoint still waits.
+            self.discard = True
 
     def _replace(self, live: Run, thread: Thread) -> None:
         if live.state != Run.State.INTERRUPTED:

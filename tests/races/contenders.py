@@ -1,4 +1,4 @@
-"""What each of many processes does in a race; imported once by the server that forks them.
+"""What each of many processes does in a race.
 
 A contender waits at a barrier with all others before each round, so that the database and nothing
 else decides who comes first. It says how each round went by one word.
@@ -6,32 +6,18 @@ else decides who comes first. It says how each round went by one word.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import django
+from django.db import connections
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
-django.setup()
-
-from django.db import connections  # noqa: E402
-
-from hitl_django import leases, services, worker  # noqa: E402
-from hitl_django.engine.errors import AlreadyDecidedError, HitlError  # noqa: E402
-from hitl_django.models import Interrupt, Run  # noqa: E402
+from hitl_django import leases, services, worker
+from hitl_django.engine.errors import AlreadyDecidedError, HitlError
+from hitl_django.models import Interrupt, Run
 
 
-def use(database: str) -> None:
-    """Work on the database of the test, not on the one of the settings."""
-    connections["default"].settings_dict["NAME"] = database
-
-
-def contend(
-    act: str, database: str, number: int, rounds: Iterable[str], barrier: Any, results: Any
-) -> None:
-    use(database)
+def contend(act: str, number: int, rounds: Iterable[str], barrier: Any, results: Any) -> None:
     connections["default"].ensure_connection()
     for subject in rounds:
         barrier.wait()

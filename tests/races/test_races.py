@@ -2,57 +2,53 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from django.db import connections
 from django_q.models import OrmQ
 
 from hitl_django import audit, registry, services, testing
+from hitl_django.engine.errors import IdempotencyKeyReusedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.saver import DjangoSaver
+from tests import processes
+from tests.chaos import invariants
 
 from . import contenders
 
 pytestmark = [pytest.mark.race, pytest.mark.django_db(transaction=True)]
 
 PROCESSES = 50
-ROUNDS = 5
-PATIENCE = 120
 
 
 def race(act: str, rounds: Sequence[str], count: int = PROCESSES) -> dict[str, list[str]]:
     """Have all processes act on each subject at once; return what they said, by subject."""
-    # Forked from a server that has loaded Django and holds no connection: a start costs a
-    # hundredth of a second, and nothing of this process is shared by accident.
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([contenders.__name__])
-    barrier, results = server.Barrier(count, timeout=PATIENCE), server.Queue()
-    database = str(connections["default"].settings_dict["NAME"])
-    processes = [
-        server.Process(
-            target=contenders.contend, args=(act, database, number, rounds, barrier, results)
-        )
+    barrier = processes.SERVER.Barrier(count, timeout=processes.PATIENCE)
+    results = processes.SERVER.Queue()
+    contending = [
+        processes.start(contenders.contend, act, number, rounds, barrier, results)
         for number in range(count)
     ]
-    for process in processes:
-        process.start()
     said: dict[str, list[str]] = defaultdict(list)
     for _ in range(count * len(rounds)):
-        subject, _number, word = results.get(timeout=PATIENCE)
+        subject, _number, word = results.get(timeout=processes.PATIENCE)
         said[subject].append(word)
-    for process in processes:
-        process.join(PATIENCE)
-    assert [process.exitcode for process in processes] == [0] * count
+    for process in contending:
+        process.join(processes.PATIENCE)
+    assert [process.exitcode for process in contending] == [0] * count
     return said
 
 
-def questions() -> list[str]:
+@pytest.fixture
+def rounds(amount: Callable[[int, int], int]) -> int:
+    return amount(5, 20)
+
+
+def questions(count: int) -> list[str]:
     with testing.inline() as advance:
-        for _ in range(ROUNDS):
+        for _ in range(count):
             services.start("approval", {"text": "x"})
         advance()
     return [str(pk) for pk in Interrupt.objects.values_list("pk", flat=True)]
@@ -67,8 +63,8 @@ def sort(words: Sequence[str]) -> dict[str, set[str]]:
 
 
 @pytest.mark.promise("P1")
-def test_one_of_fifty_decides_and_the_others_learn_who() -> None:
-    asked = questions()
+def test_one_of_fifty_decides_and_the_others_learn_who(rounds: int) -> None:
+    asked = questions(rounds)
     for question, words in race("decide", asked).items():
         found = sort(words)
         assert set(found) == {"won", "late"}, found
@@ -84,18 +80,22 @@ def test_one_of_fifty_decides_and_the_others_learn_who() -> None:
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert row.run.state == Run.State.QUEUED
         assert audit.first_fault(row.thread) is None
+    assert invariants.faults() == []
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
 
 
 @pytest.mark.promise("P2")
-def test_one_request_sent_fifty_times_is_one_decision() -> None:
-    for question, words in race("repeat", questions()).items():
+def test_one_request_sent_fifty_times_is_one_decision(rounds: int) -> None:
+    for question, words in race("repeat", questions(rounds)).items():
         found = sort(words)
         assert set(found) == {"won", "repeated"}, found
         assert len([word for word in words if word.startswith("won")]) == 1
         assert found["won"] == found["repeated"]
         assert Decision.objects.filter(interrupt=question).count() == 1
+        with pytest.raises(IdempotencyKeyReusedError):
+            services.decide(question, "respond", {"other": "content"}, key="one key")
+    assert invariants.faults() == []
 
 
 @pytest.mark.promise("P2")
@@ -110,9 +110,9 @@ def test_one_start_sent_fifty_times_is_one_run() -> None:
 
 
 @pytest.mark.promise("P10")
-def test_one_of_fifty_workers_claims_a_run() -> None:
+def test_one_of_fifty_workers_claims_a_run(rounds: int) -> None:
     with testing.inline():
-        runs = [str(services.start("steps", {"log": []}).id) for _ in range(ROUNDS)]
+        runs = [str(services.start("steps", {"log": []}).id) for _ in range(rounds)]
     said: dict[str, Any] = race("claim", runs)
     for words in said.values():
         assert sorted(set(words)) == ["claimed:1", "none"]
@@ -121,9 +121,9 @@ def test_one_of_fifty_workers_claims_a_run() -> None:
 
 @pytest.mark.promise("P4")
 @pytest.mark.promise("P8")
-def test_answers_and_workers_never_miss_each_other() -> None:
+def test_answers_and_workers_never_miss_each_other(rounds: int) -> None:
     with testing.inline() as advance:
-        runs = [str(services.start("panel", {"log": []}).id) for _ in range(ROUNDS * 2)]
+        runs = [str(services.start("panel", {"log": []}).id) for _ in range(rounds * 2)]
         advance()
     # An answer may come before a worker has loaded, while it runs, or as it pauses: none is lost,
     # none taken twice, and no sweep is needed to notice.

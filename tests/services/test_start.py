@@ -195,6 +195,22 @@ def test_open_questions_are_not_lost_unless_asked_for(
     assert list(verbs) == ["start", "discard", "start"]
 
 
+@pytest.mark.parametrize("on_pending", ["refuse", "discard"])
+def test_a_thread_whose_run_was_cancelled_at_a_question_takes_another(
+    advance: Advance, on_pending: str
+) -> None:
+    first = services.start("approval", {"text": "one"}, thread_id="t")
+    advance()
+    services.cancel(first.id)
+    services.start("approval", {"text": "two"}, thread_id="t", on_pending=on_pending)
+    advance()
+    asked = Interrupt.objects.order_by("created_at", "status")
+    assert {(row.title, row.status) for row in asked} == {
+        ("Publish one?", "cancelled"),
+        ("Publish two?", "pending"),
+    }
+
+
 def test_a_thread_stays_with_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()

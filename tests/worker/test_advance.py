@@ -21,7 +21,7 @@ from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.leases import RunFence
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver
+from hitl_django.saver import DjangoSaver, ThreadKey
 from tests import graphs
 
 Advance = Callable[[], int]
@@ -118,6 +118,23 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
         leases.abandon(frozen, ValueError(), to_park=True)
     assert not leases.renew(frozen)
     assert (run_of(info).state, Checkpoint.objects.count()) == ("succeeded", count)
+
+
+@pytest.mark.promise("P8")
+def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
+    advance: Advance,
+) -> None:
+    info = services.start("approval", {"text": "x"})
+    advance()
+    thread = run_of(info).thread
+    lease = leases.Lease(
+        info.id, "approval", ThreadKey(thread.pk, thread.thread_id, thread.epoch), 1
+    )
+    assert not leases.renew(lease)
+    assert run_of(info).thread.lease_until is None
+    services.decide(Interrupt.objects.get().pk, "approve")
+    assert advance() == 1
+    assert run_of(info).state == "succeeded"
 
 
 @pytest.mark.promise("P10")

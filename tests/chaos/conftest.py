@@ -1,0 +1,26 @@
+"""What the tests of chaos share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import recovery
+from .graphs import Effects, Recording
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Iterator[Effects]:
+    """What functions of our graphs have done; this process leaves its marks there, too."""
+    Recording.effects = Effects(tmp_path / "effects")
+    yield Recording.effects
+    Recording.effects = None
+
+
+@pytest.fixture
+def impatient(settings: Any) -> None:
+    """Leases and sweeps that a test can wait for; processes that it starts have them too."""
+    settings.HITL = recovery.IMPATIENT

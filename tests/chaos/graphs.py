@@ -1,0 +1,160 @@
+"""Graphs that conserve: each task adds one and its own id, and leaves marks outside of it all.
+
+Whatever happens to workers, at the end the sum is the number of tasks and no id is there twice;
+and the marks, which no transaction takes back, say how often each function really ran.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, Runtime, Send, StateGraph, get_runtime, interrupt, register
+
+
+class Effects:
+    """What functions did outside of the graph: a file of lines that survive their process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def mark(self, word: str, task: str) -> None:
+        # One write of one short line at the end of the file: it is there whole or not at all,
+        # and stays when the process is killed right after.
+        opened = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(opened, f"{word} {task}\n".encode())
+        os.close(opened)
+
+    def begun(self) -> list[str]:
+        """Returns the task of each function that began, as often as it did."""
+        return self._marked("begun")
+
+    def done(self) -> list[str]:
+        """Returns the task of each function that came to its end, as often as it did."""
+        return self._marked("done")
+
+    def _marked(self, wanted: str) -> list[str]:
+        if not self.path.exists():
+            return []
+        lines = (line.split() for line in self.path.read_text().splitlines())
+        return [task for word, task in lines if word == wanted]
+
+
+class Recording:
+    """Where the functions of this process leave their marks, and what is called at each."""
+
+    effects: Effects | None = None
+    at_begin: Callable[[str], None] | None = None
+
+
+class State(TypedDict, total=False):
+    total: Annotated[int, operator.add]
+    tasks: Annotated[list[str], operator.add]
+    answers: Annotated[list[Any], operator.add]
+
+
+EMPTY: State = {"total": 0, "tasks": [], "answers": []}
+
+
+def work(name: str, *questions: str) -> Callable[[Any], Any]:
+    """Returns a function that asks these questions and counts itself."""
+
+    def run(state: Any) -> Any:
+        return counted(get_runtime(), name, *questions)
+
+    return run
+
+
+def counted(runtime: Runtime[Any], name: str, *questions: str) -> State:
+    assert runtime.execution_info is not None
+    task = runtime.execution_info.task_id
+    if Recording.effects is not None:
+        Recording.effects.mark("begun", task)
+    if Recording.at_begin is not None:
+        Recording.at_begin(name)
+    answers = [(question, interrupt(question)) for question in questions]
+    if Recording.effects is not None:
+        Recording.effects.mark("done", task)
+    return {"total": 1, "tasks": [task], "answers": answers}
+
+
+@register("chaos line")
+def line() -> StateGraph:
+    """One after the other, with a pause in the middle."""
+    graph = StateGraph(State)
+    graph.add_node("a", work("a")).add_node("b", work("b", "b?")).add_node("c", work("c"))
+    return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
+
+
+@register("chaos fan")
+def fan() -> StateGraph:
+    """Three side by side, two of which ask, and one after all of them."""
+    graph = StateGraph(State).add_node("a", work("a"))
+    asking = {"left": ["left?"], "middle": [], "right": ["right?"]}
+    for name, questions in asking.items():
+        graph.add_node(name, work(name, *questions)).add_edge("a", name)
+    graph.add_node("z", work("z")).add_edge([*asking], "z")
+    return graph.add_edge(START, "a").add_edge("z", END)
+
+
+@register("chaos nested")
+def nested() -> StateGraph:
+    """A graph within a graph, which pauses."""
+    inner = StateGraph(State).add_node("x", work("x")).add_node("y", work("y", "y?"))
+    called = inner.add_edge(START, "x").add_edge("x", "y").add_edge("y", END).compile()
+
+    def sub(state: Any) -> Any:
+        return called.invoke(EMPTY)
+
+    graph = StateGraph(State).add_node("p", work("p")).add_node("sub", sub)
+    graph.add_node("q", work("q"))
+    return graph.add_edge(START, "p").add_edge("p", "sub").add_edge("sub", "q").add_edge("q", END)
+
+
+@register("chaos sends")
+def sends() -> StateGraph:
+    """Three of one kind are sent for, and each asks."""
+
+    def worker(which: Any) -> Any:
+        return counted(get_runtime(), "w", f"{which}?")
+
+    graph = StateGraph(State).add_node("a", work("a")).add_node("w", worker)
+    graph.add_conditional_edges("a", lambda state: [Send("w", f"w{i}") for i in range(3)], ["w"])
+    graph.add_node("z", work("z")).add_edge("w", "z")
+    return graph.add_edge(START, "a").add_edge("z", END)
+
+
+@register("chaos panel")
+def panel() -> StateGraph:
+    """Two side by side, of which one asks twice: its second question waits beside the other's."""
+    graph = StateGraph(State)
+    graph.add_node("left", work("left", "left?", "and left?")).add_edge(START, "left")
+    graph.add_node("right", work("right", "right?")).add_edge(START, "right")
+    return graph.add_node("z", work("z")).add_edge(["left", "right"], "z").add_edge("z", END)
+
+
+#: What each graph has come to at its end: how many tasks, and who was answered.
+SHAPES: dict[str, tuple[int, list[str]]] = {
+    "chaos line": (3, ["b?"]),
+    "chaos fan": (5, ["left?", "right?"]),
+    "chaos nested": (4, ["y?"]),
+    "chaos sends": (5, ["w0?", "w1?", "w2?"]),
+}
+#: And those that are only simulated, where a thousand of each cost little.
+SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
+
+
+def end_of(shape: str) -> tuple[int, list[tuple[str, str]]]:
+    """Returns how many tasks a thread of this shape ends with, and the answers in it."""
+    count, asked = SIMULATED[shape]
+    return count, [(question, reply(question)) for question in asked]
+
+
+def reply(question: str) -> str:
+    """Returns what a reviewer of ours answers."""
+    return f"re {question}"

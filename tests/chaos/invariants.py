@@ -1,0 +1,313 @@
+"""What holds of every thread whatever has happened: looked up in the rows, through the ORM alone.
+
+I1 to I4 and I6 to I11 hold at every moment between two transactions. I5 and I12 are about what
+has come to rest: nothing is left to do that nobody will do.
+
+I1  one chain of checkpoints in each namespace, so one head
+I2  a task's writes of one kind are there once, on a checkpoint that is there
+I3  a question is decided, has one decision and one stored answer: all three or none
+I4  a run that ended, waits or is parked holds no lease; one that ended asks nothing
+I5  no run is due and left alone for longer than a bound
+I6  epochs never fall along a chain, and none is ahead of its thread's
+I7  conservation: what tasks added up is what tasks there were, each once
+I8  the audit chain holds
+I9  no more attempts than allowed
+I10 every task that counted has left its effect
+I11 what is stored decodes, and encodes to its digest again
+I12 no message is about a run that isn't there
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Model, Q
+from django.db.models.functions import Now
+from django_q.models import OrmQ
+
+from hitl_django import audit, dispatch
+from hitl_django.conf import hitl
+from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.serde import digest
+from hitl_django.engine.slots import Unanswered
+from hitl_django.models import (
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+)
+from hitl_django.saver.payloads import codec
+
+from .graphs import Effects
+
+ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
+#: Threads that one query reads the rows of.
+PAGE = 200
+
+
+@dataclass
+class Record:
+    """Everything that is stored of one thread."""
+
+    thread: Thread
+    runs: list[Run] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    blobs: list[ChannelBlob] = field(default_factory=list)
+    writes: list[PendingWrite] = field(default_factory=list)
+    interrupts: list[Interrupt] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+
+
+def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
+    """Reads these threads, or all there are."""
+    wanted = list(Thread.objects.values_list("pk", flat=True) if pks is None else pks)
+    for start in range(0, len(wanted), PAGE):
+        page = wanted[start : start + PAGE]
+        found = {thread.pk: Record(thread) for thread in Thread.objects.filter(pk__in=page)}
+        for name, rows in (
+            ("runs", Run.objects.filter(thread__in=page)),
+            ("checkpoints", Checkpoint.objects.filter(thread__in=page)),
+            ("blobs", ChannelBlob.objects.filter(thread__in=page)),
+            ("writes", PendingWrite.objects.filter(thread__in=page)),
+            ("interrupts", Interrupt.objects.filter(thread__in=page)),
+        ):
+            for row in rows:
+                getattr(found[row.thread_id], name).append(row)
+        for decision in Decision.objects.filter(interrupt__thread__in=page).select_related(
+            "interrupt"
+        ):
+            found[decision.interrupt.thread_id].decisions.append(decision)
+        yield from found.values()
+
+
+def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> list[str]:
+    """Returns what doesn't hold of these threads at this moment; nothing, where all is well."""
+    return [
+        f"{record.thread.thread_id}: {fault}"
+        for record in records(pks)
+        for fault in faults_of(record, effects)
+    ]
+
+
+def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
+    """Yields what doesn't hold of one thread."""
+    for check in (chains, writes, answers, rest, epochs, conservation, history, attempts, digests):
+        for fault in check(record):
+            yield f"{check.__name__}: {fault}"
+    if effects is not None:
+        for fault in marks(record, effects):
+            yield f"marks: {fault}"
+
+
+def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
+    """Returns the runs that are due and left alone for longer than ``bound`` (I5)."""
+    left = Q(state=Run.State.QUEUED, hinted_at__lt=Now() - bound) | Q(
+        Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now() - bound),
+        state=Run.State.RUNNING,
+    )
+    return [f"run {run.pk} is {run.state} and left alone" for run in Run.objects.filter(left)]
+
+
+def astray() -> list[str]:
+    """Returns the messages that are about no run (I12)."""
+    found = []
+    for row in OrmQ.objects.all():
+        task = row.task
+        if task["func"] == dispatch.ADVANCE:
+            (run,) = task["args"]
+            if not Run.objects.filter(pk=run).exists():
+                found.append(f"message {row.pk} is about {run}, which isn't there")
+    return found
+
+
+# Each of these takes one thread.
+
+
+def chains(record: Record) -> Iterator[str]:
+    """I1."""
+    for ns, rows in by(record.checkpoints, "ns").items():
+        ids = {row.checkpoint_id for row in rows}
+        parents = [row.parent_id for row in rows]
+        for parent, count in Counter(parents).items():
+            if count > 1:
+                yield f"{count} checkpoints of {ns!r} follow {parent}"
+        if (heads := len(ids.difference(parents))) != 1:
+            yield f"{heads} heads in {ns!r}"
+        for parent in parents:
+            if parent is not None and parent not in ids:
+                yield f"a checkpoint of {ns!r} follows {parent}, which isn't there"
+
+
+def writes(record: Record) -> Iterator[str]:
+    """I2."""
+    there = {(row.ns, row.checkpoint_id) for row in record.checkpoints}
+    keys = Counter((row.ns, row.checkpoint_id, row.task_id, row.slot) for row in record.writes)
+    for key, count in keys.items():
+        if count > 1:
+            yield f"{key} was written {count} times"
+        if key[:2] not in there:
+            yield f"{key} was written on no checkpoint"
+
+
+def answers(record: Record) -> Iterator[str]:
+    """I3."""
+    decided = {row.pk: row for row in record.interrupts if row.status == Interrupt.Status.DECIDED}
+    given = Counter(decision.interrupt_id for decision in record.decisions)
+    for pk in decided.keys() | given.keys():
+        if (pk in decided, given[pk]) != (True, 1):
+            yield f"question {pk}: decided {pk in decided}, {given[pk]} decisions"
+    stored = stored_answers(record)
+    for decision in record.decisions:
+        place = _place(decision.interrupt)
+        if place not in stored:
+            yield f"question {decision.interrupt_id}: its answer isn't stored"
+        elif stored.pop(place) != decision.value:
+            yield f"question {decision.interrupt_id}: another answer is stored"
+    for place in stored:
+        yield f"an answer at {place} that nobody gave"
+
+
+def _place(row: Interrupt) -> tuple[Any, ...]:
+    if row.kind == Interrupt.Kind.BREAKPOINT:
+        return row.checkpoint_ns, row.checkpoint_id, NULL_TASK_ID, 0
+    where = row.index if row.key is None else row.key
+    return row.checkpoint_ns, row.checkpoint_id, row.task_id, where
+
+
+def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
+    """Returns the answers among the writes, by question."""
+    found = {}
+    for row in record.writes:
+        place = (row.ns, row.checkpoint_id, row.task_id)
+        if row.slot == CONTROL_SLOTS[RESUME]:
+            [[_, value]] = codec.decode(bytes(row.data))
+            several = enumerate(value) if row.task_id != NULL_TASK_ID else [(0, value)]
+        elif row.slot == CONTROL_SLOTS[KEYED]:
+            [[_, value]] = codec.decode(bytes(row.data))
+            several = value.items()
+        else:
+            continue
+        found.update({(*place, at): one for at, one in several if one != Unanswered()})
+    return found
+
+
+def rest(record: Record) -> Iterator[str]:
+    """I4."""
+    live = [run for run in record.runs if run.state in Run.LIVE]
+    if len(live) > 1:
+        yield f"{len(live)} live runs"
+    leased = record.thread.lease_until is not None or record.thread.lease_owner != ""
+    if leased and not [run for run in live if run.state == Run.State.RUNNING]:
+        yield "a lease, and no run is under way"
+    if [run for run in live if run.state == Run.State.RUNNING] and not leased:
+        yield "a run is under way without a lease"
+    waiting = by([row for row in record.interrupts if row.status == "pending"], "run_id")
+    for run in record.runs:
+        if run.state in ENDED and waiting.get(run.pk):
+            yield f"run {run.pk} is {run.state} and still asks"
+        if run.state == Run.State.INTERRUPTED and not waiting.get(run.pk):
+            yield f"run {run.pk} waits for nobody"
+        if (run.finished_at is not None) != (run.state in ENDED):
+            yield f"run {run.pk} is {run.state} and finished at {run.finished_at}"
+
+
+def epochs(record: Record) -> Iterator[str]:
+    """I6."""
+    at = {(row.ns, row.checkpoint_id): row.epoch for row in record.checkpoints}
+    for row in record.checkpoints:
+        if row.epoch > record.thread.epoch:
+            yield f"checkpoint {row.checkpoint_id} is of epoch {row.epoch}, ahead of its thread"
+        if row.parent_id and at.get((row.ns, row.parent_id), 0) > row.epoch:
+            yield f"checkpoint {row.checkpoint_id} is of an earlier epoch than what it follows"
+    for write in record.writes:
+        if write.epoch > record.thread.epoch:
+            yield f"a write is of epoch {write.epoch}, ahead of its thread"
+        if write.epoch < at.get((write.ns, write.checkpoint_id), 0):
+            yield "a write is of an earlier epoch than its checkpoint"
+
+
+def conservation(record: Record) -> Iterator[str]:
+    """I7, along the whole chain of a graph of ours."""
+    for row in by(record.checkpoints, "ns").get("", []):
+        state = values_of(record, row)
+        if "tasks" not in state and "total" not in state:
+            continue
+        tasks, total = state.get("tasks", []), state.get("total", 0)
+        if len(set(tasks)) != len(tasks):
+            yield f"step {row.step}: a task counts twice"
+        if total != len(tasks):
+            yield f"step {row.step}: {len(tasks)} tasks add up to {total}"
+
+
+def history(record: Record) -> Iterator[str]:
+    """I8."""
+    fault = audit.first_fault(record.thread)
+    if fault is not None:
+        yield f"audit entry {fault} doesn't follow"
+
+
+def attempts(record: Record) -> Iterator[str]:
+    """I9."""
+    if record.thread.attempts > hitl.MAX_ATTEMPTS:
+        yield f"{record.thread.attempts} attempts"
+
+
+def marks(record: Record, effects: Effects) -> Iterator[str]:
+    """I10."""
+    done = Counter(effects.done())
+    for task in tasks_of(record):
+        if not done[task]:
+            yield f"task {task} counts and never ran"
+
+
+def digests(record: Record) -> Iterator[str]:
+    """I11."""
+    stored: Sequence[Model] = [*record.blobs, *record.writes]
+    for row in stored:
+        data = bytes(row.data)
+        if digest(codec.encode(codec.decode(data))) != row.digest:
+            yield f"{row._meta.model_name} {row.pk} isn't what its digest says"
+    for row in record.checkpoints:
+        data, about = bytes(row.data), bytes(row.metadata)
+        again = codec.encode_record(codec.decode(data)) + codec.encode(codec.decode(about))
+        if digest(again) != row.digest:
+            yield f"checkpoint {row.checkpoint_id} isn't what its digest says"
+
+
+# What a thread holds.
+
+
+def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Returns the channel values of a checkpoint, as stored."""
+    versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
+    return {
+        blob.channel: codec.decode(bytes(blob.data))
+        for blob in record.blobs
+        if blob.ns == checkpoint.ns and versions.get(blob.channel) == blob.version
+    }
+
+
+def head_of(record: Record) -> Checkpoint:
+    """Returns the newest checkpoint of the root graph."""
+    root: list[Checkpoint] = by(record.checkpoints, "ns")[""]
+    return max(root, key=lambda row: row.checkpoint_id)
+
+
+def tasks_of(record: Record) -> list[str]:
+    """Returns the tasks that count at the end of a thread of a graph of ours."""
+    tasks: list[str] = values_of(record, head_of(record)).get("tasks", [])
+    return tasks
+
+
+def by(rows: Iterable[Any], name: str) -> dict[Any, list[Any]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[getattr(row, name)].append(row)
+    return found

@@ -1,0 +1,115 @@
+"""A wire to PostgreSQL that breaks at a COMMIT: before it is heard, or before the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from django.db import connection
+
+COMMIT = b"COMMIT"
+CHUNK = 1 << 16
+Fate = Literal["pass", "unheard", "unanswered"]
+
+
+class Proxy:
+    """Passes bytes on in a thread of its own; ``fate`` says what becomes of each COMMIT.
+
+    Of one that goes ``unheard`` the server knows nothing; one that goes ``unanswered`` it has
+    carried out. The client can't tell which: its connection is gone, and that is all.
+    """
+
+    def __init__(self, fate: Callable[[], Fate]) -> None:
+        self.fate = fate
+        self.port = 0
+        self.met: list[Fate] = []
+        self._loop = asyncio.new_event_loop()
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._wires: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._listening.wait(10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join()
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what of a database's settings leads through this wire."""
+        options = {**connection.settings_dict["OPTIONS"], "sslmode": "disable"}
+        options.pop("host", None)
+        return {"HOST": "127.0.0.1", "PORT": str(self.port), "OPTIONS": options}
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._ending = asyncio.Event()
+        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._listening.set()
+        await self._ending.wait()
+        server.close()
+        for wire in self._wires:
+            wire.cancel()
+        await asyncio.gather(*self._wires, return_exceptions=True)
+
+    async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        wire = asyncio.current_task()
+        assert wire is not None
+        self._wires.add(wire)
+        host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
+        if host.startswith("/"):
+            path = f"{host}/.s.PGSQL.{port or 5432}"
+            server, to_server = await asyncio.open_unix_connection(path)
+        else:
+            server, to_server = await asyncio.open_connection(host or "localhost", port or 5432)
+        lost = asyncio.Event()
+        halves = [
+            asyncio.ensure_future(self._forth(client, to_server, lost)),
+            asyncio.ensure_future(self._back(server, to_client, lost)),
+        ]
+        try:
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
+            # Cut, not closed: what is on its way is lost.
+            to_server.transport.abort()
+            to_client.transport.abort()
+            self._wires.discard(wire)
+
+    async def _forth(
+        self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event
+    ) -> None:
+        while data := await client.read(CHUNK):
+            if COMMIT in data:
+                self.met.append(self.fate())
+                if self.met[-1] == "unheard":
+                    return
+                if self.met[-1] == "unanswered":
+                    lost.set()
+            to_server.write(data)
+            await to_server.drain()
+
+    async def _back(
+        self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter, lost: asyncio.Event
+    ) -> None:
+        while data := await server.read(CHUNK):
+            if lost.is_set():
+                return  # the answer to the COMMIT, which so was carried out
+            to_client.write(data)
+            await to_client.drain()

@@ -1,0 +1,75 @@
+"""What a calm world does after chaos: sweeps, workers and reviewers go on until all has ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django_q.models import OrmQ
+
+from hitl_django import dispatch, services, worker
+from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
+from hitl_django.models import Interrupt, Run
+from hitl_django.services.decisions import HEEDFUL
+from hitl_django.sweep import sweep
+
+from .graphs import reply
+
+PATIENCE = 120
+#: Short enough for a test to wait for, long enough for a worker that lives.
+IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05}
+DUE = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+def deliver(times: int = 1, most: int | None = None) -> int:
+    """Has the messages in the queue carried out, each this often; returns how many there were."""
+    count = 0
+    while count != most and (row := OrmQ.objects.order_by("pk").first()) is not None:
+        task = row.task
+        # Taken by exactly one, as the cluster's own conditional write makes sure of.
+        with transaction.atomic():
+            taken, _ = OrmQ.objects.filter(pk=row.pk).delete()
+        if taken and task["func"] == dispatch.ADVANCE:
+            count += 1
+            for _ in range(times):
+                worker.advance(*task["args"])
+    return count
+
+
+def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
+    """Answers the questions that are open, as a reviewer who may have tried before."""
+    asked = Interrupt.objects.filter(status="pending", run__state__in=HEEDFUL)
+    if runs is not None:
+        asked = asked.filter(run__in=list(runs))
+    count = 0
+    for pk, question in asked.values_list("pk", "payload")[:most]:
+        try:
+            services.decide(pk, "respond", reply(question), key="the reviewer's")
+        except (AlreadyDecidedError, RunStateError):
+            continue  # another reviewer was faster, or the run has ended since we looked
+        count += 1
+    return count
+
+
+def settle(answering: bool = True) -> None:
+    """Lets sweeps and workers go on, and reviewers where wanted, until nothing is left to do."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        sweep()
+        done = deliver()
+        if answering:
+            done += answer()
+        if done:
+            continue
+        if not Run.objects.filter(state__in=DUE).exists():
+            return
+        assert time.monotonic() < deadline, list(Run.objects.filter(state__in=DUE).values())
+        threading.Event().wait(0.02)
+
+
+def state_of(run: UUID | str) -> str:
+    return str(Run.objects.values_list("state", flat=True).get(pk=run))

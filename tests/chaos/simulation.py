@@ -1,0 +1,189 @@
+"""A world in one thread, with one seed: two workers, reviewers, a sweep, and every misfortune.
+
+The engine's loop says what is to be done as effects; here they are carried out one at a time, and
+between any two of them anything may happen: the other worker goes on, somebody answers, a lease
+runs out, a message is lost, repeated or overtaken, a worker dies. A worker that isn't scheduled
+for a while is a frozen one. Nothing else decides what happens, so a seed that fails fails again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from hitl_django.engine.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.context import TaskContext
+from hitl_django.engine.drivers.threads import answer_from, perform
+from hitl_django.engine.effects import Await, Cancel, Effect, Run, Save
+from hitl_django.engine.errors import LeaseLostError, SaverFailed
+from hitl_django.engine.launch import Options, open_loop
+from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.runtime import RunControl
+
+CHAOS = 80  # things that happen before it calms down
+CALM = 400  # things that may happen until a run has ended then
+WORKERS = 2
+
+
+class World(Protocol):
+    """What is stored, and who may change it: one run of one graph."""
+
+    graph: Pregel
+    hints: list[Any]
+
+    @property
+    def ended(self) -> bool: ...
+    def claim(self) -> Any: ...
+    def saver(self, lease: Any) -> BaseCheckpointSaver: ...
+    def config(self) -> dict[str, Any]: ...
+    def renew(self, lease: Any) -> bool: ...
+    def expire(self) -> None: ...
+    def sweep(self) -> None: ...
+    def questions(self) -> Sequence[Any]: ...
+    def decide(self, question: Any) -> None: ...
+    def is_redone(self, lease: Any, task: str) -> bool: ...
+
+
+class Worker:
+    """One worker: idle, or somewhere between two effects of a run."""
+
+    def __init__(self, world: World, chance: Random) -> None:
+        self.world, self.chance = world, chance
+        self.lease: Any = None
+        self.work: Generator[None] | None = None
+        self.control = RunControl()
+
+    def step(self) -> None:
+        """Does one thing more, if it has any work."""
+        if self.work is not None and next(self.work, self) is self:
+            self.work = None
+
+    def take(self) -> None:
+        self.control = RunControl()
+        self.work = self._advance()
+
+    def die(self) -> None:
+        self.work = None
+
+    def _advance(self) -> Generator[None]:
+        """Does what worker.advance does, with a rest after each effect."""
+        self.lease = self.world.claim()
+        yield
+        if self.lease is None:
+            return
+        graph = self.world.graph.with_saver(self.world.saver(self.lease))
+        options = Options(control=self.control, kind="advance")
+        effects = open_loop(graph, None, self.world.config(), options).effects()
+        running: list[TaskContext] = []
+        try:
+            effect = next(effects)
+            while True:
+                yield
+                try:
+                    reply = self._carry_out(effect, graph, running)
+                except Exception as error:
+                    effect = effects.throw(error)
+                else:
+                    effect = effects.send(reply)
+        except StopIteration:
+            return
+        except (LeaseLostError, SaverFailed) as error:
+            lost = error.error if isinstance(error, SaverFailed) else error
+            if not isinstance(lost, LeaseLostError):
+                raise
+
+    def _carry_out(self, effect: Effect, graph: Pregel, running: list[TaskContext]) -> Any:
+        if isinstance(effect, Run):
+            running += effect.contexts
+            return []
+        if isinstance(effect, Await):
+            # Whichever comes first: side by side they end in any order.
+            context = running.pop(self.chance.randrange(len(running)))
+            assert not self.world.is_redone(self.lease, context.task.id), "stored, and done again"
+            return [perform(context)]
+        if isinstance(effect, Cancel):
+            dropped = len(running)
+            running.clear()
+            return dropped
+        assert graph.saver is not None
+        if isinstance(effect, Save):
+            return graph.saver.commit(effect.commit)
+        return answer_from(effect, graph.saver)  # type: ignore[arg-type]
+
+
+class Simulation:
+    """What happens in a world, one thing at a time."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.chance = world, Random(seed)
+        self.workers = [Worker(world, self.chance) for _ in range(WORKERS)]
+        self.answered: list[Any] = []
+        self.story: list[str] = []
+
+    def run(self) -> None:
+        """Lets chaos have its time, then sees whether calm brings the run to its end."""
+        happenings = {
+            self._work: 60, self._answer: 6, self._sweep: 5, self._beat: 3, self._repeat_answer: 2,
+            self._drain: 1, self._lose: 4, self._repeat: 4, self._expire: 4, self._crash: 5,
+        }  # fmt: skip
+        for _ in range(CHAOS):
+            self._happen(happenings)
+        for worker in self.workers:
+            worker.die()
+        self.world.expire()
+        calm = {self._work: 8, self._answer: 1, self._sweep: 1}
+        for _ in range(CALM):
+            if self.world.ended:
+                return
+            self._happen(calm)
+        raise AssertionError("The run came to no end.")
+
+    def _happen(self, happenings: dict[Any, int]) -> None:
+        (happening,) = self.chance.choices(list(happenings), happenings.values())
+        self.story.append(happening.__name__)
+        happening()
+
+    def _work(self) -> None:
+        worker = self.chance.choice(self.workers)
+        if worker.work is not None:
+            worker.step()
+        elif self.world.hints:
+            self.world.hints.pop(self.chance.randrange(len(self.world.hints)))  # in any order
+            worker.take()
+
+    def _crash(self) -> None:
+        self.chance.choice(self.workers).die()
+
+    def _beat(self) -> None:
+        worker = self.chance.choice(self.workers)
+        if worker.work is not None and worker.lease is not None:
+            alive = self.world.renew(worker.lease)
+            if not alive:
+                worker.control.request_drain("lease lost")
+
+    def _drain(self) -> None:
+        self.chance.choice(self.workers).control.request_drain("time slice used up")
+
+    def _expire(self) -> None:
+        self.world.expire()
+
+    def _sweep(self) -> None:
+        self.world.sweep()
+
+    def _lose(self) -> None:
+        if self.world.hints:
+            self.world.hints.pop(self.chance.randrange(len(self.world.hints)))
+
+    def _repeat(self) -> None:
+        if self.world.hints:
+            self.world.hints.append(self.chance.choice(self.world.hints))
+
+    def _answer(self) -> None:
+        if questions := self.world.questions():
+            self.answered.append(self.chance.choice(questions))
+            self.world.decide(self.answered[-1])
+
+    def _repeat_answer(self) -> None:
+        if self.answered:
+            self.world.decide(self.chance.choice(self.answered))

@@ -1,0 +1,102 @@
+"""Workers whose own clocks are wrong: leases are on the database's, so nothing comes of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from hitl_django import leases, services, worker
+from hitl_django.models import Run, Thread
+from hitl_django.sweep import sweep
+from tests import processes
+
+from . import invariants, recovery
+from .graphs import EMPTY, Effects, end_of
+
+pytestmark = [
+    pytest.mark.race,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.promise("P10"),
+]
+
+HOUR = 3600
+
+
+def set_clocks(by: int) -> None:
+    """Sets every clock that Python code of this process may look at."""
+    ticks, runs, now = time.time, time.monotonic, timezone.now
+    time.time = lambda: ticks() + by
+    time.monotonic = lambda: runs() + by
+    timezone.now = lambda: now() + timedelta(seconds=by)  # type: ignore[method-assign]
+
+
+def try_to_steal(by: int, runs: list[str], told: Any) -> None:
+    set_clocks(by)
+    stolen = [run for run in runs if leases.claim(run) is not None]
+    # Nor does a sweep of its take a live lease for one that has run out.
+    Run.objects.update(hinted_at=Now() - timedelta(hours=2))
+    sweep()
+    recovery.deliver()
+    told.send(stolen)
+
+
+def hold(by: int, runs: list[str], told: Any) -> None:
+    set_clocks(by)
+    told.send([run for run in runs if leases.claim(run) is None])
+
+
+def work(by: int, run: str, told: Any) -> None:
+    set_clocks(by)
+    worker.advance(run)
+    while recovery.answer([run]):
+        worker.advance(run)
+    told.send(None)
+
+
+def in_a_process(act: Callable[..., None], *args: Any) -> Any:
+    ours, theirs = processes.SERVER.Pipe(duplex=False)
+    process = processes.start(act, *args, theirs)
+    assert ours.poll(processes.PATIENCE)
+    process.join(processes.PATIENCE)
+    return ours.recv()
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+def test_a_worker_whose_clock_is_an_hour_off_steals_no_lease(
+    by: int, amount: Callable[[int, int], int]
+) -> None:
+    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(25, 100))]
+    for run in runs:
+        assert leases.claim(run) is not None
+    assert in_a_process(try_to_steal, by, runs) == []
+    assert set(Thread.objects.values_list("epoch", flat=True)) == {1}
+    assert set(Run.objects.values_list("state", "step")) == {("running", -1)}
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+def test_nobody_steals_from_a_worker_whose_clock_is_an_hour_off(
+    by: int, amount: Callable[[int, int], int]
+) -> None:
+    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(25, 100))]
+    assert in_a_process(hold, by, runs) == []
+    for run in runs:
+        assert leases.claim(run) is None
+    left = Thread.objects.annotate(left=F("lease_until") - Now()).values_list("left", flat=True)
+    assert timedelta(seconds=10) < min(left) <= max(left) <= timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+def test_a_worker_whose_clock_is_an_hour_off_works_as_any_other(by: int, effects: Effects) -> None:
+    run = services.start("chaos line", EMPTY).id
+    in_a_process(work, by, str(run))
+    assert invariants.faults() == []
+    (record,) = invariants.records()
+    state = invariants.values_of(record, invariants.head_of(record))
+    assert (Run.objects.get().state, state["total"]) == ("succeeded", end_of("chaos line")[0])

@@ -1,0 +1,144 @@
+"""Connections that are dropped at random, and wires that break in the middle of a COMMIT."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from hitl_django.models import Decision, Run, Thread
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import SHAPES, Effects, end_of
+from .proxy import Fate, Proxy
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.database("postgresql"),
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.promise("P6"),
+]
+
+NAME = "chaos victim"
+
+
+@pytest.fixture(autouse=True)
+def patient_with_failures(settings: Any) -> None:
+    # A run that is cut off again and again before it gets anywhere isn't to be parked here.
+    settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
+
+
+@pytest.fixture
+def toiling(effects: Effects, chance: Random) -> Iterator[Callable[[dict[str, Any]], Any]]:
+    """Gives a function that starts a process that works over such a connection."""
+    started: list[Any] = []
+
+    def start(database: dict[str, Any]) -> Any:
+        ours, theirs = processes.SERVER.Pipe(duplex=False)
+        seed = chance.getrandbits(32)
+        process = processes.start(victim.toil, effects.path, seed, theirs, database=database)
+        started.append(process)
+        assert ours.poll(processes.PATIENCE)
+        return process
+
+    yield start
+    for process in started:
+        if process.is_alive():
+            processes.kill(process)
+
+
+def drop() -> int:
+    """Ends the sessions of the victim; returns how many there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            [NAME],
+        )
+        return len(cursor.fetchall())
+
+
+def assert_all_is_well(effects: Effects) -> None:
+    recovery.settle()
+    assert invariants.faults(effects=effects) == []
+    assert (invariants.unfinished(), invariants.astray()) == ([], [])
+    runs = Run.objects.all()
+    assert {run.state for run in runs} == {"succeeded"}
+    ended = {run.thread_id: end_of(run.graph) for run in runs}
+    for record in invariants.records():
+        state = invariants.values_of(record, invariants.head_of(record))
+        assert (state["total"], state["answers"]) == ended[record.thread.pk]
+
+
+@pytest.mark.promise("P7")
+def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
+    toiling: Callable[[dict[str, Any]], Any],
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    chance: Random,
+) -> None:
+    options = {**connection.settings_dict["OPTIONS"], "application_name": NAME}
+    process = toiling({"OPTIONS": options})
+    wanted, dropped = amount(60, 200), 0
+    while dropped < wanted:
+        threading.Event().wait(chance.uniform(0, 0.15))
+        assert process.is_alive()
+        dropped += drop()
+    processes.kill(process)
+    print(f"{dropped} connections dropped; {len(effects.done())} functions came to their end")
+    assert len(effects.done()) > wanted / 4
+    assert_all_is_well(effects)
+
+
+def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
+    toiling: Callable[[dict[str, Any]], Any],
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    chance: Random,
+) -> None:
+    wanted = amount(60, 400)
+    enough = threading.Event()
+
+    def fate() -> Fate:
+        met = len(proxy.met)
+        if met - proxy.met.count("pass") >= wanted:
+            enough.set()
+        return chance.choice(["pass"] * 6 + ["unheard", "unanswered"])
+
+    with Proxy(fate) as proxy:
+        process = toiling(proxy.settings())
+        assert enough.wait(processes.PATIENCE)
+        processes.kill(process)
+    print(dict(Counter(proxy.met)))
+    assert min(Counter(proxy.met).values()) > wanted / 4
+    assert_all_is_well(effects)
+
+
+@pytest.mark.promise("P2")
+@pytest.mark.promise("P3")
+@pytest.mark.parametrize("fate", ["unheard", "unanswered"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_commit_nobody_heard_the_end_of_is_looked_up_and_never_applied_again(
+    shape: str, fate: Fate, effects: Effects
+) -> None:
+    nth, failures = 0, 1
+    with Proxy(lambda: fate if len(proxy.met) + 1 == nth else "pass") as proxy:
+        while failures:
+            nth += 1
+            proxy.met.clear()
+            ours, theirs = processes.SERVER.Pipe(duplex=False)
+            arguments = (shape, str(nth), effects.path, theirs)
+            process = processes.start(victim.insist, *arguments, database=proxy.settings())
+            process.join(processes.PATIENCE)
+            assert process.exitcode == 0
+            ours.recv()
+            failures = len(proxy.met) - proxy.met.count("pass")
+    assert nth > 8
+    assert Run.objects.count() == Thread.objects.count() == nth
+    assert Decision.objects.count() == nth * len(SHAPES[shape][1])
+    assert_all_is_well(effects)

@@ -1,0 +1,116 @@
+"""A worker that is frozen, replaced, and thaws: nothing of what it does then stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from hitl_django import services
+from hitl_django.models import Checkpoint, Interrupt, PendingWrite, Run, Thread
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import EMPTY, Effects, end_of
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("impatient"),
+    pytest.mark.promise("P10"),
+]
+
+#: Where a worker is frozen, and how often a run comes by there until its first question.
+POINTS = {"claim": 1, "node": 2, "commit": 3}
+
+
+class Frozen:
+    """A process that stands still in the middle of advancing a run."""
+
+    def __init__(self, run: Any, where: str, nth: int, effects: Effects) -> None:
+        self.pipe, theirs = processes.SERVER.Pipe()
+        self.process = processes.start(victim.freeze, str(run), where, nth, effects.path, theirs)
+
+    def stop(self) -> None:
+        assert self.pipe.poll(processes.PATIENCE)
+        assert self.pipe.recv() == "here", "the run ended before the point was reached"
+        os.kill(self.process.pid, signal.SIGSTOP)  # its heartbeat is frozen with it
+
+    def thaw(self) -> list[str]:
+        """Lets it go on to its end; returns what it had to say."""
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.pipe.send("go on")
+        assert self.pipe.poll(processes.PATIENCE)
+        said: list[str] = self.pipe.recv()
+        self.process.join(processes.PATIENCE)
+        assert self.process.exitcode == 0
+        return said
+
+
+def everything() -> list[Any]:
+    return [
+        list(model.objects.order_by("pk").values())
+        for model in (Thread, Run, Checkpoint, PendingWrite, Interrupt)
+    ]
+
+
+@pytest.mark.parametrize("where", POINTS)
+def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
+    where: str, effects: Effects, amount: Callable[[int, int], int], chance: Random
+) -> None:
+    rounds = amount(15, 50)
+    frozen = []
+    for _ in range(rounds):
+        run = services.start("chaos line", EMPTY).id
+        frozen.append(Frozen(run, where, chance.randint(1, POINTS[where]), effects))
+    for one in frozen:
+        one.stop()
+    recovery.settle()
+    assert Run.objects.filter(state="succeeded").count() == rounds
+    before = everything()
+
+    for one in frozen:
+        said = one.thaw()
+        assert [line for line in said if "was taken over" in line] == said[-1:]
+    assert everything() == before
+    assert invariants.faults(effects=effects) == []
+    for record in invariants.records():
+        state = invariants.values_of(record, invariants.head_of(record))
+        assert (state["total"], state["answers"]) == end_of("chaos line")
+
+
+def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(
+    effects: Effects,
+) -> None:
+    options = connection.settings_dict["OPTIONS"]
+    postgres = connection.vendor == "postgresql"
+    # As the system check asks for; on SQLite the counterpart is how long a writer waits.
+    given = {"options": "-c idle_in_transaction_session_timeout=1s"} if postgres else {"timeout": 1}
+    run = services.start("chaos line", EMPTY).id
+    connection.close()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            patch.setitem(options, name, value)
+        frozen = Frozen(run, "insert", 2, effects)
+        frozen.stop()
+        if postgres:
+            began = time.monotonic()
+            recovery.settle()
+            assert time.monotonic() - began < recovery.PATIENCE / 4
+        else:
+            # There is one writer at a time: others are refused, and may try again.
+            with pytest.raises(OperationalError, match="locked"):
+                services.start("chaos line", EMPTY)
+        said = frozen.thaw()
+        recovery.settle()
+    connection.close()
+    # Its transaction went with its connection; on SQLite it went on as if nothing had been.
+    assert ["was taken over" in line for line in said[-1:]] == [True] * postgres
+    assert invariants.faults(effects=effects) == []
+    assert {run.state for run in Run.objects.all()} == {"succeeded"}

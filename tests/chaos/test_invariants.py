@@ -1,0 +1,206 @@
+"""The invariants hold of sound threads, and each notices what it is there for."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from copy import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+from django_q.models import OrmQ
+from django_q.tasks import async_task
+
+from hitl_django import dispatch, services, worker
+from hitl_django.models import (
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+)
+from hitl_django.saver.payloads import pack
+
+from . import invariants, recovery
+from .graphs import EMPTY, SHAPES, Effects, end_of
+from .invariants import Record
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def finished(effects: Effects) -> Run:
+    """A run with two questions, at its end."""
+    info = services.start("chaos fan", EMPTY)
+    recovery.settle()
+    return Run.objects.get(pk=info.id)
+
+
+@pytest.fixture
+def waiting(effects: Effects) -> Run:
+    """A run of which one question of two is answered."""
+    info = services.start("chaos fan", EMPTY)
+    worker.advance(str(info.id))
+    services.decide(Interrupt.objects.order_by("task_path")[0].pk, "respond", "re left?")
+    worker.advance(str(info.id))
+    return Run.objects.get(pk=info.id)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_sound_thread_has_no_fault_at_any_time(shape: str, effects: Effects) -> None:
+    info = services.start(shape, EMPTY)
+    assert invariants.faults(effects=effects) == []
+    while recovery.deliver() or recovery.answer():
+        assert invariants.faults(effects=effects) == []
+    assert invariants.unfinished() == []
+    assert invariants.astray() == []
+
+    (record,) = invariants.records()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    state = invariants.values_of(record, invariants.head_of(record))
+    assert (state["total"], state["answers"]) == end_of(shape)
+    assert len(effects.done()) == state["total"]
+
+
+def blob_of(channel: str) -> Any:
+    newest = ChannelBlob.objects.filter(channel=channel).order_by("-version")
+    return ChannelBlob.objects.filter(pk=newest[0].pk)
+
+
+def store(channel: str, value: Any) -> None:
+    data, digest = pack(value)
+    assert blob_of(channel).update(data=data, digest=digest)
+
+
+def fork() -> None:
+    last = Checkpoint.objects.order_by("-checkpoint_id")[0]
+    last.pk, last.checkpoint_id = None, f"{last.checkpoint_id[:-4]}ffff"
+    last.save()
+
+
+def behead() -> None:
+    Checkpoint.objects.filter(step=1).delete()
+
+
+def write_again() -> None:
+    Checkpoint.objects.filter(step=0).delete()
+    Checkpoint.objects.filter(step=1).update(parent_id=None)
+
+
+def fall_behind() -> None:
+    Checkpoint.objects.filter(step=-1).update(epoch=2)
+
+
+def tamper_with_audit() -> None:
+    AuditEntry.objects.filter(verb="decide").update(actor_label="somebody else")
+
+
+def flip_a_bit(rows: Any) -> None:
+    row = rows.order_by("pk")[0]
+    type(row).objects.filter(pk=row.pk).update(digest="0" * 32)
+
+
+def wait_for_nobody() -> None:
+    Run.objects.update(state="interrupted", finished_at=None)
+
+
+#: What is done to a finished run, and which invariant says what of it.
+TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
+    (fork, "chains: 2 checkpoints"),
+    (behead, "which isn't there"),
+    (write_again, "writes: .* on no checkpoint"),
+    (lambda: Decision.objects.all()[0].delete(), "decided True, 0 decisions"),
+    (lambda: Interrupt.objects.update(status="pending"), "decided False, 1 decisions"),
+    (lambda: PendingWrite.objects.filter(slot=-4).delete(), "its answer isn't stored"),
+    (lambda: Decision.objects.update(value="no"), "another answer is stored"),
+    (lambda: Decision.objects.all().delete(), "that nobody gave"),
+    (lambda: Thread.objects.update(lease_owner="ghost"), "rest: a lease"),
+    (lambda: Interrupt.objects.update(status="pending"), "is succeeded and still asks"),
+    (wait_for_nobody, "waits for nobody"),
+    (lambda: Run.objects.update(finished_at=None), "finished at None"),
+    (lambda: Run.objects.update(state="running", finished_at=None), "without a lease"),
+    (lambda: Thread.objects.update(epoch=0), "ahead of its thread"),
+    (fall_behind, "earlier epoch than what it follows"),
+    (lambda: PendingWrite.objects.update(epoch=0), "earlier epoch than its checkpoint"),
+    (lambda: store("total", 6), "conservation: step .*: 5 tasks add up to 6"),
+    (lambda: store("tasks", ["x"] * 5), "counts twice"),
+    (tamper_with_audit, "history: audit entry 2"),
+    (lambda: Thread.objects.update(attempts=6), "attempts: 6"),
+    (lambda: store("tasks", ["a", "b", "c", "d", "e"]), "marks: task a .* never ran"),
+    (lambda: flip_a_bit(ChannelBlob.objects), "digests: channelblob"),
+    (lambda: flip_a_bit(PendingWrite.objects), "digests: pendingwrite"),
+    (lambda: flip_a_bit(Checkpoint.objects), "digests: checkpoint"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tamper", "said"), TAMPERINGS, ids=[said for _, said in TAMPERINGS])
+def test_what_was_tampered_with_is_noticed(
+    finished: Run, effects: Effects, tamper: Callable[[], Any], said: str
+) -> None:
+    assert invariants.faults(effects=effects) == []
+    tamper()
+    found = "\n".join(invariants.faults(effects=effects))
+    assert re.search(said, found), found
+
+
+def test_a_half_answered_run_is_sound_and_its_marks_are_there(
+    waiting: Run, effects: Effects
+) -> None:
+    assert (waiting.state, invariants.faults(effects=effects)) == ("interrupted", [])
+
+
+def test_a_write_that_is_there_twice_is_noticed(finished: Run) -> None:
+    # The database wouldn't let it happen, so it is done to what was read.
+    (record,) = invariants.records()
+    record.writes.append(copy(record.writes[0]))
+    assert [fault for fault in invariants.faults_of(record) if "written 2 times" in fault]
+
+
+def test_a_second_live_run_is_noticed(finished: Run) -> None:
+    (record,) = invariants.records()
+    record.runs += [Run(thread=record.thread, state="queued") for _ in range(2)]
+    assert "rest: 2 live runs" in [*invariants.faults_of(record)]
+
+
+def test_an_answer_kept_apart_from_its_place_is_noticed(waiting: Run) -> None:
+    Interrupt.objects.filter(status="decided").update(index=F("index") + 1)
+    assert [fault for fault in invariants.faults() if "its answer isn't stored" in fault]
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_run_that_is_left_alone_is_noticed_after_a_while(state: str) -> None:
+    services.start("chaos line", EMPTY)
+    Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
+    assert len(invariants.unfinished(timedelta(seconds=9))) == 1
+    assert invariants.unfinished(timedelta(seconds=11)) == []
+
+
+def test_a_run_under_way_is_not_left_alone() -> None:
+    services.start("chaos line", EMPTY)
+    Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
+    Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
+    assert invariants.unfinished() == []
+
+
+def test_a_message_about_no_run_is_noticed(finished: Run) -> None:
+    async_task(dispatch.ADVANCE, str(uuid.uuid4()))
+    assert OrmQ.objects.count() == 1
+    assert ["isn't there" in fault for fault in invariants.astray()] == [True]
+
+
+def test_a_record_is_all_that_is_stored_of_a_thread(finished: Run) -> None:
+    services.start("chaos line", EMPTY)
+    (record,) = invariants.records([finished.thread_id])
+    assert isinstance(record, Record)
+    assert [run.pk for run in record.runs] == [finished.pk]
+    for name, model in (("interrupts", Interrupt), ("writes", PendingWrite)):
+        assert len(getattr(record, name)) == model.objects.filter(thread=record.thread).count()
+    assert len(record.decisions) == 2

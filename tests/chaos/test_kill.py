@@ -1,0 +1,121 @@
+"""Two workers that are killed at random instants, again and again, while they work."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hitl_django.models import PendingWrite, Run, Thread
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import Effects, end_of
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("impatient"),
+]
+
+#: A worker's longest life, in seconds.
+LIFE = 0.08
+#: After so many kills nobody is left alive for a moment, and all that is stored is looked at.
+PAUSE = 50
+
+
+class Workers:
+    """Two processes that toil, one of which is killed at a time."""
+
+    def __init__(self, marks: Path, chance: Random) -> None:
+        self.marks, self.chance = marks, chance
+        self.alive: list[Any] = [None, None]
+
+    def hire(self) -> None:
+        """Fills the vacant places, and waits until all work."""
+        pipes = []
+        for place, process in enumerate(self.alive):
+            if process is None:
+                ours, theirs = processes.SERVER.Pipe(duplex=False)
+                seed = self.chance.getrandbits(32)
+                self.alive[place] = processes.start(victim.toil, self.marks, seed, theirs)
+                pipes.append(ours)
+        for pipe in pipes:
+            assert pipe.poll(processes.PATIENCE)
+            pipe.recv()
+
+    def kill(self, place: int) -> None:
+        processes.kill(self.alive[place])
+        assert self.alive[place].exitcode == -9
+        self.alive[place] = None
+
+    def kill_all(self) -> None:
+        for place, process in enumerate(self.alive):
+            if process is not None:
+                self.kill(place)
+
+
+def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
+    """Notes how often each function had begun whose writes are stored by now."""
+    stored = PendingWrite.objects.filter(slot=0, thread__runs__state__in=Run.LIVE)
+    tasks = list(stored.values_list("task_id", flat=True))
+    begun = Counter(effects.begun())
+    for task in tasks:
+        seen.setdefault(task, begun[task])
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P10")
+def test_workers_killed_at_random_instants_lose_and_double_nothing(
+    effects: Effects, amount: Callable[[int, int], int], chance: Random, settings: Any
+) -> None:
+    # At this rate a run can be met again and again before it gets anywhere: that it would be
+    # parked then is another promise.
+    settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
+    points = amount(150, 500)
+    workers = Workers(effects.path, chance)
+    seen: dict[str, int] = {}
+    try:
+        for point in range(1, points + 1):
+            workers.hire()
+            threading.Event().wait(chance.uniform(0, LIFE))
+            workers.kill(chance.randrange(2))
+            note_what_is_stored(seen, effects)
+            if point % PAUSE == 0:
+                workers.kill_all()
+                assert invariants.faults(effects=effects) == []
+    finally:
+        workers.kill_all()
+    left = Run.objects.exclude(state="succeeded").count()
+    recovery.settle()
+
+    assert invariants.faults(effects=effects) == []
+    assert (invariants.unfinished(), invariants.astray()) == ([], [])
+    runs = Run.objects.select_related("thread")
+    assert {run.state for run in runs} == {"succeeded"}
+    ended = {run.thread_id: end_of(run.graph) for run in runs}
+    for record in invariants.records():
+        state = invariants.values_of(record, invariants.head_of(record))
+        assert (state["total"], state["answers"]) == ended[record.thread.pk]
+    # No function began again whose writes had been stored.
+    begun = Counter(effects.begun())
+    assert {task: begun[task] for task in seen} == seen
+    report(points, left, effects)
+
+
+def report(points: int, left: int, effects: Effects) -> None:
+    """Says what the kills met, and makes sure that they met something."""
+    counted = sum(len(invariants.tasks_of(record)) for record in invariants.records())
+    begun, done = len(effects.begun()), len(effects.done())
+    claims = sum(Thread.objects.values_list("epoch", flat=True))
+    print(
+        f"{points} kills: {Run.objects.count()} runs, {left} of them unfinished at the last kill; "
+        f"{claims} claims, {begun} functions begun, {done} came to their end, {counted} count"
+    )
+    assert done > counted

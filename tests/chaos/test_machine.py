@@ -1,0 +1,297 @@
+"""Everything that people, workers and bad luck may do to runs, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from hitl_django import dispatch, leases, services, testing, worker
+from hitl_django.conf import hitl
+from hitl_django.engine.checkpoint import Commit, Outcome
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    LeaseLostError,
+    OpenQuestionsError,
+    RunStateError,
+)
+from hitl_django.leases import RunFence
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+from hitl_django.services.decisions import HEEDFUL
+from hitl_django.sweep import sweep
+from tests.graphs import FAILING
+
+from . import invariants
+from .graphs import EMPTY, reply
+
+INPUTS: dict[str, Any] = {
+    "chaos line": EMPTY,
+    "chaos fan": EMPTY,
+    "chaos nested": EMPTY,
+    "fragile": {"count": 0},
+}
+WHICH = st.integers(0, 99)  # of those there are
+DUE = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+def reachable(state: str) -> set[str]:
+    """Returns the states that a run can come to from this one while one worker advances it."""
+    found = {state}
+    for _ in Run.State:
+        for one in list(found):
+            found |= set(Run.TRANSITIONS[one]) if one in DUE else set()
+    return found
+
+
+class Runs(RuleBasedStateMachine):
+    """Runs of a few graphs, and the states they were last seen in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        FAILING.clear()
+        testing._hinted.clear()
+        self.states: dict[Any, str] = {}
+        self.keys: dict[str, Any] = {}
+        self.questions: dict[Any, tuple[str, int]] = {}
+        self.held: list[leases.Lease] = []
+
+    def teardown(self) -> None:
+        Thread.objects.all().delete()
+        FAILING.clear()
+
+    # What is there.
+
+    def run(self, which: int) -> Any:
+        return list(self.states)[which % len(self.states)] if self.states else None
+
+    def state_of(self, run: Any) -> str:
+        return str(Run.objects.values_list("state", flat=True).get(pk=run))
+
+    def expect(self, run: Any, *states: str) -> None:
+        """Notes a run's state, which has to be one of these."""
+        state = self.state_of(run)
+        assert state in states, f"{self.states.get(run)} -> {state}, not one of {states}"
+        self.states[run] = state
+
+    # What people do.
+
+    @rule(graph=st.sampled_from(sorted(INPUTS)))
+    def start(self, graph: str) -> None:
+        key = f"key {len(self.keys)}"
+        info = services.start(graph, INPUTS[graph], key=key)
+        assert info.created
+        self.keys[key] = (graph, info.id)
+        self.expect(info.id, "queued")
+
+    @rule(which=WHICH)
+    def start_again(self, which: int) -> None:
+        if self.keys:
+            key = list(self.keys)[which % len(self.keys)]
+            graph, run = self.keys[key]
+            info = services.start(graph, INPUTS[graph], key=key)
+            assert (info.created, info.id, info.state) == (False, run, self.states[run])
+
+    @rule(which=WHICH, on_pending=st.sampled_from(["refuse", "discard"]))
+    def continue_thread(self, which: int, on_pending: str) -> None:
+        if (run := self.run(which)) is None:
+            return
+        row = Run.objects.select_related("thread").get(pk=run)
+        live = Run.objects.filter(thread=row.thread, state__in=Run.LIVE).first()
+        given = {"thread_id": row.thread.thread_id, "on_pending": on_pending}
+        if live is None or (live.state == "interrupted" and on_pending == "discard"):
+            info = services.start(row.graph, INPUTS[row.graph], **given)
+            self.expect(info.id, "queued")
+            if live is not None:
+                self.expect(live.pk, "cancelled")
+        else:
+            asks = live.state == "interrupted"
+            with pytest.raises(OpenQuestionsError if asks else RunStateError):
+                services.start(row.graph, INPUTS[row.graph], **given)
+
+    @rule(which=WHICH)
+    def decide(self, which: int) -> None:
+        asked = list(Interrupt.objects.order_by("created_at", "pk").select_related("run"))
+        if not asked:
+            return
+        question = asked[which % len(asked)]
+        run, before = question.run_id, question.run.state
+
+        def decided() -> services.DecisionInfo:
+            return services.decide(question.pk, "respond", reply(question.payload), key="key")
+
+        if question.status == "decided":
+            assert decided().repeated
+            with pytest.raises(AlreadyDecidedError):
+                services.decide(question.pk, "respond", "something else")
+        elif question.status != "pending":
+            with pytest.raises(AlreadyDecidedError):
+                decided()
+        elif before not in HEEDFUL:
+            with pytest.raises(RunStateError):
+                decided()
+        else:
+            assert not decided().repeated
+            self.expect(run, "queued" if before == "interrupted" else before)
+        self.expect(run, self.state_of(run) if question.status == "pending" else before)
+
+    @rule(which=WHICH)
+    def cancel(self, which: int) -> None:
+        if (run := self.run(which)) is None:
+            return
+        if "cancelled" in Run.TRANSITIONS[self.states[run]]:
+            services.cancel(run)
+            self.expect(run, "cancelled")
+        else:
+            with pytest.raises(RunStateError):
+                services.cancel(run)
+
+    @rule(which=WHICH)
+    def retry(self, which: int) -> None:
+        if (run := self.run(which)) is None:
+            return
+        row = Run.objects.get(pk=run)
+        newest = Run.objects.filter(thread=row.thread).order_by("-created_at", "-pk")[0]
+        if self.states[run] in ("failed", "parked") and newest == row:
+            services.retry(run)
+            self.expect(run, "queued")
+        else:
+            with pytest.raises(RunStateError):
+                services.retry(run)
+
+    # What workers do.
+
+    @rule(which=WHICH)
+    def advance(self, which: int) -> None:
+        if (run := self.run(which)) is not None:
+            before = self.states[run]
+            worker.advance(str(run))
+            self.expect(run, *(reachable(before) if before in DUE else [before]))
+
+    @rule()
+    def deliver(self) -> None:
+        if testing._hinted:
+            run = testing._hinted.pop(0)
+            before = {str(pk): state for pk, state in self.states.items()}
+            worker.advance(run)
+            for pk in self.states:
+                if str(pk) == run:
+                    self.expect(pk, *reachable(before[run]))
+
+    @rule(which=WHICH)
+    def claim_and_stall(self, which: int) -> None:
+        if (run := self.run(which)) is None:
+            return
+        thread = Run.objects.select_related("thread").get(pk=run).thread
+        lease = leases.claim(run)
+        if lease is not None:
+            assert lease.thread.epoch == thread.epoch + 1
+            self.held.append(lease)
+            self.expect(run, "running")
+        elif thread.attempts >= hitl.MAX_ATTEMPTS:
+            self.expect(run, self.states[run], "parked")
+
+    @rule(which=WHICH)
+    def thaw(self, which: int) -> None:
+        """One that was frozen in a claim commits a failure: only if the thread is still its."""
+        if not self.held:
+            return
+        lease = self.held[which % len(self.held)]
+        mine = Thread.objects.filter(pk=lease.thread.pk, epoch=lease.thread.epoch).exists()
+        live = self.states[lease.run_id] == "running"
+        place = {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}
+        commit = Commit({"configurable": place}, outcome=Outcome("failed", error=ValueError("x")))
+        saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+        if mine and live:
+            saver.commit(commit)
+            self.expect(lease.run_id, "failed")
+        else:
+            with pytest.raises(LeaseLostError):
+                saver.commit(commit)
+
+    @rule(which=WHICH)
+    def beat(self, which: int) -> None:
+        if self.held:
+            lease = self.held[which % len(self.held)]
+            held = Thread.objects.filter(
+                pk=lease.thread.pk, epoch=lease.thread.epoch, lease_until__isnull=False
+            )
+            assert leases.renew(lease) == held.exists()
+
+    # What luck does.
+
+    @rule()
+    def expire(self) -> None:
+        leased = Thread.objects.filter(lease_until__isnull=False)
+        leased.update(lease_until=Now() - timedelta(seconds=1))
+
+    @rule()
+    def sweep(self) -> None:
+        due = Run.objects.filter(state__in=DUE)
+        due.update(hinted_at=Now() - timedelta(hours=1))
+        idle = due.filter(thread__lease_until__isnull=True)
+        wanted = {str(pk) for pk in idle.values_list("pk", flat=True)}
+        sweep()
+        assert wanted <= set(testing._hinted)
+
+    @rule()
+    def drop_hints(self) -> None:
+        testing._hinted.clear()
+
+    @rule()
+    def break_or_mend(self) -> None:
+        FAILING.symmetric_difference_update({"broken"})
+
+    @rule(which=WHICH)
+    def wear_out(self, which: int) -> None:
+        if (run := self.run(which)) is not None and self.states[run] in DUE:
+            Thread.objects.filter(runs=run).update(attempts=hitl.MAX_ATTEMPTS)
+
+    # What holds after each of them.
+
+    @invariant()
+    def nothing_moves_by_itself(self) -> None:
+        assert dict(Run.objects.values_list("pk", "state")) == self.states
+
+    @invariant()
+    def all_threads_are_sound(self) -> None:
+        assert invariants.faults() == []
+
+    @invariant()
+    def a_decision_is_final_and_versions_only_rise(self) -> None:
+        now = {
+            row.pk: (str(row.status), row.version)
+            for row in Interrupt.objects.only("status", "version")
+        }
+        for pk, (status, version) in self.questions.items():
+            status_now, version_now = now[pk]
+            assert version_now >= version
+            assert status != "decided" or status_now == "decided"
+            assert status == status_now or version_now > version
+        self.questions = now
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P1")
+@pytest.mark.promise("P3")
+@pytest.mark.promise("P8")
+@pytest.mark.promise("P10")
+def test_whatever_is_done_to_runs_every_step_is_one_of_the_state_diagram(
+    amount: Callable[[int, int], int],
+) -> None:
+    with testing.inline():
+        run_state_machine_as_test(
+            Runs,
+            settings=settings(
+                max_examples=amount(150, 3_000),
+                stateful_step_count=30,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -1,0 +1,115 @@
+"""Thousands of small worlds, each with its own misfortunes, and all come to the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import testing
+from hitl_django.engine.checkpoint import Outcome
+from hitl_django.models import Thread
+
+from . import invariants, recovery
+from .graphs import SIMULATED, end_of
+from .simulation import Simulation
+from .worlds import Claim, DatabaseWorld, MemoryWorld
+
+pytestmark = [pytest.mark.promise("P6"), pytest.mark.promise("P10"), pytest.mark.promise("P17")]
+
+SHAPE_NAMES = list(SIMULATED)
+
+
+def simulated(world_of: Callable[[str], Any], seed: int) -> Any:
+    """Returns a world at its end; where it doesn't get there, says its seed and its story."""
+    shape = SHAPE_NAMES[seed % len(SHAPE_NAMES)]
+    world = world_of(shape)
+    simulation = Simulation(world, seed)
+    try:
+        simulation.run()
+        values = world.values()
+        assert (values["total"], values["answers"]) == end_of(shape)
+        assert len(set(values["tasks"])) == values["total"]
+    except BaseException as error:
+        error.add_note(f"seed {seed} of {shape!r}: {' '.join(simulation.story)}")
+        raise
+    return world
+
+
+def test_an_engine_in_a_world_of_misfortune_loses_and_doubles_nothing(
+    seed: int, amount: Callable[[int, int], int]
+) -> None:
+    for number in range(amount(10_000, 200_000)):
+        simulated(MemoryWorld, seed + number)
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P8")
+def test_leases_and_decisions_in_a_world_of_misfortune_lose_and_double_nothing(
+    seed: int, amount: Callable[[int, int], int], settings: Any
+) -> None:
+    settings.HITL = {**recovery.IMPATIENT, "LEASE_SECONDS": 3600, "MAX_ATTEMPTS": 1000}
+    with testing.inline():
+        for number in range(amount(80, 2_000)):
+            world = simulated(DatabaseWorld, seed + number)
+            assert invariants.faults([world.thread]) == []
+            Thread.objects.filter(pk=world.thread).delete()
+
+
+def test_a_seed_is_the_same_story_again() -> None:
+    stories = []
+    for _ in range(2):
+        simulation = Simulation(MemoryWorld("chaos fan"), 7)
+        simulation.run()
+        stories.append(simulation.story)
+    assert stories[0] == stories[1]
+
+
+# Were a rule missing, some seed would show it.
+
+
+class WithoutEpochs(MemoryWorld):
+    def claim(self) -> Claim | None:
+        claim = super().claim()
+        self.epoch = 1
+        return claim and Claim(1)
+
+
+class WithoutSweep(MemoryWorld):
+    def sweep(self) -> None:
+        pass
+
+
+class WithoutLeases(MemoryWorld):
+    """Harmless: a lease only spares work, the epoch is what keeps order."""
+
+    def claim(self) -> Claim | None:
+        self.leased = False
+        return super().claim()
+
+
+class WithoutALookAtThePause(MemoryWorld):
+    def settle(self, outcome: Outcome) -> None:
+        super().settle(outcome)
+        if outcome.status == "interrupted":
+            self.state = "interrupted"
+
+
+@pytest.mark.parametrize(
+    "world",
+    [WithoutEpochs, WithoutSweep, WithoutALookAtThePause],
+)
+def test_a_world_that_lacks_a_rule_comes_to_harm(world: type[MemoryWorld]) -> None:
+    with pytest.raises((AssertionError, LookupError)):
+        simulate(world, 2_000)
+
+
+def test_a_world_without_leases_only_works_more() -> None:
+    simulate(WithoutLeases, 500)
+
+
+def simulate(world: type[MemoryWorld], count: int) -> None:
+    for number in range(count):
+        simulated(world, number)

@@ -1,0 +1,78 @@
+"""A crash before and after every single statement of a run's life, from its start to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import services
+from hitl_django.models import Decision, Run, Thread
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import EMPTY, SHAPES, Effects, end_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("impatient")]
+
+
+def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:
+    """Has one process crash at each statement, each with a run of its own; returns their keys."""
+    keys: list[str] = []
+    survivors = 0
+    # How many statements a run takes varies a little: tasks that run side by side are stored
+    # together or apart. So the first to survive need not have come past all there are.
+    while survivors < 3:
+        keys.append(str(len(keys) + 1))
+        process = processes.start(victim.live, shape, keys[-1], marks, len(keys), after)
+        process.join(processes.PATIENCE)
+        assert process.exitcode in (0, victim.CRASHED)
+        survivors += not process.exitcode
+    return keys
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.promise("P6")
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P9")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_crash_at_any_statement_loses_and_doubles_nothing(
+    shape: str, after: bool, effects: Effects
+) -> None:
+    keys = crash_everywhere(shape, effects.path, after)
+    assert len(keys) > 60
+    # At once, before anybody has cleared up: nothing is there by half.
+    assert invariants.faults(effects=effects) == []
+    assert invariants.astray() == []
+    assert not Thread.objects.filter(runs__isnull=True).exists()
+    # The same reviewer, who never heard that the answer had arrived, gives it again.
+    for decision in Decision.objects.select_related("interrupt"):
+        asked = decision.interrupt
+        again = services.decide(asked.pk, "respond", decision.value, key="the reviewer's")
+        assert (again.repeated, again.id) == (True, decision.pk)
+
+    for key in keys:
+        services.start(shape, EMPTY, key=key)
+    recovery.settle()
+    assert invariants.faults(effects=effects) == []
+    assert (invariants.unfinished(), invariants.astray()) == ([], [])
+    assert Run.objects.filter(state="succeeded").count() == len(keys) == Thread.objects.count()
+    for record in invariants.records():
+        state = invariants.values_of(record, invariants.head_of(record))
+        assert (state["total"], state["answers"]) == end_of(shape)
+    # A crash costs the tasks of one super-step at most.
+    spent = len(effects.done()) - len(keys) * end_of(shape)[0]
+    assert 0 < spent <= 3 * len(keys)
+
+
+def test_no_statement_escapes_the_bomb(effects: Effects) -> None:
+    bomb = victim.Bomb(0, after=False)
+    with connection.execute_wrapper(bomb), CaptureQueriesContext(connection) as seen:
+        services.start("chaos fan", EMPTY)
+        recovery.settle()
+    # Django logs the edges of transactions too; only on SQLite is their beginning a statement.
+    edges = ["COMMIT", "ROLLBACK", "BEGIN"][: 2 if connection.vendor == "sqlite" else 3]
+    assert bomb.count == len([one for one in seen if one["sql"] not in edges]) > 50

@@ -1,0 +1,156 @@
+"""What a process does until it is ended: runs from start to end, or whatever work there is."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
+
+from hitl_django import leases, services, worker
+from hitl_django.models import Interrupt, Run
+from hitl_django.saver import DjangoSaver
+from hitl_django.saver.storing import Batch
+from hitl_django.sweep import sweep
+
+from . import recovery
+from .graphs import EMPTY, SHAPES, Effects, Recording, reply
+
+CRASHED = 9
+
+
+class Bomb:
+    """Ends the process just before or just after its n-th statement.
+
+    Django's cursor makes every statement through it, those that are compiled once included. A
+    COMMIT is none: what comes after the last statement of a transaction is before the COMMIT, and
+    what comes before the first of the next one is after it.
+    """
+
+    def __init__(self, nth: int, after: bool) -> None:
+        self.nth, self.after, self.count = nth, after, 0
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        self.count += 1
+        if self.count == self.nth and not self.after:
+            os._exit(CRASHED)
+        result = execute(sql, params, many, context)
+        if self.count == self.nth:
+            os._exit(CRASHED)
+        return result
+
+
+def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
+    """Starts a run, and works and answers until it has ended, or comes to its n-th statement."""
+    Recording.effects = Effects(marks)
+    with connection.execute_wrapper(Bomb(nth, after)):
+        run = services.start(shape, EMPTY, key=key).id
+        worker.advance(str(run))
+        while recovery.answer([run]):
+            worker.advance(str(run))
+
+
+#: Runs that are under way at any time.
+BUSY = 12
+
+
+def toil(marks: Path, seed: int, ready: Any) -> None:
+    """Does all there is to do, in random order, and finds itself new work: it never ends."""
+    Recording.effects = Effects(marks)
+    chance = Random(seed)
+    connection.ensure_connection()
+    ready.send(os.getpid())
+    while True:
+        close_old_connections()  # as django-q2 does between two tasks
+        try:
+            if Run.objects.filter(state__in=Run.LIVE).count() < BUSY:
+                services.start(chance.choice(list(SHAPES)), EMPTY)
+            sweep()
+            recovery.deliver(most=chance.randrange(1, 4))
+            recovery.answer(most=chance.randrange(3))
+        except (OperationalError, InterfaceError):
+            pass  # the connection was cut; a product's own request would have failed
+
+
+def insist(shape: str, key: str, marks: Path, told: Any) -> None:
+    """Takes a run to its end over a wire that breaks, asking again for whatever went wrong."""
+    Recording.effects = Effects(marks)
+    logging.disable(logging.CRITICAL)
+    failures = 0
+
+    def again(act: Callable[[], Any]) -> Any:
+        nonlocal failures
+        while True:
+            close_old_connections()
+            try:
+                return act()
+            except (OperationalError, InterfaceError):
+                failures += 1
+
+    run = again(lambda: services.start(shape, EMPTY, key=key)).id
+    while again(lambda: Run.objects.get(pk=run)).state != Run.State.SUCCEEDED:
+        again(lambda: worker.advance(str(run)))
+        for pk, question in again(
+            lambda: list(
+                Interrupt.objects.filter(run=run, status="pending").values_list("pk", "payload")
+            )
+        ):
+            again(
+                lambda pk=pk, question=question: services.decide(
+                    pk, "respond", reply(question), key="the reviewer's"
+                )
+            )
+    told.send(failures)
+
+
+class Stop:
+    """Says that the n-th time has come, and waits there until told to go on."""
+
+    def __init__(self, nth: int, told: Any) -> None:
+        self.nth, self.told, self.count = nth, told, 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self.nth:
+            self.told.send("here")
+            self.told.recv()
+
+
+def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
+    """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
+    Recording.effects = Effects(marks)
+    stop = Stop(nth, told)
+    claim, commit, insert = leases.claim, DjangoSaver.commit, Batch.insert
+
+    def claim_and_stop(run_id: str) -> Any:
+        lease = claim(run_id)
+        stop()
+        return lease
+
+    def stop_and_commit(saver: DjangoSaver, made: Any) -> None:
+        stop()
+        commit(saver, made)
+
+    def insert_and_stop(*args: Any) -> None:
+        insert(*args)
+        stop()  # all rows are written, and the transaction is still open
+
+    if where == "node":
+        Recording.at_begin = lambda name: stop()
+    elif where == "claim":
+        leases.claim = claim_and_stop
+    elif where == "commit":
+        DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
+    else:
+        Batch.insert = insert_and_stop  # type: ignore[method-assign]
+
+    said: list[str] = []
+    listener = logging.Handler()
+    listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("hitl_django").addHandler(listener)
+    worker.advance(run)
+    told.send(said)

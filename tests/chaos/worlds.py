@@ -1,0 +1,197 @@
+"""Two worlds to simulate: one whose rules are a model, and the real one, in a database.
+
+The model is of what leases, outcomes and decisions do, in as few lines as say it. It lets the
+engine go through many thousand seeds; that the rules themselves are as modelled is for the other
+world to show, where they are the product's own code, with fewer seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+
+from hitl_django import dispatch, leases, registry, services, testing
+from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError
+from hitl_django.engine.memory import InMemorySaver
+from hitl_django.leases import RunFence
+from hitl_django.models import Interrupt, PendingWrite, Run, Thread
+from hitl_django.saver import DjangoSaver
+from hitl_django.sweep import sweep
+from tests.engine.crashing import store_answer
+
+from .graphs import EMPTY, reply
+
+DUE = ("queued", "running")
+CONFIG = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}, "recursion_limit": 100}
+
+
+@dataclass
+class Claim:
+    """A worker's hold on the model's one thread."""
+
+    epoch: int
+
+
+class Fenced(InMemorySaver):
+    """One worker's saver over what all share: it commits while the thread is its worker's."""
+
+    def __init__(self, world: MemoryWorld, claim: Claim) -> None:
+        super().__init__()
+        self.__dict__.update(vars(world.stored))
+        self.world, self.claim = world, claim
+
+    def commit(self, commit: Commit) -> None:
+        if self.world.epoch != self.claim.epoch:
+            raise LeaseLostError
+        super().commit(commit)
+        root = not commit.config["configurable"]["checkpoint_ns"]
+        if root and commit.outcome is not None:
+            self.world.settle(commit.outcome)
+
+
+class MemoryWorld:
+    """The model: a run's state, an epoch, a lease that holds or not, and who was asked what."""
+
+    def __init__(self, shape: str) -> None:
+        self.graph = registry.get(shape).graph
+        self.stored = InMemorySaver()
+        self.hints: list[Any] = ["the run"]
+        self.state, self.epoch, self.leased = "queued", 0, False
+        self.asked: dict[str, tuple[Question, str]] = {}
+        self.graph.with_saver(self.stored).submit(EMPTY, CONFIG)
+
+    @property
+    def ended(self) -> bool:
+        assert self.state != "failed"
+        return self.state == "succeeded"
+
+    def config(self) -> dict[str, Any]:
+        return CONFIG
+
+    def claim(self) -> Claim | None:
+        if self.state not in DUE or self.leased:
+            return None
+        self.epoch, self.leased, self.state = self.epoch + 1, True, "running"
+        return Claim(self.epoch)
+
+    def saver(self, lease: Claim) -> BaseCheckpointSaver:
+        return Fenced(self, lease)
+
+    def settle(self, outcome: Outcome) -> None:
+        self.leased = False
+        if outcome.status != "interrupted":
+            self.state = {"finished": "succeeded", "drained": "queued"}.get(
+                outcome.status, "failed"
+            )
+        else:
+            ids = {question.interrupt.id: question for question in outcome.questions}
+            answered = [key for key in ids if self._status(key) == "decided"]
+            self.asked.update({key: (ids[key], "pending") for key in ids if key not in answered})
+            for key, (question, status) in self.asked.items():
+                if key not in ids and status == "pending":
+                    self.asked[key] = question, "superseded"
+            self.state = "queued" if answered else "interrupted"
+        if self.state == "queued":
+            self.hints.append("the run")
+
+    def _status(self, key: str) -> str | None:
+        return self.asked[key][1] if key in self.asked else None
+
+    def renew(self, lease: Claim) -> bool:
+        return self.leased and self.epoch == lease.epoch
+
+    def expire(self) -> None:
+        self.leased = False
+
+    def sweep(self) -> None:
+        if self.state in DUE and not self.leased:
+            self.hints.append("the run")
+
+    def questions(self) -> Sequence[str]:
+        return [key for key, (_, status) in self.asked.items() if status == "pending"]
+
+    def decide(self, question: str) -> None:
+        found, status = self.asked[question]
+        if status != "pending":
+            return
+        graph = self.graph.with_saver(self.stored)
+        store_answer(graph, Outcome("interrupted", (found,)), reply(found.interrupt.value))
+        self.asked[question] = found, "decided"
+        if self.state == "interrupted":
+            self.state = "queued"
+            self.hints.append("the run")
+
+    def is_redone(self, lease: Claim, task: str) -> bool:
+        found = self.stored.get_tuple(CONFIG)
+        assert found is not None
+        done = {one for one, channel, _ in found.pending_writes or () if channel == "tasks"}
+        return self.epoch == lease.epoch and task in done
+
+    def values(self) -> dict[str, Any]:
+        values: dict[str, Any] = self.graph.with_saver(self.stored).get_state(CONFIG).values
+        return values
+
+
+class DatabaseWorld:
+    """The real thing: the product's services, leases, saver and sweep. Within testing.inline()."""
+
+    def __init__(self, shape: str) -> None:
+        self.graph = registry.get(shape).graph
+        self.hints = testing._hinted
+        self.hints.clear()
+        info = services.start(shape, EMPTY)
+        self.run, self.thread_id = info.id, info.thread_id
+        self.thread = Thread.objects.values_list("pk", flat=True).get(thread_id=self.thread_id)
+
+    @property
+    def ended(self) -> bool:
+        state = Run.objects.values_list("state", flat=True).get(pk=self.run)
+        assert state not in ("failed", "parked")
+        return state == "succeeded"
+
+    def config(self) -> dict[str, Any]:
+        place = {"thread_id": self.thread_id, "checkpoint_ns": ""}
+        return {"configurable": place, "metadata": {"run_id": str(self.run)}}
+
+    def claim(self) -> leases.Lease | None:
+        return leases.claim(self.run)
+
+    def saver(self, lease: leases.Lease) -> BaseCheckpointSaver:
+        return DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+
+    def renew(self, lease: leases.Lease) -> bool:
+        return leases.renew(lease)
+
+    def expire(self) -> None:
+        leased = Thread.objects.filter(pk=self.thread, lease_until__isnull=False)
+        leased.update(lease_until=Now() - timedelta(seconds=1))
+
+    def sweep(self) -> None:
+        Run.objects.filter(pk=self.run).update(hinted_at=Now() - timedelta(hours=1))
+        sweep()
+
+    def questions(self) -> Sequence[Any]:
+        asked = Interrupt.objects.filter(thread=self.thread, status="pending")
+        return list(asked.order_by("interrupt_id").values_list("pk", flat=True))
+
+    def decide(self, question: Any) -> None:
+        asked = Interrupt.objects.get(pk=question)
+        try:
+            services.decide(question, "respond", reply(asked.payload))
+        except AlreadyDecidedError:
+            pass  # as a second reviewer is told
+
+    def is_redone(self, lease: leases.Lease, task: str) -> bool:
+        stored = PendingWrite.objects.filter(thread=self.thread, task_id=task, slot=0)
+        mine = Thread.objects.filter(pk=self.thread, epoch=lease.thread.epoch)
+        return mine.exists() and stored.exists()
+
+    def values(self) -> dict[str, Any]:
+        graph = self.graph.with_saver(DjangoSaver())
+        values: dict[str, Any] = graph.get_state(self.config()).values
+        return values
