@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, Permission
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections
 from django.db.models import F
@@ -109,6 +110,20 @@ def test_a_sweep_that_nobody_scheduled_is_an_error(worker: WorkerHeartbeat) -> N
     code, said = examined()
     assert code == 1
     assert "sweep isn't scheduled" in said
+
+
+def test_reviewers_who_could_run_code_by_a_schedule_are_a_warning(worker: WorkerHeartbeat) -> None:
+    def may(group: Group, app: str, codename: str) -> None:
+        group.permissions.add(
+            Permission.objects.get(content_type__app_label=app, codename=codename)
+        )
+
+    reviewers, deployers = (Group.objects.create(name=name) for name in ("reviewers", "deployers"))
+    may(reviewers, "hitl_django", "decide_interrupt")
+    may(deployers, "django_q", "add_schedule")
+    assert "edit django-q2's schedules" not in examined()[1]
+    may(reviewers, "django_q", "change_schedule")
+    assert "edit django-q2's schedules: reviewers. (hitl_django.W033)" in examined()[1]
 
 
 def test_what_costs_time_is_noted(worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.contrib.auth.models import Group
 from django.core import checks
 from django.db import connections, router
 from django_q.brokers import get_broker
@@ -17,7 +18,7 @@ from . import schedules
 
 def probe() -> list[checks.CheckMessage]:
     """Reports a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
-    return [*_broker(), *_schedules(), *_throughput()]
+    return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
 
 def _broker() -> Iterator[checks.CheckMessage]:
@@ -43,6 +44,24 @@ def _schedules() -> Iterator[checks.CheckMessage]:
             "The sweep isn't scheduled, so plain qcluster finds no run whose hint was lost.",
             hint="Run 'manage.py migrate', which schedules it.",
             id="hitl_django.E031",
+        )
+
+
+def _privileges() -> Iterator[checks.CheckMessage]:
+    groups = Group.objects.filter(
+        permissions__content_type__app_label="django_q",
+        permissions__codename__in=("add_schedule", "change_schedule"),
+    )
+    both = groups.filter(
+        pk__in=Group.objects.filter(permissions__content_type__app_label="hitl_django")
+    )
+    names = sorted(set(both.values_list("name", flat=True)))
+    if names:
+        yield checks.Warning(
+            f"Groups of reviewers may edit django-q2's schedules: {', '.join(names)}.",
+            hint="A schedule calls any function by its dotted path, so whoever may edit one can "
+            "run code. Keep that permission for those who may deploy.",
+            id="hitl_django.W033",
         )
 
 
