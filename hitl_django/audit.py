@@ -8,10 +8,13 @@ chain; what they can't do is change one entry unnoticed by those who kept a late
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
-from django.db import router
+from django.db import router, transaction
 from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
@@ -21,6 +24,8 @@ from .saver.compiled import Given, Update
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
+#: Threads, and entries, that are looked at together.
+BATCH, CHUNK = 500, 2000
 
 #: Moves the head of a thread's chain.
 _CHAIN = Update(
@@ -74,8 +79,46 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
 
 def first_fault(thread: Thread) -> int | None:
     """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
+    entries = AuditEntry.objects.filter(thread=thread).order_by("seq")
+    return _first_fault(thread, entries.iterator())
+
+
+def faults() -> Iterator[tuple[str, int]]:
+    """Gives each thread whose record doesn't hold, with the seq of its first bad entry.
+
+    Threads are read in batches and entries one after the other, so the memory it takes doesn't
+    depend on how many there are.
+    """
+    last: Any = 0
+    while threads := list(Thread.objects.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        last = threads[-1].pk
+        for thread in _doubtful(threads):
+            # It may have grown between two reads; with its row locked it can't.
+            with transaction.atomic(using=router.db_for_write(Thread)):
+                locked = Thread.objects.select_for_update().filter(pk=thread.pk).first()
+                fault = None if locked is None else first_fault(locked)
+            if fault is not None:
+                yield thread.thread_id, fault
+
+
+def _doubtful(threads: list[Thread]) -> Iterator[Thread]:
+    entries = AuditEntry.objects.filter(thread__in=[thread.pk for thread in threads])
+    ordered = entries.order_by("thread_id", "seq").iterator(CHUNK)
+    groups = groupby(ordered, key=attrgetter("thread_id"))
+    owner, group = next(groups, (None, iter(())))
+    for thread in threads:
+        if owner != thread.pk:
+            fault = _first_fault(thread, ())
+        else:
+            fault = _first_fault(thread, group)
+            owner, group = next(groups, (None, iter(())))
+        if fault is not None:
+            yield thread
+
+
+def _first_fault(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
     expected, previous = 1, ""
-    for entry in AuditEntry.objects.filter(thread=thread).order_by("seq").iterator():
+    for entry in entries:
         sound = (
             entry.seq == expected
             and entry.prev_hash == previous

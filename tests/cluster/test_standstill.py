@@ -48,6 +48,15 @@ def test_a_cluster_that_stands_still_is_started_anew(cluster: Start, book: Path)
     assert "a run waits, and no worker takes it up" in supervised.log.read_text()
 
 
+@pytest.mark.promise("P7")
+def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
+    cluster: Start, book: Path
+) -> None:
+    supervised = cluster("hitl", "worker").ready()
+    os.killpg(supervised.main(), signal.SIGTERM)  # its main process hangs, with nobody left
+    supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
+
+
 def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(
     cluster: Start, book: Path
 ) -> None:

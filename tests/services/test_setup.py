@@ -169,6 +169,7 @@ def test_an_sqlite_that_is_too_old_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         ("SYNC", True, "hitl_django.W013"),
         ("ORM", "other", "hitl_django.W014"),
         ("SCHEDULER", False, "hitl_django.W015"),
+        ("WORKERS", 1, "hitl_django.W016"),
     ],
 )
 def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) -> None:
@@ -177,6 +178,15 @@ def test_a_queue_setting_that_hurts_is_named(name: str, value: Any, id_: str) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Conf, name, value)
         assert list(found_alone("check_queue")) == [id_]
+
+
+def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_q.conf import Conf
+
+    monkeypatch.setattr(Conf, "ORM", None)
+    assert found_alone("check_queue") == {}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert list(found_alone("check_queue")) == ["hitl_django.E017"]
 
 
 def test_a_queue_that_was_never_set_is_named() -> None:

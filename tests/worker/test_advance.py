@@ -359,6 +359,50 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         registry.unregister("sliced")
 
 
+@pytest.mark.promise("P13")
+def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
+    advance: Advance, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_drained", None)
+    graph = graphs.steps().add_node("told", lambda state: worker.drain("SIGTERM"))
+    graph.add_edge("__start__", "told")
+    registry.register("told")(lambda: graph)
+    try:
+        info, other = services.start("told", {"log": []}), services.start("steps", {"log": []})
+        testing._hinted.clear()
+        worker.advance(str(info.id))
+        run = run_of(info)
+        assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
+        assert run.thread.attempts == 0
+        worker.advance(str(other.id))
+        assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
+        assert testing._hinted == [str(info.id), str(other.id)]
+
+        monkeypatch.setattr(worker, "_drained", None)  # as in the process that comes next
+        assert advance() == 2
+        assert {run_of(info).state, run_of(other).state} == {"succeeded"}
+    finally:
+        registry.unregister("told")
+
+
+@pytest.mark.promise("P13")
+def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_drained", None)
+    claim = leases.claim
+
+    def claim_and_drain(run_id: Any) -> Any:
+        lease = claim(run_id)
+        worker.drain()
+        return lease
+
+    monkeypatch.setattr(leases, "claim", claim_and_drain)
+    info = services.start("steps", {"log": []})
+    worker.advance(str(info.id))
+    assert run_of(info).state == "queued"
+
+
 def pause(lease: Any, row: Interrupt, words: str, hinted: list[object]) -> None:
     """Commit what a worker does that has loaded before the answer to ``row`` came."""
     question = Question(

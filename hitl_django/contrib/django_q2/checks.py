@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -17,12 +18,56 @@ def check_cluster() -> list[checks.CheckMessage]:
 
 
 def _faults() -> Iterator[checks.CheckMessage]:
+    yield from _broker()
+    yield from _times()
+    if Conf.SYNC and not settings.DEBUG:
+        yield checks.Warning(
+            "Q_CLUSTER['sync'] runs every task in the process that queues it, inside its "
+            "transaction.",
+            hint="Remove 'sync', or use hitl_django.dispatch.InlineDispatcher in tests.",
+            id="hitl_django.W013",
+        )
+    if int(Conf.WORKERS) < 2:
+        yield checks.Warning(
+            "Q_CLUSTER['workers'] is 1: one node that takes its time holds up all other runs, and "
+            "a worker that is killed while it waits leaves nobody.",
+            hint="Set Q_CLUSTER['workers'] to 2 at least.",
+            id="hitl_django.W016",
+        )
+    if not Conf.SCHEDULER:
+        yield checks.Warning(
+            "Q_CLUSTER['scheduler'] is off, so plain qcluster finds no run whose worker died or "
+            "whose hint was lost.",
+            hint="Leave the scheduler on in one cluster, or run 'manage.py hitl worker', which "
+            "sweeps by itself.",
+            id="hitl_django.W015",
+        )
+
+
+def _broker() -> Iterator[checks.CheckMessage]:
     if not getattr(settings, "Q_CLUSTER", None):
         yield checks.Warning(
             "Q_CLUSTER isn't set, so hints go to a Redis server on this machine.",
             hint="Set Q_CLUSTER['orm'] to the alias of the database that runs are written to.",
             id="hitl_django.W010",
         )
+    elif uses_redis() and importlib.util.find_spec("redis") is None:
+        yield checks.Error(
+            "Q_CLUSTER names no broker but Redis, and the package redis isn't installed.",
+            hint="pip install 'hitl-django[redis]', or set Q_CLUSTER['orm'].",
+            id="hitl_django.E017",
+        )
+    if Conf.ORM and dispatch.alias() != Conf.ORM:
+        yield checks.Warning(
+            "Q_CLUSTER['orm'] is another database than the one that runs are written to, so a "
+            "hint can't be part of the transaction it belongs to.",
+            hint=f"Set Q_CLUSTER['orm'] to {dispatch.alias()!r}; until then lost hints wait for "
+            "the sweep.",
+            id="hitl_django.W014",
+        )
+
+
+def _times() -> Iterator[checks.CheckMessage]:
     if not Conf.TIMEOUT:
         yield checks.Warning(
             "Q_CLUSTER has no timeout: a node that hangs holds its worker for ever.",
@@ -36,26 +81,9 @@ def _faults() -> Iterator[checks.CheckMessage]:
             hint="Set Q_CLUSTER['retry'] to more than Q_CLUSTER['timeout'].",
             id="hitl_django.W012",
         )
-    if Conf.SYNC and not settings.DEBUG:
-        yield checks.Warning(
-            "Q_CLUSTER['sync'] runs every task in the process that queues it, inside its "
-            "transaction.",
-            hint="Remove 'sync', or use hitl_django.dispatch.InlineDispatcher in tests.",
-            id="hitl_django.W013",
-        )
-    if Conf.ORM and dispatch.alias() != Conf.ORM:
-        yield checks.Warning(
-            "Q_CLUSTER['orm'] is another database than the one that runs are written to, so a "
-            "hint can't be part of the transaction it belongs to.",
-            hint=f"Set Q_CLUSTER['orm'] to {dispatch.alias()!r}; until then lost hints wait for "
-            "the sweep.",
-            id="hitl_django.W014",
-        )
-    if not Conf.SCHEDULER:
-        yield checks.Warning(
-            "Q_CLUSTER['scheduler'] is off, so nothing finds a run whose worker died or whose "
-            "hint was lost.",
-            hint="Leave the scheduler on in one cluster, or call hitl_django.sweep.sweep() "
-            "regularly.",
-            id="hitl_django.W015",
-        )
+
+
+def uses_redis() -> bool:
+    """Says whether django-q2 falls back to Redis, as it does where no other broker is named."""
+    others = (Conf.BROKER_CLASS, Conf.IRON_MQ, Conf.SQS, Conf.ORM, Conf.MONGO)
+    return not any(others)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.contrib.auth.models import Group
 from django.core import checks
-from django.db import router
+from django.db import connections, router
 from django_q.brokers import get_broker
 from django_q.conf import Conf
 from django_q.models import Schedule
+
+from hitl_django import dispatch
 
 from . import schedules
 
 
 def probe() -> list[checks.CheckMessage]:
-    """Reports a broker that can't be reached, and a sweep that nobody has scheduled."""
-    return [*_broker(), *_schedules()]
+    """Reports a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
+    return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
 
 def _broker() -> Iterator[checks.CheckMessage]:
@@ -41,4 +44,36 @@ def _schedules() -> Iterator[checks.CheckMessage]:
             "The sweep isn't scheduled, so plain qcluster finds no run whose hint was lost.",
             hint="Run 'manage.py migrate', which schedules it.",
             id="hitl_django.E031",
+        )
+
+
+def _privileges() -> Iterator[checks.CheckMessage]:
+    groups = Group.objects.filter(
+        permissions__content_type__app_label="django_q",
+        permissions__codename__in=("add_schedule", "change_schedule"),
+    )
+    both = groups.filter(
+        pk__in=Group.objects.filter(permissions__content_type__app_label="hitl_django")
+    )
+    names = sorted(set(both.values_list("name", flat=True)))
+    if names:
+        yield checks.Warning(
+            f"Groups of reviewers may edit django-q2's schedules: {', '.join(names)}.",
+            hint="A schedule calls any function by its dotted path, so whoever may edit one can "
+            "run code. Keep that permission for those who may deploy.",
+            id="hitl_django.W033",
+        )
+
+
+def _throughput() -> Iterator[checks.CheckMessage]:
+    lasts = connections[dispatch.alias()].settings_dict.get("CONN_MAX_AGE")
+    slow = ["CONN_MAX_AGE is 0"] if lasts == 0 else []
+    if Conf.BULK == 1:
+        slow.append("Q_CLUSTER['bulk'] is 1")
+    if slow:
+        yield checks.Info(
+            f"Each task costs more than it has to: {' and '.join(slow)}.",
+            hint="For many runs a second: CONN_MAX_AGE = None in the workers' settings, "
+            "'bulk': 10 and 'queue_limit': 50 in Q_CLUSTER.",
+            id="hitl_django.I032",
         )

@@ -1,0 +1,44 @@
+"""``hitl doctor``: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from .diagnosis import examine
+
+HELP = (
+    "Look at the database, the settings, the queue, the workers and the runs, and say what is "
+    "wrong and what to do. The exit code is 1 where something is; warnings alone leave it 0."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="also work through every audit entry, which takes a while where there are many",
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Report each finding, and fail where there is an error."""
+    styles = {
+        "ok": command.style.SUCCESS,
+        "note": command.style.NOTICE,
+        "warning": command.style.WARNING,
+        "error": command.style.ERROR,
+    }
+    errors = 0
+    for found in examine(audited=options["audit"]):
+        errors += found.level == "error"
+        if found.level == "note" and options["verbosity"] < 1:
+            continue
+        command.stdout.write(f"{found.level:<8} {found.words}", styles[found.level])
+        if found.advice:
+            command.stdout.write(f"{'':<8} {found.advice}")
+    if errors:
+        raise CommandError(f"{errors} things are wrong." if errors > 1 else "One thing is wrong.")

@@ -1,0 +1,63 @@
+"""Settings for several machines: one PostgreSQL, one Redis, and as many workers as you like.
+
+All machines run the same code with the same environment:
+
+    DJANGO_SETTINGS_MODULE=project.settings_cluster
+    SECRET_KEY=…  ALLOWED_HOSTS=reviews.example.com
+    DATABASE_URL=postgresql://user:password@db.example.com:5432/reviews
+    REDIS_URL=redis://queue.example.com:6379/0
+
+One of them runs ``manage.py migrate`` when a version is deployed, any of them a web server, and
+each that is to work ``manage.py hitl worker``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from project.settings import *  # noqa: F403
+
+
+def postgresql(url: str) -> dict[str, Any]:
+    """Return the DATABASES entry of ``postgresql://user:password@host:port/name?option=value``."""
+    parts = urlsplit(url)
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    host = options.pop("host", parts.hostname or "")  # a directory where it is a Unix socket
+    # A worker that is frozen in the middle of a commit keeps nobody out of its thread for long.
+    options["options"] = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.removeprefix("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+        # Opening a connection for each task would cost more than most tasks.
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DEBUG = False
+SECRET_KEY = os.environ["SECRET_KEY"]
+ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "").split()
+
+DATABASES = {"default": postgresql(os.environ["DATABASE_URL"])}
+
+# Hints go to Redis after the commit. What it loses, the sweep finds in the database.
+Q_CLUSTER = {
+    "name": "hitl",
+    "redis": os.environ["REDIS_URL"],
+    "workers": int(os.environ.get("WORKERS", "2")),  # on each machine
+    "timeout": 60,
+    "retry": 90,
+    "max_attempts": 5,
+    "ack_failures": True,
+    "queue_limit": 50,
+    "save_limit": 100,
+    "catch_up": False,
+    "label": "Task queue",
+}

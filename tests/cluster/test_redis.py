@@ -1,0 +1,91 @@
+"""Redis as the broker: hints follow the commit, and what it loses the sweep finds."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django_q.conf import Conf
+from django_q.models import OrmQ
+
+from hitl_django import dispatch, services
+from hitl_django.models import Interrupt
+
+from .conftest import Cluster, all_succeeded, start_laps, states
+from .redis_server import RedisServer
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Cluster]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    """A Redis server, and this process sending its hints there."""
+    server = RedisServer(tmp_path).start()
+    monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "REDIS", server.url)
+    yield server
+    server.kill()
+
+
+@pytest.mark.promise("P3")
+def test_the_hint_follows_the_commit(server: RedisServer) -> None:
+    with transaction.atomic():
+        dispatch.hint("an id")
+        assert server.length("hitl") == 0
+    assert server.length("hitl") == 1
+    with transaction.atomic():
+        dispatch.hint("an id")
+        transaction.set_rollback(True)
+    assert server.length("hitl") == 1
+    assert not OrmQ.objects.exists()
+
+
+@pytest.mark.promise("P8")
+def test_a_broker_that_is_away_for_a_while_loses_nothing(
+    server: RedisServer, cluster: Start, book: Path
+) -> None:
+    supervised = cluster("hitl", "worker", TEST_REDIS_URL=server.url).ready()
+    before = start_laps(book, 8)
+    asked = services.start("interview", {"log": []})
+    supervised.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+
+    server.kill()  # with it go all messages
+    during = start_laps(book, 8)
+    services.decide(Interrupt.objects.get(status="pending").pk, "respond", "one")
+    assert states(during) == {"queued": 8}
+
+    server.start()
+    supervised.wait_for(all_succeeded([*before, *during]))
+    supervised.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+    services.decide(Interrupt.objects.get(status="pending").pk, "respond", "two")
+    supervised.wait_for(all_succeeded([asked.id]))
+    assert supervised.stop() == 0
+
+
+@pytest.mark.promise("P8")
+def test_messages_that_die_with_their_cluster_are_sent_again(
+    server: RedisServer, cluster: Start, book: Path
+) -> None:
+    supervised = cluster("hitl", "worker", TEST_REDIS_URL=server.url).ready()
+    runs = start_laps(book, 10)
+    supervised.wait_for(lambda: book.read_text() != "")
+    os.killpg(supervised.main(), signal.SIGKILL)
+    supervised.wait_for(all_succeeded(runs))
+
+
+@pytest.mark.promise("P8")
+@pytest.mark.parametrize("broker", ["orm", "redis"])
+def test_hints_under_an_old_secret_key_are_made_good(
+    request: pytest.FixtureRequest, cluster: Start, book: Path, broker: str
+) -> None:
+    url = request.getfixturevalue("server").url if broker == "redis" else ""
+    runs = start_laps(book, 10, laps=1, seconds=0)
+    rotated = cluster("hitl", "worker", TEST_SECRET_KEY="new", TEST_REDIS_URL=url)
+    rotated.wait_for(all_succeeded(runs))
+    assert "Failed to push task to queue" in rotated.log.read_text()

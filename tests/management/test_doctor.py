@@ -1,0 +1,205 @@
+"""``manage.py hitl doctor``: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connections
+from django.db.models import F
+from django.db.models.functions import Now
+from django.test import override_settings
+from django_q.conf import Conf
+from django_q.models import Schedule
+
+from hitl_django import audit, services, testing
+from hitl_django.management import diagnosis
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+
+pytestmark = pytest.mark.django_db
+
+
+def examined(*arguments: str) -> tuple[int, str]:
+    """Return the exit code, and what was said."""
+    out = io.StringIO()
+    try:
+        call_command("hitl", "doctor", *arguments, stdout=out, no_color=True)
+    except CommandError as error:
+        return error.returncode, out.getvalue()
+    return 0, out.getvalue()
+
+
+@pytest.fixture
+def worker() -> WorkerHeartbeat:
+    """A worker that reported just now."""
+    return WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
+
+
+def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
+    code, said = examined("--audit")
+    assert code == 0
+    for words in ("answers", "migrations are applied", "nothing that is known to hurt"):
+        assert words in said
+    assert "1 workers report" in said
+    assert "Every audit trail holds" in said
+    assert "error" not in said
+
+
+def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeartbeat) -> None:
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=3))
+    code, said = examined()
+    assert code == 1
+    assert "3\xa0hours ago" in said
+    assert "hitl worker" in said
+    worker.delete()
+    assert "No worker has ever reported" in examined()[1]
+
+
+def test_a_queue_without_workers_misses_none() -> None:
+    with override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}):
+        code, said = examined()
+    assert (code, "worker" in said) == (0, False)
+
+
+def test_a_database_that_is_away_ends_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Any) -> None:
+        raise OperationalError("connection\nrefused")
+
+    monkeypatch.setattr(type(connections["default"]), "ensure_connection", refuse)
+    found = list(diagnosis.examine(audited=True))
+    assert [each.level for each in found] == ["error"]
+    assert "connection refused" in found[0].words
+
+
+def test_a_migration_that_is_not_applied_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db.migrations.recorder import MigrationRecorder
+
+    MigrationRecorder.Migration.objects.filter(app="hitl_django").delete()
+    code, said = examined()
+    assert code == 1
+    assert "hitl_django.0001_initial" in said
+    assert "manage.py migrate" in said
+
+
+def test_a_setting_that_hurts_is_repeated(
+    worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conf, "WORKERS", 1)
+    code, said = examined()
+    assert code == 0
+    assert "warning  Q_CLUSTER['workers'] is 1" in said
+
+
+def test_a_broker_that_is_away_is_an_error(
+    worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "REDIS", "unix:///no/such/socket")
+    code, said = examined()
+    assert code == 1
+    assert "broker can't be reached" in said
+
+
+def test_a_sweep_that_nobody_scheduled_is_an_error(worker: WorkerHeartbeat) -> None:
+    Schedule.objects.all().delete()
+    code, said = examined()
+    assert code == 1
+    assert "sweep isn't scheduled" in said
+
+
+def test_reviewers_who_could_run_code_by_a_schedule_are_a_warning(worker: WorkerHeartbeat) -> None:
+    def may(group: Group, app: str, codename: str) -> None:
+        group.permissions.add(
+            Permission.objects.get(content_type__app_label=app, codename=codename)
+        )
+
+    reviewers, deployers = (Group.objects.create(name=name) for name in ("reviewers", "deployers"))
+    may(reviewers, "hitl_django", "decide_interrupt")
+    may(deployers, "django_q", "add_schedule")
+    assert "edit django-q2's schedules" not in examined()[1]
+    may(reviewers, "django_q", "change_schedule")
+    assert "edit django-q2's schedules: reviewers. (hitl_django.W033)" in examined()[1]
+
+
+def test_what_costs_time_is_noted(worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "'bulk'] is 1" in examined()[1]
+    assert "note" not in examined("--verbosity", "0")[1]
+    monkeypatch.setattr(Conf, "BULK", 10)
+    monkeypatch.setitem(connections["default"].settings_dict, "CONN_MAX_AGE", None)
+    assert "costs more" not in examined()[1]
+
+
+def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> None:
+    with testing.inline():
+        for _ in range(3):
+            services.start("steps", {"log": []})
+    Run.objects.update(queued_at=Now() - timedelta(hours=2))
+    Run.objects.filter(pk=Run.objects.first().pk).update(state="parked")  # type: ignore[union-attr]
+    code, said = examined()
+    assert code == 0
+    assert "2 runs wait for a worker. The oldest was queued 2\xa0hours ago." in said
+    assert "1 runs are parked" in said
+
+
+def test_a_clock_that_is_off_is_a_warning(
+    worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = diagnosis.timezone.now
+    monkeypatch.setattr(diagnosis.timezone, "now", lambda: now() + timedelta(minutes=1))
+    assert "clock is 60 seconds off" in examined()[1]
+
+
+class TestTheAudit:
+    @pytest.fixture(autouse=True)
+    def _decided(self, worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setattr(audit, "BATCH", 2)  # so that several batches are read
+        with testing.inline() as advance:
+            for number in range(5):
+                services.start("approval", {"text": "x"}, thread_id=f"thread {number}")
+            advance()
+            for question in Interrupt.objects.all():
+                services.decide(question.pk, "approve")
+            yield
+
+    def of(self, number: int, seq: int = 2) -> Any:
+        return AuditEntry.objects.filter(thread__thread_id=f"thread {number}", seq=seq)
+
+    @pytest.mark.promise("P20")
+    @pytest.mark.parametrize(
+        ("tamper", "seq"),
+        [
+            (lambda of: of(3).update(verb="start"), 2),
+            (lambda of: of(3).update(actor_label="mallory"), 2),
+            (lambda of: of(3).update(subject="else"), 2),
+            (lambda of: of(3).update(via="admin"), 2),
+            (lambda of: of(3).update(detail={}), 2),
+            (lambda of: of(3).update(at=F("at") + timedelta(seconds=1)), 2),
+            (lambda of: of(3).update(hash="0" * 64), 2),
+            (lambda of: of(3, 1).update(prev_hash="0" * 64), 1),
+            (lambda of: of(3, 1).delete(), 1),
+            (lambda of: of(3, 2).delete(), 2),
+            (lambda of: of(3, 2).update(seq=7), 2),
+        ],
+    )
+    def test_names_the_first_bad_entry(self, tamper: Callable[..., Any], seq: int) -> None:
+        assert examined("--audit")[0] == 0
+        tamper(self.of)
+        code, said = examined("--audit")
+        assert code == 1
+        assert f"'thread 3' doesn't hold: entry {seq} is the first" in said
+        assert "Every audit trail holds" not in said
+
+    def test_a_thread_that_grows_meanwhile_is_sound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # As if somebody had decided between reading the thread and reading its entries.
+        stale = Thread(pk=Thread.objects.get(thread_id="thread 3").pk, thread_id="thread 3")
+        assert [each.pk for each in audit._doubtful([stale])] == [stale.pk]
+        assert list(audit.faults()) == []
+
+    def test_is_not_looked_at_unless_asked(self) -> None:
+        self.of(3).delete()
+        assert examined()[0] == 0

@@ -1,0 +1,48 @@
+"""django-q2's signals in a process that isn't one of its workers change nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+
+import pytest
+from django_q.conf import Conf
+from django_q.signals import post_execute_in_worker, post_spawn, pre_execute
+
+from hitl_django import heartbeats, pulse
+from hitl_django.contrib.django_q2 import workers
+
+
+def handlers() -> list[object]:
+    return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG)]
+
+
+def test_a_process_that_runs_tasks_itself_keeps_its_signals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(heartbeats, "report", lambda: said.append("report"))
+    monkeypatch.setattr(pulse, "say", lambda *words: said.append(words))
+    before = handlers()
+    post_spawn.send("django_q", proc_name="one")
+    pre_execute.send("django_q", func=None, task={"func": "f"})
+    post_execute_in_worker.send("django_q", func=None, task={"func": "f"})
+    assert (handlers(), said) == (before, [])
+
+
+@pytest.mark.parametrize("other", ["sync", "handled"])
+def test_a_forked_process_is_a_worker_only_if_nobody_minds_its_signals(
+    monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "some process")
+    monkeypatch.setattr(Conf, "SYNC", other == "sync")
+    before = signal.signal(
+        signal.SIGTERM, signal.SIG_DFL if other == "sync" else lambda number, frame: None
+    )
+    try:
+        assert not workers._is_worker()
+        if other == "sync":
+            monkeypatch.setattr(Conf, "SYNC", False)
+            assert workers._is_worker()
+    finally:
+        signal.signal(signal.SIGTERM, before)
