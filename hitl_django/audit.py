@@ -20,7 +20,9 @@ from django.utils.timezone import is_aware
 
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json
+from .saver import Writing
 from .saver.compiled import Given, Update
+from .saver.inserting import Insert
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
@@ -36,6 +38,14 @@ _CHAIN = Update(
         "audit_hash": Given("hash", TextField()),
     },
 )
+
+_COLUMNS = (
+    "thread_id", "seq", "verb", "subject", "actor_id", "actor_label", "via", "detail", "at",
+    "prev_hash", "hash",
+)  # fmt: skip
+
+#: Adds an entry; a thread can't have two of the same number.
+_ENTRY = Insert(AuditEntry, _COLUMNS, fresh=True)
 
 
 def append(
@@ -56,10 +66,11 @@ def append(
         prev_hash=thread.audit_hash,
     )
     entry.hash = entry_hash(entry, thread.thread_id)
-    AuditEntry.objects.bulk_create([entry])
-
+    writing = Writing(router.db_for_write(Thread))
+    writing.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+    writing.insert(_ENTRY, [[getattr(entry, name) for name in _COLUMNS]])
+    writing.run()
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
-    _CHAIN.run(router.db_for_write(Thread), thread=thread.pk, seq=entry.seq, hash=entry.hash)
 
 
 def entry_hash(entry: AuditEntry, thread_id: str) -> str:

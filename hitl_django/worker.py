@@ -7,8 +7,6 @@ thread, load what is stored, go on from there.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -82,7 +80,7 @@ def _drive(lease: Lease) -> Outcome:
         "metadata": {"run_id": str(lease.run_id)},
     }
     control = RunControl()
-    with _drainable(control), _watched(lease, control):
+    with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
         return graph.with_saver(DjangoSaver(lease.thread, fence)).advance(config, control=control)
 
 
@@ -129,45 +127,3 @@ def _give_up(lease: Lease, error: Exception, free: bool) -> None:
     except Exception:
         # The database is out of reach. The lease runs out, and the sweep finds the run.
         logger.exception("run %s could not be given back", lease.run_id)
-
-
-@contextmanager
-def _watched(lease: Lease, control: RunControl) -> Iterator[None]:
-    """Keeps the lease alive while a node runs, and asks for a drain when the slice is used up."""
-    ended = threading.Event()
-    watch = threading.Thread(
-        target=_watch, args=(lease, control, ended), name=f"hitl-lease-{lease.run_id}", daemon=True
-    )
-    watch.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watch.join()
-
-
-def _watch(lease: Lease, control: RunControl, ended: threading.Event) -> None:
-    slice_ = dispatch.time_slice()
-    slice_ends = float("inf") if slice_ is None else time.monotonic() + slice_
-    beat = time.monotonic() + hitl.HEARTBEAT_SECONDS
-    try:
-        while not ended.wait(max(0.0, min(beat, slice_ends) - time.monotonic())):
-            if time.monotonic() >= slice_ends:
-                control.request_drain("time slice used up")
-                slice_ends = float("inf")
-            if time.monotonic() >= beat:
-                beat = time.monotonic() + hitl.HEARTBEAT_SECONDS
-                _beat(lease, control)
-    finally:
-        connections.close_all()  # this thread's own
-
-
-def _beat(lease: Lease, control: RunControl) -> None:
-    try:
-        if not leases.renew(lease):
-            # Its next commit will be refused anyway; no need to begin another super-step.
-            control.request_drain("lease lost")
-    except Exception:
-        # A heartbeat that fails proves nothing. The next one may come through before the lease
-        # has run out; if none does, another worker takes over, as it should.
-        logger.exception("run %s: lease not renewed", lease.run_id)

@@ -10,5 +10,6 @@ from __future__ import annotations
 from .claims import RunFence, claim, lock_thread, renew
 from .lease import Lease
 from .outcomes import abandon, park
+from .watch import watched
 
-__all__ = ["Lease", "RunFence", "abandon", "claim", "lock_thread", "park", "renew"]
+__all__ = ["Lease", "RunFence", "abandon", "claim", "lock_thread", "park", "renew", "watched"]

@@ -58,8 +58,8 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
 
 
 def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
-    fields = [Interrupt._meta.get_field(name).attname for name in statements.RECORD.names]  # type: ignore[union-attr]
-    writing.insert(statements.RECORD, [[getattr(row, field) for field in fields] for row in rows])
+    columns = statements.RECORD.names
+    writing.insert(statements.RECORD, [[getattr(row, name) for name in columns] for row in rows])
 
 
 def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:

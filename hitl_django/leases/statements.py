@@ -121,7 +121,7 @@ KNOWN = Select(
 RECORD = Insert(
     Interrupt,
     [
-        "id", "thread", "run", "interrupt_id", "kind", "graph", "node", "checkpoint_ns",
+        "id", "thread_id", "run_id", "interrupt_id", "kind", "graph", "node", "checkpoint_ns",
         "checkpoint_id", "task_id", "task_path", "index", "key", "title", "payload",
         "payload_digest", "response_schema", "status", "version",
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
-from hitl_django.leases import RunFence
+from hitl_django.leases import RunFence, claims, watch
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey
 from tests import graphs
@@ -224,7 +225,7 @@ def test_the_end_of_the_process_is_a_crash_not_a_failure(
     run = run_of(info)
     assert (run.state, run.error) == ("running", "")
     assert run.thread.lease_until is not None
-    assert not [one for one in threading.enumerate() if one.name.startswith("hitl-lease")]
+    assert not watch._watch._runs
 
 
 @pytest.mark.promise("P11")
@@ -325,8 +326,11 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> Non
 def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
     advance: Advance, made: Callable[..., None]
 ) -> None:
-    # The slice begins when the first node has, and the node ends when the slice has.
+    # The slice is used up when the first node has begun, and the node ends when the slice has.
     started, ready = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        return time.monotonic() + (1000 if started.is_set() else 0)
 
     def drain(state: Any) -> Any:
         started.set()
@@ -348,8 +352,10 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         info = services.start("sliced", {"log": []})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(worker, "RunControl", Control)
-            patch.setattr(dispatch, "time_slice", lambda: started.wait(10) and 0.01)
-            worker.advance(str(info.id))
+            patch.setattr(dispatch, "time_slice", lambda: 500)
+            patch.setattr(watch, "monotonic", clock)
+            with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
+                worker.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert asked == ["time slice used up"]
@@ -480,7 +486,7 @@ def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) 
 @pytest.mark.django_db(transaction=True)
 def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., None]) -> None:
     renewed = threading.Event()
-    renew = leases.renew
+    renew = claims.renew
 
     def noting(lease: Any) -> bool:
         try:
@@ -498,7 +504,7 @@ def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., No
 
     made("slow", slow)
     with testing.inline(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leases, "renew", noting)
+        patch.setattr(claims, "renew", noting)
         with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
             info = services.start("slow", {"count": 0})
             worker.advance(str(info.id))

@@ -1,0 +1,82 @@
+"""The one thread that keeps the leases of a process alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+
+from hitl_django.engine.runtime import RunControl
+from hitl_django.leases import Lease, claims, watch
+from hitl_django.saver import ThreadKey
+
+
+class Renewals:
+    """What was renewed, by thread; a test can wait for the next."""
+
+    def __init__(self) -> None:
+        self.held, self.seen, self.again = True, [], threading.Event()
+
+    def renew(self, lease: Lease) -> bool:
+        self.seen.append((lease.thread.pk, threading.get_ident()))
+        self.again.set()
+        return self.held
+
+
+@pytest.fixture
+def renewals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewals]:
+    watch._begin_anew()
+    made = Renewals()
+    monkeypatch.setattr(claims, "renew", made.renew)
+    with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
+        yield made
+
+
+def a_lease(pk: int) -> Lease:
+    return Lease(uuid4(), "graph", ThreadKey(pk, str(pk)), 1)
+
+
+def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:
+    with watch.watched(a_lease(1), RunControl(), None):
+        thread = watch._watch._thread
+        with watch.watched(a_lease(2), RunControl(), None):
+            while {pk for pk, _ in renewals.seen} != {1, 2}:
+                assert renewals.again.wait(10)
+                renewals.again.clear()
+    assert thread is not None
+    assert {ident for _, ident in renewals.seen} == {thread.ident}
+    thread.join(10)
+    assert not thread.is_alive()
+    renewals.again.clear()
+    with watch.watched(a_lease(3), RunControl(), None):
+        assert renewals.again.wait(10)  # another thread has taken over
+
+
+def test_nothing_is_renewed_once_a_run_has_ended(renewals: Renewals) -> None:
+    with watch.watched(a_lease(1), RunControl(), None):
+        assert renewals.again.wait(10)
+    count = len(renewals.seen)
+    with watch.watched(a_lease(2), RunControl(), None):
+        renewals.again.clear()
+        assert renewals.again.wait(10)
+    assert {pk for pk, _ in renewals.seen[count:]} == {2}
+
+
+def test_a_run_whose_lease_is_lost_begins_no_other_step(renewals: Renewals) -> None:
+    renewals.held, control = False, RunControl()
+    with watch.watched(a_lease(1), control, None):
+        while not control.drain_requested:
+            assert renewals.again.wait(10)
+    assert control.drain_reason == "lease lost"
+
+
+def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
+    with watch.watched(a_lease(1), RunControl(), None):
+        before = watch._watch
+        watch._begin_anew()  # what the fork calls in the child
+        assert watch._watch is not before
+        assert watch._watch._thread is None
