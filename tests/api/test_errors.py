@@ -28,6 +28,8 @@ NOT_ANSWERED = {
     errors.CorruptPayloadError,
     errors.LeaseError,
     errors.LeaseLostError,
+    errors.NodeCancelledError,
+    errors.NodeTimeoutError,
 }
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
 
