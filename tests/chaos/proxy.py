@@ -1,4 +1,4 @@
-"""A wire to PostgreSQL that breaks at a COMMIT: before it is heard, or before the answer."""
+"""A wire to PostgreSQL that breaks at a commit: before it is heard, or before the answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any, Literal, Self
 
 from django.db import connection
 
-COMMIT = b"COMMIT"
+#: What makes changes last: the end of a transaction, or a statement that is one by itself.
+COMMITS = (b"COMMIT", b"WITH held0", b"WITH written0")
 CHUNK = 1 << 16
 Fate = Literal["pass", "unheard", "unanswered"]
 
 
 class Proxy:
-    """Passes bytes on in a thread of its own; ``fate`` says what becomes of each COMMIT.
+    """Passes bytes on in a thread of its own; ``fate`` says what becomes of each commit.
 
     Of one that goes ``unheard`` the server knows nothing; one that goes ``unanswered`` it has
     carried out. The client can't tell which: its connection is gone, and that is all.
@@ -96,7 +97,7 @@ class Proxy:
         self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event
     ) -> None:
         while data := await client.read(CHUNK):
-            if COMMIT in data:
+            if any(commit in data for commit in COMMITS):
                 self.met.append(self.fate())
                 if self.met[-1] == "unheard":
                     return
@@ -110,6 +111,6 @@ class Proxy:
     ) -> None:
         while data := await server.read(CHUNK):
             if lost.is_set():
-                return  # the answer to the COMMIT, which so was carried out
+                return  # the answer to the commit, which so was carried out
             to_client.write(data)
             await to_client.drain()

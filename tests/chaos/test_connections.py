@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
@@ -63,6 +64,13 @@ def drop() -> int:
         return len(cursor.fetchall())
 
 
+def wait_for_more(done: int, effects: Effects) -> None:
+    deadline = time.monotonic() + processes.PATIENCE
+    while len(effects.done()) <= done:
+        assert time.monotonic() < deadline, "the worker gets nowhere"
+        threading.Event().wait(0.01)
+
+
 def assert_all_is_well(effects: Effects) -> None:
     recovery.settle()
     assert invariants.faults(effects=effects) == []
@@ -86,12 +94,14 @@ def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
     process = toiling({"OPTIONS": options})
     wanted, dropped = amount(60, 200), 0
     while dropped < wanted:
-        threading.Event().wait(chance.uniform(0, 0.15))
+        if dropped % 3 == 0:
+            # However slow the machine, it gets somewhere in between.
+            wait_for_more(len(effects.done()), effects)
+        threading.Event().wait(chance.uniform(0, 0.1))
         assert process.is_alive()
         dropped += drop()
     processes.kill(process)
     print(f"{dropped} connections dropped; {len(effects.done())} functions came to their end")
-    assert len(effects.done()) > wanted / 4
     assert_all_is_well(effects)
 
 
@@ -101,7 +111,7 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
     amount: Callable[[int, int], int],
     chance: Random,
 ) -> None:
-    wanted = amount(60, 400)
+    wanted = amount(60, 200)
     enough = threading.Event()
 
     def fate() -> Fate:

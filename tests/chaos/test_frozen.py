@@ -97,7 +97,7 @@ def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_on
     with pytest.MonkeyPatch.context() as patch:
         for name, value in given.items():
             patch.setitem(options, name, value)
-        frozen = Frozen(run, "insert", 2, effects)
+        frozen = Frozen(run, "transaction", 2, effects)
         frozen.stop()
         if postgres:
             began = time.monotonic()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,8 +15,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 
 from hitl_django import leases, services, worker
 from hitl_django.models import Interrupt, Run
-from hitl_django.saver import DjangoSaver
-from hitl_django.saver.storing import Batch
+from hitl_django.saver import DjangoSaver, Writing
 from hitl_django.sweep import sweep
 
 from . import recovery
@@ -124,7 +125,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, commit, insert = leases.claim, DjangoSaver.commit, Batch.insert
+    claim, commit, write = leases.claim, DjangoSaver.commit, Writing.run
 
     def claim_and_stop(run_id: str) -> Any:
         lease = claim(run_id)
@@ -135,9 +136,10 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         stop()
         commit(saver, made)
 
-    def insert_and_stop(*args: Any) -> None:
-        insert(*args)
+    def write_and_stop(writing: Writing) -> Any:
+        found = write(writing)
         stop()  # all rows are written, and the transaction is still open
+        return found
 
     if where == "node":
         Recording.at_begin = lambda name: stop()
@@ -146,7 +148,9 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     elif where == "commit":
         DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
     else:
-        Batch.insert = insert_and_stop  # type: ignore[method-assign]
+        Writing.run = write_and_stop  # type: ignore[method-assign]
+        # One statement that is a transaction by itself has no such point: it is taken apart.
+        Writing._is_one = lambda *args: False  # type: ignore[method-assign]
 
     said: list[str] = []
     listener = logging.Handler()
@@ -154,3 +158,41 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     logging.getLogger("hitl_django").addHandler(listener)
     worker.advance(run)
     told.send(said)
+
+
+def look(marks: Path, told: Any) -> None:
+    """Takes up whatever there is, until the run it is told of has come to its question."""
+    Recording.effects = Effects(marks)
+    connection.ensure_connection()
+    told.send("looking")
+    awaited = None
+    while awaited is None or recovery.state_of(awaited) != Run.State.INTERRUPTED:
+        sweep()
+        recovery.deliver()
+        if awaited is None and told.poll():
+            awaited = told.recv()
+
+
+def die_in(run: str, node: str, marks: Path) -> None:
+    """Advances a run whose function of this name kills its process."""
+    Recording.effects = Effects(marks)
+    Recording.at_begin = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == node else None
+    worker.advance(run)
+
+
+def starve(run: str, node: str, other: str) -> None:
+    """Advances a run one function of which wants more memory than there is; then another run."""
+    hoard: list[bytearray] = []
+
+    def eat(name: str) -> None:
+        while name == node:
+            hoard.append(bytearray(1 << 26))
+
+    Recording.at_begin = eat
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), most))
+    worker.advance(run)
+    hoard.clear()
+    Recording.at_begin = None
+    worker.advance(other)

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hitl_django
+from hitl_django.engine.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.types import RunnableConfig
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, saved
@@ -37,7 +39,9 @@ PROFILE = settings(
 LIMITED = {**CONFIG, "recursion_limit": 40}
 
 
-def played(graph: Pregel, saver: Frail, order: str) -> tuple[str, Any]:
+def played(
+    graph: Pregel, saver: BaseCheckpointSaver, order: str, config: RunnableConfig = LIMITED
+) -> tuple[str, Any]:
     """Takes a thread to its end as a worker does; returns how it ended and with what."""
     submitted = False
     for _ in range(200):
@@ -45,7 +49,7 @@ def played(graph: Pregel, saver: Frail, order: str) -> tuple[str, Any]:
             if not submitted:
                 submitted = True
                 graph.submit({"log": ["input"], "total": 0}, CONFIG)
-            outcome = graph.advance(LIMITED)
+            outcome = graph.advance(config)
         except Crash:
             submitted = saver.get_tuple(CONFIG) is not None
             continue

@@ -1,0 +1,95 @@
+"""Messages are lost, repeated and overtaken; and there are none about what never was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+from django_q.models import OrmQ
+
+from hitl_django import services, worker
+from hitl_django.models import Run, Thread
+from hitl_django.sweep import sweep
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import EMPTY, Effects
+
+SHAPE = "chaos line"  # two claims: one to the question, one to the end
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P8")
+def test_without_a_single_message_one_sweep_each_gets_everything_done(
+    effects: Effects, amount: Callable[[int, int], int]
+) -> None:
+    count = amount(40, 200)
+    for _ in range(count):
+        services.start(SHAPE, EMPTY)
+    for state in ("interrupted", "succeeded"):
+        OrmQ.objects.all().delete()
+        # Time passes: as much as a sweep leaves for a message to arrive.
+        Run.objects.update(hinted_at=Now() - timedelta(minutes=1))
+        sweep()
+        assert OrmQ.objects.count() == count
+        assert recovery.deliver() == count
+        assert set(Run.objects.values_list("state", flat=True)) == {state}
+        recovery.answer()
+    assert invariants.faults(effects=effects) == []
+    assert len(effects.done()) == 3 * count
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P8")
+@pytest.mark.promise("P10")
+def test_messages_that_come_ten_times_in_any_order_advance_a_run_once(
+    effects: Effects, chance: Random
+) -> None:
+    runs = [str(services.start(SHAPE, EMPTY).id) for _ in range(10)]
+    for _ in range(2):
+        messages = runs * 10
+        chance.shuffle(messages)
+        for run in messages:
+            worker.advance(run)
+        recovery.answer()
+    assert set(Thread.objects.values_list("epoch", flat=True)) == {2}
+    assert len(effects.begun()) == len(runs) * 4  # the one that asks begins twice
+    assert invariants.faults(effects=effects) == []
+
+
+@pytest.mark.race
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.promise("P9")
+def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
+    effects: Effects, amount: Callable[[int, int], int], settings: Any
+) -> None:
+    settings.HITL = recovery.IMPATIENT
+    ours, theirs = processes.SERVER.Pipe()
+    looking = processes.start(victim.look, effects.path, theirs)
+    assert ours.poll(processes.PATIENCE)
+    ours.recv()
+    for _ in range(amount(25, 100)):
+        with transaction.atomic():
+            services.start(SHAPE, EMPTY)
+            transaction.set_rollback(True)
+    kept = services.start(SHAPE, EMPTY)
+    ours.send(str(kept.id))
+    looking.join(processes.PATIENCE)
+    assert looking.exitcode == 0
+    assert (Thread.objects.count(), Run.objects.count()) == (1, 1)
+    assert len(effects.begun()) == 2
+    assert invariants.astray() == []
+
+
+def test_a_file_of_marks_says_what_was_done(tmp_path: Path) -> None:
+    effects = Effects(tmp_path / "effects")
+    assert (effects.begun(), effects.done()) == ([], [])
+    for word, task in (("begun", "a"), ("done", "a"), ("begun", "a")):
+        effects.mark(word, task)
+    assert (effects.begun(), effects.done()) == (["a", "a"], ["a"])

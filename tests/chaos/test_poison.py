@@ -1,0 +1,83 @@
+"""Runs that kill whoever touches them, and runs that want too much."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+from django_q.models import OrmQ
+
+from hitl_django import services, worker
+from hitl_django.conf import hitl
+from hitl_django.models import AuditEntry, Run, Thread
+from hitl_django.sweep import sweep
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import EMPTY, Effects, end_of
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.promise("P11"),
+]
+
+
+def let_time_pass() -> None:
+    """Lets leases run out and messages be overdue."""
+    leased = Thread.objects.filter(lease_until__isnull=False)
+    leased.update(lease_until=Now() - timedelta(seconds=1))
+    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+
+
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
+    node: str, effects: Effects
+) -> None:
+    run = services.start("chaos line", EMPTY).id
+    victims = 0
+    while recovery.state_of(run) != Run.State.PARKED:
+        OrmQ.objects.all().delete()
+        process = processes.start(victim.die_in, str(run), node, effects.path)
+        process.join(processes.PATIENCE)
+        victims += process.exitcode == -9
+        assert victims <= hitl.MAX_ATTEMPTS
+        let_time_pass()
+    assert victims == hitl.MAX_ATTEMPTS
+    row = Run.objects.get(pk=run)
+    assert f"{hitl.MAX_ATTEMPTS} times" in row.error
+    assert invariants.faults(effects=effects) == []
+
+    # Nobody looks at it again, and others are not held up.
+    OrmQ.objects.all().delete()
+    let_time_pass()
+    sweep()
+    worker.advance(str(run))
+    assert (OrmQ.objects.count(), recovery.state_of(run)) == (0, "parked")
+    other = services.start("chaos fan", EMPTY).id
+    recovery.settle()
+    assert recovery.state_of(other) == "succeeded"
+
+    # Mended, it goes on from where it stood, and who said so is on record.
+    services.retry(run)
+    assert AuditEntry.objects.filter(thread=row.thread, verb="retry").count() == 1
+    recovery.settle()
+    assert recovery.state_of(run) == "succeeded"
+    assert invariants.faults(effects=effects) == []
+    (record,) = invariants.records([row.thread_id])
+    assert len(invariants.tasks_of(record)) == end_of("chaos line")[0]
+
+
+def test_a_function_that_wants_more_memory_than_there_is_fails_its_run_and_no_other() -> None:
+    run, other = (str(services.start("chaos line", EMPTY).id) for _ in range(2))
+    process = processes.start(victim.starve, run, "b", other)
+    process.join(processes.PATIENCE)
+    assert process.exitcode == 0
+    row = Run.objects.get(pk=run)
+    assert (row.state, row.error) == ("failed", "MemoryError: ")
+    assert recovery.state_of(other) == "interrupted"
+    assert invariants.faults() == []
+    services.retry(run)
+    recovery.settle()
+    assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}

@@ -1,0 +1,53 @@
+"""The same graph comes to the same bytes, whoever runs it, wherever it is kept, through crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hitl_django.engine.pregel import Pregel
+from hitl_django.saver import DjangoSaver
+from hitl_django.saver.payloads import pack
+from tests.engine.crashing import Frail
+from tests.engine.graphs import saved
+from tests.engine.random_graphs import GraphSpec, build, graphs
+from tests.engine.test_crashes import LIMITED, ORDERS, OURS, played
+
+THREADS = (1, 2, 8)
+
+
+def result(graph: Pregel, saver: Any, order: str, threads: int) -> tuple[str, bytes, str]:
+    """Returns how a run ended, and the bytes and the digest of its state."""
+    status, values = played(graph, saver, order, {**LIMITED, "max_concurrency": threads})
+    return status, *pack(values)
+
+
+@pytest.mark.django_db
+@pytest.mark.promise("P17")
+def test_threads_crashes_and_stores_make_no_difference(amount: Callable[[int, int], int]) -> None:
+    @settings(
+        max_examples=amount(40, 400),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(spec=graphs(depth=1), order=ORDERS, data=st.data())
+    def compare(spec: GraphSpec, order: str, data: st.DataObject) -> None:
+        calm = Frail()
+        expected = result(saved(build(OURS, spec), calm), calm, order, 1)
+        for threads in THREADS:
+            frail = Frail()
+            frail.crash_at = data.draw(st.integers(1, calm.count), label="crash at")
+            frail.crash_after = data.draw(st.booleans(), label="after storing")
+            assert result(saved(build(OURS, spec), frail), frail, order, threads) == expected
+        stored = DjangoSaver()
+        try:
+            assert result(saved(build(OURS, spec), stored), stored, order, 8) == expected
+        finally:
+            stored.delete_thread("thread")
+
+    compare()
