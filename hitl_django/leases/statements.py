@@ -31,7 +31,8 @@ def _due() -> models.QuerySet[Run, Any]:
 #: statement, run out.
 CLAIM = Update(
     Thread,
-    Q(pk=Subquery(_due())) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
+    # Sliced, because Django 6.1 takes no other queryset for one value; a run has one thread.
+    Q(pk=Subquery(_due()[:1])) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
     lambda: {
         "epoch": F("epoch") + 1,
         "attempts": F("attempts") + 1,
