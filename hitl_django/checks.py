@@ -150,6 +150,10 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
         value = getattr(hitl, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             yield checks.Error(f"HITL[{name!r}] is not a positive number.", id="hitl_django.E003")
+    if hitl.ON_QUESTION_CHANGE not in ("warn", "error"):
+        yield checks.Error(
+            "HITL['ON_QUESTION_CHANGE'] is neither 'warn' nor 'error'.", id="hitl_django.E003"
+        )
     slice_ = hitl.TIME_SLICE_SECONDS
     if slice_ is not None and (not isinstance(slice_, int | float) or slice_ <= 0):
         yield checks.Error(

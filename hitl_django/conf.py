@@ -35,6 +35,11 @@ class Settings:
     TIME_SLICE_SECONDS: float | None = _key(
         None, "How long a worker stays with one run; None: 60 % of the queue's own timeout."
     )
+    ON_QUESTION_CHANGE: str = _key(
+        "warn",
+        "When a node asks something else than was answered: 'warn' uses the answer and flags the "
+        "question, 'error' parks the run.",
+    )
     RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
     ANSWER_MAX_BYTES: int = _key(256 * 1024, "Size of an answer as JSON.")
     ANSWER_MAX_DEPTH: int = _key(32, "Nesting of an answer.")

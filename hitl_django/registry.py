@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .engine.errors import UnknownGraphError
+from .engine.fingerprint import Shape, fingerprint_of, shape_of
 
 if TYPE_CHECKING:
     from .engine.pregel import Pregel
@@ -27,6 +28,8 @@ class Registered:
     version: str
     title: Any  # a str, or a lazy translation of one
     graph: Pregel
+    shape: Shape
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ def get(name: str) -> Registered:
 def _build(entry: _Entry) -> Registered:
     made = entry.factory()
     graph = made.compile() if hasattr(made, "compile") else made
-    return Registered(entry.name, entry.version, entry.title, graph)
+    shape = shape_of(graph)
+    return Registered(entry.name, entry.version, entry.title, graph, shape, fingerprint_of(shape))
 
 
 def _place(factory: Callable[[], Any]) -> str:

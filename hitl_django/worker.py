@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from django.core.exceptions import ValidationError
 from django.db import connections, router, transaction
 
-from . import dispatch, leases, registry
+from . import dispatch, leases, registry, shapes
 from .conf import hitl
 from .engine.checkpoint import Outcome
-from .engine.errors import LeaseLostError, PayloadError
+from .engine.errors import GraphChangedError, LeaseLostError, PayloadError
 from .engine.runtime import RunControl
 from .leases import Lease, RunFence
 from .models import Run
@@ -72,16 +72,23 @@ def drain(reason: str = "shutdown") -> None:
 
 
 def _drive(lease: Lease) -> Outcome:
-    graph = registry.get(lease.graph).graph
+    registered = registry.get(lease.graph)
+    if lease.fingerprint != registered.fingerprint:
+        shapes.take_up(lease.run_id, lease.thread, lease.fingerprint, registered)
     fence = RunFence(lease, dispatch.hint)
     config = {
-        "configurable": {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""},
+        "configurable": {
+            "thread_id": lease.thread.thread_id,
+            "checkpoint_ns": "",
+            "on_question_change": hitl.ON_QUESTION_CHANGE,
+        },
         "recursion_limit": hitl.RECURSION_LIMIT,
         "metadata": {"run_id": str(lease.run_id)},
     }
     control = RunControl()
     with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
-        return graph.with_saver(DjangoSaver(lease.thread, fence)).advance(config, control=control)
+        graph = registered.graph.with_saver(DjangoSaver(lease.thread, fence))
+        return graph.advance(config, control=control)
 
 
 @contextmanager
@@ -119,9 +126,10 @@ def _give_up(lease: Lease, error: Exception, free: bool) -> None:
     try:
         if free:
             _drop_what_is_left_open(lease)
-        # What is stored can't be read by this version of the code: trying again won't help.
-        # Anything else (the database, a graph that isn't deployed here) may pass.
-        leases.abandon(lease, error, to_park=isinstance(error, PayloadError))
+        # What is stored can't be read, or not gone on with, by this version of the code: trying
+        # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
+        hopeless = isinstance(error, (PayloadError, GraphChangedError))
+        leases.abandon(lease, error, to_park=hopeless)
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
     except Exception:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph import StateGraph
@@ -85,6 +85,30 @@ def typed() -> StateGraph:
         return {"refunded": answer.amount if answer.approved else 0.0}
 
     return StateGraph(Request).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+class Booking(BaseModel):
+    seats: int
+
+    @field_validator("seats")
+    @classmethod
+    def check(cls, seats: int) -> int:
+        if seats % 2:
+            raise ValueError("seats are sold in pairs")
+        return seats
+
+
+@register("booking")
+def booking() -> StateGraph:
+    """Asks twice by position, then twice by key, for answers that only Python can check."""
+
+    def ask(state: Log) -> Log:
+        by_position = [interrupt(f"Seats {n}?", response_schema=Booking) for n in (1, 2)]
+        by_key = [interrupt(f"Seats {k}?", response_schema=Booking, key=k) for k in ("a", "b")]
+        return {"answers": [answer.seats for answer in (*by_position, *by_key)]}
+
+    inner = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").compile()
+    return StateGraph(Log).add_node("inner", inner).add_edge(START, "inner").add_edge("inner", END)
 
 
 @register("steps")

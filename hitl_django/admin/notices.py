@@ -26,12 +26,18 @@ class Notice:
 NOTHING_SENT = _("Nothing of yours was sent.")
 NOT_RECORDED = _("What you sent now was not recorded.")
 
+CHANGED = _(
+    "When the run went on, its node asked something else than what stands here. This answer may "
+    "have been used for that."
+)
+
 CLOSED = {
     Interrupt.Status.EXPIRED: Notice(
         _("This question expired"), (_("Nobody decided it in time."),)
     ),
     Interrupt.Status.SUPERSEDED: Notice(
-        _("This question was superseded"), (_("The run went on and took it back."),)
+        _("This question was superseded"),
+        (_("Its run went on without the answer, or a new run took its place."),),
     ),
     Interrupt.Status.CANCELLED: Notice(
         _("This question was withdrawn"), (_("Its run was cancelled, so no answer is needed."),)
@@ -76,6 +82,8 @@ def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     mine = decision.by_id is not None and decision.by_id == user.pk
     headline = YOU[decision.type] if mine else WHO[decision.type] % {"who": decision.by_label}
     moment = localize(localtime(decision.created_at))
+    if item.changed_at is not None:
+        return Notice(headline, (moment, CHANGED), "warning")
     return Notice(headline, (moment,), "info")
 
 

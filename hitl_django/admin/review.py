@@ -199,6 +199,7 @@ class ReviewItemAdmin(ReadOnlyAdmin):
             "item.html",
             sheet=sheet if may_decide else None,
             errors=sheet.has_errors,
+            refused=item.refused(),
             **self._question(request, item, told),
         )
 
@@ -211,7 +212,7 @@ class ReviewItemAdmin(ReadOnlyAdmin):
         status: int = 200,
     ) -> TemplateResponse:
         """Says what became of a question, and keeps what somebody wanted to answer."""
-        decision = item.decisions.select_related("by").first()
+        decision = item.closing()
         notice = outcome_of(item, decision, request.user)
         if sheet is not None:
             notice = decided_elsewhere(notice, decision, request.user)

@@ -27,7 +27,7 @@ EXPLAINED = {
     Run.State.INTERRUPTED: _("It goes on when its questions are answered."),
     Run.State.SUCCEEDED: _("It came to its end."),
     Run.State.FAILED: _("It stopped with an error. What it had stored is kept."),
-    Run.State.PARKED: _("It was tried too often without getting on. What it had stored is kept."),
+    Run.State.PARKED: _("It can't get on by itself. What it had stored is kept."),
     Run.State.CANCELLED: _("Somebody ended it."),
 }
 

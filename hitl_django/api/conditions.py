@@ -18,7 +18,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 def etag_of(interrupt: Interrupt) -> str:
     """Return the ETag of a question: what its answer is bound to, and what became of it."""
-    return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}"'
+    changed = "" if interrupt.changed_at is None else "changed"
+    return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}{changed}"'
 
 
 def is_known(request: Request, interrupt: Interrupt) -> bool:

@@ -165,7 +165,10 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
     if answer is None:
         return None
 
-    set_rollback()  # under ATOMIC_REQUESTS an answered error has to undo as a raised one does
+    if not isinstance(error, errors.NotAllowedError):
+        # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
+        # allowed has been undone by the service, and its entry in the record is to stay.
+        set_rollback()
     members = answer.members(error, context["view"].part)
     detail = answer.detail or _detail(error)
     return problem(answer.status, answer.code, detail, headers=_headers(error), **members)

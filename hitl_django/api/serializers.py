@@ -35,6 +35,7 @@ class GraphSerializer(serializers.Serializer):
     name = serializers.CharField()
     url = Link("graph", source="name")
     version = serializers.CharField()
+    fingerprint = serializers.CharField()
     title = serializers.CharField()
     input_schema = serializers.SerializerMethodField()
 
@@ -110,9 +111,11 @@ class DecisionSerializer(serializers.Serializer):
 
     id = serializers.CharField()
     interrupt = serializers.CharField(source="interrupt_id")
+    version = serializers.IntegerField()
     type = serializers.CharField()
     value = AnyJSON()
     reason = serializers.CharField()
+    refusal = serializers.CharField()
     by = serializers.CharField(source="by_label")
     via = serializers.CharField()
     created_at = Moment()
@@ -133,6 +136,7 @@ class InterruptSerializer(serializers.Serializer):
     version = serializers.IntegerField()
     created_at = Moment()
     closed_at = Moment(allow_null=True)
+    changed_at = Moment(allow_null=True)
 
 
 class InterruptDetailSerializer(InterruptSerializer):
@@ -143,11 +147,18 @@ class InterruptDetailSerializer(InterruptSerializer):
     response_schema = JSONObject(allow_null=True)
     allowed_decisions = serializers.SerializerMethodField()
     decision = serializers.SerializerMethodField()
+    refused = serializers.SerializerMethodField()
 
     def get_allowed_decisions(self, interrupt: Interrupt) -> list[str]:
         schema: Any = interrupt.response_schema
         return list(answers.allowed_decisions(interrupt.payload, schema, interrupt.kind))
 
     def get_decision(self, interrupt: Interrupt) -> dict[str, Any] | None:
-        decision = interrupt.decisions.first()
-        return None if decision is None else dict(DecisionSerializer(decision).data)
+        return _shown(interrupt.closing())
+
+    def get_refused(self, interrupt: Interrupt) -> dict[str, Any] | None:
+        return _shown(interrupt.refused())
+
+
+def _shown(decision: Decision | None) -> dict[str, Any] | None:
+    return None if decision is None else dict(DecisionSerializer(decision).data)

@@ -16,7 +16,13 @@ from typing import Any
 from .constants import BRANCH_TO, CHANGED, START, TASKS
 from .context import TaskContext
 from .effects import Call, Wait
-from .errors import DrainSignal, GraphInterrupt, InvalidAnswerError, ParentCommand
+from .errors import (
+    DrainSignal,
+    GraphInterrupt,
+    InvalidAnswerError,
+    ParentCommand,
+    QuestionChangedError,
+)
 from .messages import identified
 from .nodes import Write, fresh_reader
 from .retry import should_retry
@@ -131,8 +137,8 @@ def _check_targets(context: TaskContext, writes: list[Write]) -> None:
 
 
 def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
-    # A wrong answer doesn't become right by trying again.
-    if isinstance(error, InvalidAnswerError):
+    # A wrong answer, or one to another question, doesn't become right by trying again.
+    if isinstance(error, (InvalidAnswerError, QuestionChangedError)):
         return None
     return next((policy for policy in policies if should_retry(policy, error)), None)
 

@@ -98,7 +98,8 @@ class Question:
 
     An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
     of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
-    ``breakpoint`` for a static breakpoint, which asks nothing but to go on.
+    ``breakpoint`` for a static breakpoint, which asks nothing but to go on. ``refusal`` says why
+    the answer that was stored doesn't fit, where the question is asked again for that.
     """
 
     interrupt: Interrupt
@@ -110,6 +111,7 @@ class Question:
     index: int = 0
     key: str | None = None
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class RunContext:
         "passes_breakpoints",
         "perform",
         "progress",
+        "reasks",
         "replay",
         "reruns_unanswered",
         "resuming",
@@ -131,6 +132,8 @@ class RunContext:
         self.within = False
         #: Whether a task that waits for an answer runs again when another one is answered.
         self.reruns_unanswered = True
+        #: Whether an answer that doesn't fit is asked for again, rather than raised to the caller.
+        self.reasks = False
         self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
         #: Tells a node above, whose time without progress is limited, that something happened.
@@ -143,9 +146,12 @@ class RunContext:
 
 
 class Memory:
-    """What a task knows from earlier attempts: answers, questions, results of once()."""
+    """What a task knows from earlier attempts: answers, questions, results of once().
 
-    __slots__ = ("answers", "asked", "keyed", "once")
+    ``voided`` are the kinds of answers, RESUME and KEYED, of which one was taken back.
+    """
+
+    __slots__ = ("answers", "asked", "keyed", "once", "voided")
 
     def __init__(
         self,
@@ -156,6 +162,7 @@ class Memory:
     ) -> None:
         self.answers = answers
         self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
+        self.voided: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, status: TaskStatus) -> Memory:
@@ -225,13 +232,20 @@ class TaskContext:
         found, answer = self._answer(index, key, name)
         slot = str(index) if key is None else f"#{key}"
         print_ = ids.fingerprint(value)
+        refusal = ""
         if found:
             self._compare(slot, print_, name)
-            return _checked(answer, schema, self.task)
+            try:
+                return _checked(answer, schema, self.task)
+            except InvalidAnswerError as error:
+                if not self.run.reasks:
+                    raise
+                refusal = str(error)
+                self._take_back(index, key, name)
         self.asked = {**self.asked, slot: print_}
         described = None if schema is None else json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.question(question, max(index, 0), key))
+        self._opens(self.task.question(question, max(index, 0), key, refusal))
         raise GraphInterrupt(self.open)
 
     def _next_index(self) -> int:
@@ -242,6 +256,17 @@ class TaskContext:
     def _opens(self, question: Question) -> None:
         with _numbering:
             self.open = [*self.open, question]
+
+    def _take_back(self, index: int, key: str | None, name: str) -> None:
+        """Forgets an answer that doesn't fit, with those to what it led to."""
+        self.changed = [changed for changed in self.changed if changed != name]
+        if key is None:
+            self.answers, self.consumed = self.answers[:index], index
+            self._memory.voided |= {RESUME}
+            return
+        self.keyed = {other: answer for other, answer in (self.keyed or {}).items() if other != key}
+        self._memory.keyed = {k: given for k, given in self._memory.keyed.items() if k != key}
+        self._memory.voided |= {KEYED}
 
     def _answer(self, index: int, key: str | None, name: str) -> tuple[bool, Any]:
         if key is not None:
@@ -268,10 +293,10 @@ class TaskContext:
                 f"Node '{self.task.name}' asks something else than was answered (question "
                 f"{name}). Code before an interrupt() has to do the same thing each time it runs."
             )
+            self.changed = [*self.changed, name]
             if self.run.config.get("configurable", {}).get("on_question_change") == "error":
                 raise QuestionChangedError(said)
             logger.warning("%s The answer is used all the same.", said)
-            self.changed = [*self.changed, name]
 
     def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
@@ -290,10 +315,10 @@ class TaskContext:
     def memory(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored for the task to go on from here."""
         kept: list[tuple[str, Any]] = []
-        if self.consumed:
+        if self.consumed or RESUME in self._memory.voided:
             kept.append((RESUME, list(self.answers[: self.consumed])))
-        if self.keyed:
-            kept.append((KEYED, {**self._memory.keyed, **self.keyed}))
+        if self.keyed or KEYED in self._memory.voided:
+            kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
         if self.asked:
             kept.append((ASKED, dict(self.asked)))
         if self.once:

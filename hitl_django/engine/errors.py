@@ -139,7 +139,14 @@ class NodeCancelledError(GraphError):
 
 
 class GraphChangedError(GraphError):
-    """The stored thread was paused under another shape of the graph."""
+    """The stored thread was paused under another shape of the graph.
+
+    ``changes`` says in words what it relies on and isn't there any more.
+    """
+
+    def __init__(self, message: str, changes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.changes = tuple(changes)
 
 
 class NoSaverError(GraphError, RuntimeError):
@@ -264,7 +271,14 @@ class LeaseLostError(LeaseError):
 
 
 class NotAllowedError(HitlError):
-    """The user may not do that."""
+    """The user may not do that.
+
+    ``thread_id`` names the thread that was to be changed, ``subject`` what of it.
+    """
+
+    def __init__(self, *args: object, thread_id: str = "", subject: str = "") -> None:
+        super().__init__(*args)
+        self.thread_id, self.subject = thread_id, subject
 
 
 class ThreadNotFound(HitlError, LookupError):

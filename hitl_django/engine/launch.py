@@ -123,6 +123,8 @@ def _root_run(
         checkpoint_map=place.get("checkpoint_map") or {},
     )
     run.reruns_unanswered = place.get("rerun_unanswered", options.kind == "call")
+    # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
+    run.reasks = options.kind == "advance"
     return run
 
 
@@ -150,7 +152,7 @@ def _nested_run(
         checkpoint_map=above.checkpoint_map,
     )
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
-    run.wildcard = above.wildcard
+    run.wildcard, run.reasks = above.wildcard, above.reasks
     run.resuming = above.resuming or parent.retrying
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin

@@ -33,8 +33,9 @@ def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None
     each answer is validated and returned, or a JSON schema dict, which is only advertised.
 
     Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
-    where the answer doesn't fit, RuntimeError outside of a running graph, and NoSaverError in a
-    graph without a checkpointer, which could never go on. A question that isn't the one that was
+    where the answer doesn't fit (a worker asks again instead, and says why), RuntimeError outside
+    of a running graph, and NoSaverError in a graph without a checkpointer, which could never go
+    on. A question that isn't the one that was
     answered is logged, or with the config key ``on_question_change="error"`` raises
     QuestionChangedError.
     """

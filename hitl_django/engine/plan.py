@@ -241,7 +241,9 @@ class Task:
         """The questions it waits for; a breakpoint further down is not one of them."""
         return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
 
-    def question(self, interrupt: Interrupt, index: int, key: str | None = None) -> Question:
+    def question(
+        self, interrupt: Interrupt, index: int, key: str | None = None, refusal: str = ""
+    ) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(
             interrupt=interrupt,
@@ -252,6 +254,7 @@ class Task:
             checkpoint_id=self.origin.checkpoint_id,
             index=index,
             key=key,
+            refusal=refusal,
         )
 
 

@@ -7,8 +7,9 @@ part, liveness the lease's. Leases are on the database's clock, the one that all
 
 from __future__ import annotations
 
-from .claims import RunFence, claim, lock_thread, renew
+from .claims import RunFence, claim, renew
 from .lease import Lease
+from .lock import lock_thread
 from .outcomes import abandon, park
 from .watch import watched
 

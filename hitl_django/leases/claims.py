@@ -6,13 +6,12 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from functools import partial
 from uuid import UUID
 
 from django.db import router
-from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
 from hitl_django.engine.checkpoint import Outcome
@@ -22,21 +21,9 @@ from hitl_django.saver import ThreadKey, Writing
 
 from . import outcomes, statements
 from .lease import Lease
+from .questions import flag_changed
 
 logger = logging.getLogger("hitl_django")
-
-
-def lock_thread(**which: Any) -> Thread:
-    """Returns the thread's row, locked until the transaction ends, with the database's ``now``.
-
-    Every transaction that touches more than one table of a thread takes this lock first, so that
-    no two of them can wait for each other. On SQLite the lock is the transaction itself.
-    """
-    threads = Thread.objects.using(router.db_for_write(Thread)).select_for_update(of=("self",))
-    thread: Any = threads.annotate(clock=Now()).get(**which)
-    thread.now = thread.clock
-    locked: Thread = thread
-    return locked
 
 
 def claim(run_id: UUID | str) -> Lease | None:
@@ -64,8 +51,8 @@ def claim(run_id: UUID | str) -> Lease | None:
         # The thread's row is ours by now, so its run can't become due any more.
         statements.GIVE_BACK.run(using, thread=thread.pk, epoch=epoch)
         return None
-    graph, last_error = held[1]
-    lease = Lease(UUID(str(run_id)), graph, thread, attempts, bool(asked))
+    graph, last_error, shape = held[1]
+    lease = Lease(UUID(str(run_id)), graph, thread, attempts, bool(asked), shape)
     if attempts > hitl.MAX_ATTEMPTS:
         outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS)
         return None
@@ -103,6 +90,10 @@ class RunFence:
         else:
             statement = statements.ASK if outcome.questions else statements.LET_GO
             writing.require(statement, ours, LeaseLostError)
+
+    def flag(self, writing: Writing, questions: Sequence[str]) -> None:
+        """Marks questions whose answers were used for others, in the transaction of the commit."""
+        writing.follow(partial(flag_changed, self.lease, questions, writing.using))
 
     def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
         """Adds how the run is left to the last thing that is written of it."""

@@ -13,7 +13,8 @@ from hitl_django.saver import ThreadKey
 class Lease:
     """A worker's hold on a thread, for one run.
 
-    ``attempt`` counts claims without progress. ``asked`` tells whether the thread has ever asked
+    ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
+    the run was stored under. ``asked`` tells whether the thread has ever asked
     a person anything: only who holds a lease asks, so without it there is no question to find.
     """
 
@@ -22,6 +23,7 @@ class Lease:
     thread: ThreadKey
     attempt: int
     asked: bool = True
+    fingerprint: str = ""
 
     def ours(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while it is ours."""

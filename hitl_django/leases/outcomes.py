@@ -11,7 +11,7 @@ from django.db import router
 
 from hitl_django import signals
 from hitl_django.engine.checkpoint import Outcome
-from hitl_django.engine.errors import LeaseLostError
+from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
 from hitl_django.models import Run
 from hitl_django.saver import Writing
 from hitl_django.text import storable
@@ -46,8 +46,12 @@ def settle(
     if outcome.status == "interrupted":
         questions.ask(lease, writing, outcome.questions)
         state = Run.State.INTERRUPTED
+    elif isinstance(outcome.error, QuestionChangedError):
+        # The answer is to another question. Nothing is wrong with what is stored, and a version
+        # of the graph that asks the same again can go on from it.
+        state = Run.State.PARKED
     elif state != Run.State.QUEUED and lease.asked and _asks(lease, using):
-        writing.follow(partial(statements.WITHDRAW.run, using, run=lease.run_id))
+        writing.follow(partial(questions.withdraw, lease, using))
     _leave(lease, state, writing, *_account(outcome.error), step=step)
     if state == Run.State.QUEUED:
         writing.follow(partial(requeue, lease.run_id))

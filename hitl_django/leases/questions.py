@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import signals
+from hitl_django import audit, signals
 from hitl_django.engine.checkpoint import Question
-from hitl_django.models import Interrupt
+from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.saver import Writing
-from hitl_django.text import question_title
+from hitl_django.saver import DjangoSaver, Writing
+from hitl_django.text import question_title, storable
 
 from . import statements
 from .lease import Lease
+from .lock import lock_thread
 
-NODE_LENGTH = 255
+NODE_LENGTH, REFUSAL_LENGTH = 255, 10_000
+WORKER = "worker"
 PENDING, DECIDED = Interrupt.Status.PENDING, Interrupt.Status.DECIDED
 
 
@@ -34,27 +37,68 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
 
     Returns whether one of them has been decided already: then the run has an answer to go on
     with. A question that waits stays the row it is; one that asks something else than before
-    under the same id gets another version, so that an answer to the old words is refused.
+    under the same id gets another version, so that an answer to the old words is refused. One
+    whose answer didn't fit is open again.
     """
-    rows = Interrupt.objects.using(using)
+    reopened: list[Interrupt] = []
     ids = [question.interrupt.id for question in questions]
     known = _known(lease, ids, using)
     new = [_row(lease, question) for question in questions if question.interrupt.id not in known]
     for question in questions:
         row = known.get(question.interrupt.id)
-        if row is not None and row.status != DECIDED:
+        if row is None:
+            continue
+        if question.refusal and row.status == DECIDED:
+            _refuse_answer(lease, row, question.refusal, using)
+            reopened.append(row)
+        if row.status != DECIDED or row in reopened:
             _ask_again(row, _row(lease, question), using)
     # What the run no longer asks was asked by a task that has gone another way since.
     waiting = {found for (found,) in statements.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
-        rows.filter(run=lease.run_id, status=PENDING).exclude(interrupt_id__in=ids).update(
-            status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1
-        )
+        withdraw(lease, using, stays=ids)
     writing = Writing(using)
     _insert(new, writing)
     writing.run()
-    _announce(lease, new, using)
-    return any(row.status == DECIDED for row in known.values())
+    _announce(lease, [*new, *reopened], using)
+    return any(row.status == DECIDED for row in known.values() if row not in reopened)
+
+
+def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:
+    """Marks questions as answered and then asked otherwise, once for each answer."""
+    rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
+    found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
+    if not found:
+        return
+    Interrupt.objects.using(using).filter(pk__in=found).update(changed_at=Now())
+    told = {"questions": [str(pk) for pk in found]}
+    _note(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), told)
+
+
+def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
+    """Closes what the run has asked and nobody needs to answer any more, but for ``stays``."""
+    left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
+    left = left.exclude(interrupt_id__in=stays)
+    found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
+    left.update(status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1)
+    _note(lock_thread(pk=lease.thread.pk), "supersede", str(lease.run_id), {"questions": found})
+
+
+def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> None:
+    """Takes back an answer that the node can't use; what was decided stays in the history."""
+    decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
+    made = decisions.get(version=row.version - 1)
+    Decision.objects.using(using).filter(pk=made.pk).update(
+        refusal=storable(refusal)[:REFUSAL_LENGTH]
+    )
+    thread = lock_thread(pk=lease.thread.pk)
+    DjangoSaver(lease.thread).drop_answer(row)
+    # The reason may quote the answer, so the record names only what was refused.
+    _note(thread, "reopen", str(row.pk), {"decision": str(made.pk), "version": made.version})
+
+
+def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> None:
+    audit.append(thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
 
 
 def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
@@ -91,6 +135,7 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
         run=asked.run_id,
         status=PENDING,
         closed_at=None,
+        changed_at=None,
         title=asked.title,
         payload=asked.payload,
         payload_digest=asked.payload_digest,

@@ -47,7 +47,7 @@ BEGIN = Update(
     Run,
     Q(pk=_RUN, state__in=DUE),
     lambda: {"state": Run.State.RUNNING},
-    returning=["graph", "error"],
+    returning=["graph", "error", "fingerprint"],
 )
 
 #: Gives a claim back that came to nothing.
@@ -128,14 +128,3 @@ RECORD = Insert(
     ],
     fresh=True,
 )  # fmt: skip
-
-#: Closes questions that a run leaves behind when it ends.
-WITHDRAW = Update(
-    Interrupt,
-    Q(run=_RUN, status=Interrupt.Status.PENDING),
-    lambda: {
-        "status": Interrupt.Status.SUPERSEDED,
-        "closed_at": Now(),
-        "version": F("version") + 1,
-    },
-)

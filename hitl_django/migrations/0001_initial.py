@@ -19,6 +19,27 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="GraphShape",
+            fields=[
+                ("fingerprint", models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ("graph", models.CharField(max_length=200, verbose_name="graph")),
+                ("version", models.CharField(blank=True, max_length=50, verbose_name="version")),
+                ("shape", hitl_django.models.fields.JSONTextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        editable=False,
+                        verbose_name="created",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "graph shape",
+                "verbose_name_plural": "graph shapes",
+            },
+        ),
+        migrations.CreateModel(
             name="Interrupt",
             fields=[
                 (
@@ -78,6 +99,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("closed_at", models.DateTimeField(blank=True, null=True, verbose_name="closed")),
+                (
+                    "changed_at",
+                    models.DateTimeField(blank=True, null=True, verbose_name="asked otherwise"),
+                ),
             ],
             options={
                 "verbose_name": "question",
@@ -144,6 +169,7 @@ class Migration(migrations.Migration):
                     "graph_version",
                     models.CharField(blank=True, max_length=50, verbose_name="version"),
                 ),
+                ("fingerprint", models.CharField(blank=True, max_length=32)),
                 (
                     "key",
                     models.CharField(
@@ -464,6 +490,8 @@ class Migration(migrations.Migration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
+                ("version", models.PositiveIntegerField()),
+                ("effective", models.BooleanField(default=True, null=True)),
                 (
                     "type",
                     models.CharField(
@@ -478,6 +506,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("value", hitl_django.models.fields.JSONTextField(verbose_name="answer")),
+                ("refusal", models.TextField(blank=True, verbose_name="why it could not be used")),
                 ("reason", models.TextField(blank=True, verbose_name="reason")),
                 ("by_label", models.CharField(max_length=255, verbose_name="by")),
                 ("via", models.CharField(max_length=20, verbose_name="via")),
@@ -522,7 +551,15 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "decisions",
                 "ordering": ["-created_at", "-id"],
                 "constraints": [
-                    models.UniqueConstraint(fields=("interrupt",), name="hitl_one_decision")
+                    models.UniqueConstraint(
+                        fields=("interrupt", "version", "effective"), name="hitl_one_decision"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("effective", True), ("effective", None), _connector="OR"
+                        ),
+                        name="hitl_decision_or_vote",
+                    ),
                 ],
             },
         ),

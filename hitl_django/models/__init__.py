@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .history import ChannelBlob, Checkpoint, PendingWrite
+from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
 from .workers import WorkerHeartbeat
@@ -12,6 +12,7 @@ __all__ = [
     "ChannelBlob",
     "Checkpoint",
     "Decision",
+    "GraphShape",
     "Interrupt",
     "PendingWrite",
     "ReviewItem",

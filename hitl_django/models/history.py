@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from .fields import JSONTextField
 from .threads import Thread
 
 
@@ -73,6 +74,23 @@ class ChannelBlob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.channel}@{self.version}"
+
+
+class GraphShape(models.Model):
+    """The shape that a graph had in one version of the code, as engine.fingerprint describes it."""
+
+    fingerprint = models.CharField(primary_key=True, max_length=32)
+    graph = models.CharField(_("graph"), max_length=200)
+    version = models.CharField(_("version"), max_length=50, blank=True)
+    shape = JSONTextField()
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("graph shape")
+        verbose_name_plural = _("graph shapes")
+
+    def __str__(self) -> str:
+        return f"{self.graph} {self.fingerprint}"
 
 
 class PendingWrite(models.Model):

@@ -65,6 +65,8 @@ class Interrupt(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(_("asked"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
+    #: When its node, running again, asked something else in its place than was answered.
+    changed_at = models.DateTimeField(_("asked otherwise"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("question")
@@ -96,6 +98,21 @@ class Interrupt(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    def closing(self) -> Decision | None:
+        """Returns the decision that closed the question; None while it is open or had none."""
+        return self._effective(self.version - 1)
+
+    def refused(self) -> Decision | None:
+        """Returns the decision whose answer didn't fit, so that the question is open again."""
+        # The decision raised the version, and reopening the question raised it once more.
+        found = self._effective(self.version - 2) if self.status == self.Status.PENDING else None
+        return found if found is not None and found.refusal else None
+
+    def _effective(self, version: int) -> Decision | None:
+        if version < 1:
+            return None
+        return self.decisions.filter(version=version, effective=True).first()
+
 
 class PendingInterrupts(models.Manager["Interrupt"]):
     """Only what waits for a decision."""
@@ -118,7 +135,14 @@ class ReviewItem(Interrupt):
 
 
 class Decision(models.Model):
-    """What a person did with a question: who, when, through what, on which payload."""
+    """What a person did with a question: who, when, through what, on which payload.
+
+    It decides one ``version`` of the question. A version has one decision that is ``effective``:
+    the one that closed it, and whose value the graph received. Where several people have to agree,
+    the votes that came before are decisions of the same version which are not. ``refusal`` says why
+    the graph could not use the value; the question is open again then, in a later version, and the
+    decision stays what it was.
+    """
 
     class Type(models.TextChoices):
         APPROVE = "approve", _("approve")
@@ -134,8 +158,13 @@ class Decision(models.Model):
         verbose_name=_("question"),
         db_index=False,
     )
+    version = models.PositiveIntegerField()
+    #: True, or NULL for a vote: then one index keeps a version to one effective decision, has room
+    #: for any number of votes, and finds all decisions on a question.
+    effective = models.BooleanField(default=True, null=True)
     type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
     value = JSONTextField(_("answer"))
+    refusal = models.TextField(_("why it could not be used"), blank=True)
     reason = models.TextField(_("reason"), blank=True)
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -157,7 +186,13 @@ class Decision(models.Model):
         verbose_name_plural = _("decisions")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["interrupt"], name="hitl_one_decision"),
+            models.UniqueConstraint(
+                fields=["interrupt", "version", "effective"], name="hitl_one_decision"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(effective=True) | models.Q(effective=None),
+                name="hitl_decision_or_vote",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -107,6 +107,8 @@ class Run(models.Model):
     )
     graph = models.CharField(_("graph"), max_length=200)
     graph_version = models.CharField(_("version"), max_length=50, blank=True)
+    #: Names the GraphShape that what is stored was made under.
+    fingerprint = models.CharField(max_length=32, blank=True)
     key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)

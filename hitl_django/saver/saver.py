@@ -43,6 +43,9 @@ class Fence(Protocol):
     def hold(self, writing: Writing, outcome: Outcome | None) -> None:
         """Requires that the thread is still ours; with an outcome it is given back as well."""
 
+    def flag(self, writing: Writing, questions: Sequence[str]) -> None:
+        """Adds that these questions, by id, were answered and have since been asked otherwise."""
+
     def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
         """Adds how the run is left, and its questions; ``step`` is that of the new checkpoint."""
 
@@ -115,6 +118,8 @@ class DjangoSaver(BaseCheckpointSaver):
         if outcome is not None:
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
             fence.settle(writing, outcome, step)
+        if batch.changed:
+            fence.flag(writing, batch.changed)
         batch.write(self.thread.pk, writing)
         writing.commit(durable=True)
 
@@ -177,6 +182,27 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             answers = self._control(place, question.task_id, ANSWERS) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
+        self._replace(place, task)
+
+    def drop_answer(self, question: models.Interrupt) -> None:
+        """Takes back an answer that its task can't use, with those to what it led to.
+
+        Part of the caller's transaction, as ``put_answer`` is.
+        """
+        assert self.thread is not None
+        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        if question.key is not None:
+            keyed = self._control(place, question.task_id, KEYED_ANSWERS) or {}
+            rest = {key: given for key, given in keyed.items() if key != question.key}
+            left: tuple[str, Any] = (KEYED, rest)
+        else:
+            answers = self._control(place, question.task_id, ANSWERS) or []
+            left = (RESUME, answers[: question.index])
+        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]))
+
+    def _replace(self, place: Place, task: TaskWrites) -> None:
+        """Stores control writes of a task in the caller's transaction."""
+        assert self.thread is not None
         batch = Batch(place, self.thread.epoch)
         batch.add_writes(task)
         batch.insert(self.thread.pk, self.using)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
-from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
 from . import growth, statements
@@ -16,6 +16,7 @@ from .writing import Writing
 
 UNIT = 0  # the slot of a task's channel writes
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
+CHANGES = CONTROL_SLOTS[CHANGED]
 
 Row = tuple[Any, ...]  # a row's values in its statement's order, less the thread
 
@@ -38,6 +39,8 @@ class Batch:
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
         self._checkpoints: list[Row] = []
+        #: Ids of questions that were answered and that their task has since asked otherwise.
+        self.changed: list[str] = []
 
     def add_writes(self, task: TaskWrites, *, answers_stand: bool = False) -> None:
         """Adds what a task wrote.
@@ -49,6 +52,8 @@ class Batch:
             unit = slot == UNIT and task.task_id != NULL_TASK_ID
             stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
             (self._kept if stands else self._replaced).append(self._write(task, slot, writes))
+            if slot == CHANGES:
+                self.changed += writes[0][1]
 
     def _write(self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]) -> Row:
         ns, checkpoint_id = self.place.ns, self.place.checkpoint_id or ""

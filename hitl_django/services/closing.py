@@ -13,10 +13,10 @@ CANCELLABLE = tuple(
 )
 
 
-def cancel_run(run: Run, thread: Thread, *, questions: str) -> None:
+def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     """Cancels the run and closes its open questions with the status ``questions``.
 
-    The thread's row is locked by the caller.
+    Returns the ids of those questions. The thread's row is locked by the caller.
     """
     # Zero rows: the run came to an end of its own while we waited for the lock.
     cancelled = Run.objects.filter(pk=run.pk, state__in=CANCELLABLE).update(
@@ -35,7 +35,8 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> None:
         Thread.objects.filter(pk=thread.pk).update(
             epoch=F("epoch") + 1, lease_owner="", lease_until=None, attempts=0
         )
-    Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING).update(
-        status=questions, closed_at=Now(), version=F("version") + 1
-    )
+    waiting = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
+    closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
+    waiting.update(status=questions, closed_at=Now(), version=F("version") + 1)
     run.refresh_from_db(fields=["state", "finished_at"])
+    return closed

@@ -25,7 +25,7 @@ from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver, ThreadKey
 from hitl_django.text import storable
 
-from . import statements
+from . import refusals, statements
 from .info import DecisionInfo
 
 KEY_LENGTH = 255
@@ -55,10 +55,14 @@ def decide(
     run's state share one transaction.
     """
     request = _Request.of(type, value, by=by, via=via, reason=reason, key=key)
-    with transaction.atomic(using=dispatch.alias()):
+    refusal = refusals.recorded("decide", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
         thread, interrupt = _locked(interrupt_id, by)
+        earlier = _earlier_outcome(interrupt, request)
+        if earlier is not None:
+            return earlier
         if interrupt.status != Interrupt.Status.PENDING:
-            return _earlier_outcome(interrupt, request)
+            raise _already(interrupt, _decision(interrupt))
         _refuse_if_stale(interrupt, digest, version)
         _refuse_if_unheard(interrupt)
         answer = answers.compose(
@@ -138,7 +142,7 @@ def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
 
 
 def _interrupts() -> Any:
-    return Interrupt.objects.using(dispatch.alias()).select_related("run")
+    return Interrupt.objects.using(dispatch.alias()).select_related("run", "thread")
 
 
 def _visible(pk: UUID, by: Any) -> Interrupt:
@@ -153,19 +157,21 @@ def _visible(pk: UUID, by: Any) -> Interrupt:
 
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
     if by is not None and not get_policy().may_decide(by, interrupt):
-        raise NotAllowedError("You may not decide this question.")
+        raise NotAllowedError(
+            "You may not decide this question.",
+            thread_id=interrupt.thread.thread_id,
+            subject=str(interrupt.pk),
+        )
 
 
-def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo:
-    """Answers a request for a closed question: with its own first outcome, or not at all."""
-    decision = _decision(interrupt)
-    ours = (
-        decision is not None
-        and request.key
-        and (decision.key, decision.by_id) == (request.key, getattr(request.by, "pk", None))
-    )
-    if decision is None or not ours:
-        raise _already(interrupt, decision)
+def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo | None:
+    """Returns the first outcome of a request that was made before, whatever came of it since."""
+    if not request.key or interrupt.version == 1:  # of the first version nothing was decided yet
+        return None
+    decisions = Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt)
+    decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
+    if decision is None:
+        return None
     if decision.request_digest != request.digest:
         raise IdempotencyKeyReusedError(
             f"The key {request.key!r} was used on this question with another decision."
@@ -174,7 +180,9 @@ def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo:
 
 
 def _decision(interrupt: Interrupt) -> Decision | None:
-    return Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt).first()
+    """Returns the decision that closed the question; an earlier one may have been refused."""
+    decisions = Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt)
+    return decisions.filter(version=interrupt.version - 1, effective=True).first()
 
 
 def _already(interrupt: Interrupt, decision: Decision | None) -> AlreadyDecidedError:
@@ -220,6 +228,7 @@ def _close(interrupt: Interrupt) -> None:
 def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
     decision = Decision.objects.using(dispatch.alias()).create(
         interrupt=interrupt,
+        version=interrupt.version,
         type=request.type,
         value=answer,
         reason=request.reason,
@@ -240,6 +249,7 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
         detail={
             "type": request.type,
             "question": interrupt.payload_digest,
+            "version": interrupt.version,
             "answer": digest_json(answer),
             "reason": request.reason,
         },

@@ -39,15 +39,18 @@ class RunInfo:
 class DecisionInfo:
     """A decision; ``repeated`` where the same request had been carried out before.
 
-    ``value`` is the resume value that the graph receives.
+    ``value`` is the resume value that the graph receives, ``version`` that of the question which
+    it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't.
     """
 
     id: UUID
     interrupt_id: UUID
+    version: int
     run_id: UUID
     type: str
     value: Any
     reason: str
+    refusal: str
     by_label: str
     via: str
     created_at: datetime
@@ -58,10 +61,12 @@ class DecisionInfo:
         return cls(
             id=decision.pk,
             interrupt_id=decision.interrupt_id,
+            version=decision.version,
             run_id=run_id,
             type=str(decision.type),
             value=decision.value,
             reason=decision.reason,
+            refusal=decision.refusal,
             by_label=decision.by_label,
             via=decision.via,
             created_at=decision.created_at,

@@ -15,7 +15,7 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.text import storable
 
-from . import closing
+from . import closing, refusals
 from .info import RunInfo
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
@@ -23,24 +23,26 @@ RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
 def cancel(run_id: UUID | str, *, by: Any = None, via: str = "code", reason: str = "") -> RunInfo:
     """Ends a run that hasn't succeeded, and withdraws what it asked."""
-    with transaction.atomic(using=dispatch.alias()):
+    refusal = refusals.recorded("cancel", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
-        closing.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
+        closed = closing.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
         audit.append(
             thread,
             "cancel",
             by=by,
             via=via,
             subject=str(run.pk),
-            detail={"from": before, "reason": storable(reason)},
+            detail={"from": before, "reason": storable(reason), "questions": closed},
         )
         return RunInfo.of(run)
 
 
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
     """Queues a failed or parked run again; it goes on from the last thing it stored."""
-    with transaction.atomic(using=dispatch.alias()):
+    refusal = refusals.recorded("retry", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
         _refuse_if_overtaken(run)
@@ -78,7 +80,11 @@ def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
     thread = leases.lock_thread(pk=thread_pk)
     run = Run.objects.using(dispatch.alias()).select_related("thread").get(pk=pk)
     if by is not None and not get_policy().may_operate(by, run):
-        raise NotAllowedError("You may not cancel or retry this run.")
+        raise NotAllowedError(
+            "You may not cancel or retry this run.",
+            thread_id=thread.thread_id,
+            subject=str(run.pk),
+        )
     return run, thread
 
 

@@ -9,7 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import IntegrityError, transaction
 from django.db.models import Model
 
-from hitl_django import audit, dispatch, leases, registry
+from hitl_django import audit, dispatch, leases, registry, shapes
 from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
@@ -25,7 +25,7 @@ from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
 from hitl_django.saver import DjangoSaver, ThreadKey, digest_value
 
-from . import closing
+from . import closing, refusals
 from .info import RunInfo
 
 NAME_LENGTH = 255
@@ -51,8 +51,11 @@ def start(
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
     ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about.
     """
-    if by is not None and not get_policy().may_start(by, graph):
-        raise NotAllowedError(f"You may not start a run of {graph!r}.")
+    with refusals.recorded("start", by=by, via=via):
+        if by is not None and not get_policy().may_start(by, graph):
+            raise NotAllowedError(
+                f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
+            )
     registered = registry.get(graph)
     if input is None:
         raise EmptyInputError
@@ -123,11 +126,13 @@ class _Start:
             thread=thread,
             graph=self.registered.name,
             graph_version=self.registered.version,
+            fingerprint=self.registered.fingerprint,
             key=self.key,
             input_digest=self.digest,
             started_by=self.by,
             started_by_label=audit.label(self.by),
         )
+        shapes.remember(self.registered)
         self._submit(thread, run)
         audit.append(
             thread,
@@ -184,10 +189,14 @@ class _Start:
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
-        elif runs.exists():
-            # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it
-            # any more, though the thread's newest checkpoint still waits.
-            self.discard = True
+        latest = runs.order_by("-created_at", "-pk").first()
+        if latest is None:
+            return
+        # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
+        # more, though the thread's newest checkpoint still waits.
+        self.discard = True
+        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+        shapes.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
 
     def _replace(self, live: Run, thread: Thread) -> None:
         if live.state != Run.State.INTERRUPTED:
@@ -202,8 +211,15 @@ class _Start:
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
-        closing.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
-        audit.append(thread, "discard", by=self.by, via=self.via, subject=str(live.pk), detail={})
+        closed = closing.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
+        audit.append(
+            thread,
+            "discard",
+            by=self.by,
+            via=self.via,
+            subject=str(live.pk),
+            detail={"questions": closed},
+        )
 
 
 def _check_metadata(metadata: dict[str, Any] | None) -> None:

@@ -103,9 +103,10 @@ def hostile_question(text: str) -> Interrupt:
 def test_no_text_becomes_anything_else(text: str, browse: Callable[[str], Client]) -> None:
     item = hostile_question(text)
     free = make_question({"title": text, "body": text}, title=item.title)
-    closed = make_question({"body": text}, title=item.title, status="decided")
+    closed = make_question({"body": text}, title=item.title, status="decided", version=2)
     Run.objects.update(error=text, traceback=text, state="failed", started_by_label=text)
     decision = Decision.objects.create(
+        version=1,
         interrupt=closed,
         type="reject",
         value={text: text},

@@ -427,3 +427,36 @@ class TestAClosedQuestion:
         assert "You rejected this" in page
         assert "Not &lt;b&gt;this&lt;/b&gt; time." in page
         assert "Sent to the graph" in page
+
+
+def test_an_answer_that_could_not_be_used_is_told_with_the_reason(
+    reviewer: Client, asked: Asked, advance: Advance
+) -> None:
+    item = asked("booking", log=[])
+    press(reviewer, item, "respond", seats="3")
+    advance()
+    page = text_of(reviewer.get(page_of(item)))
+    assert "The last answer could not be used" in page
+    assert "seats are sold in pairs" in page
+    assert "reviewer had answered" in page
+
+    press(reviewer, item, "respond", seats="4")
+    advance()
+    item.refresh_from_db()
+    assert item.status == "decided"
+    assert "could not be used" not in text_of(reviewer.get(page_of(item)))
+    run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
+    assert "reopen" in run
+
+
+def test_an_answer_that_was_used_for_another_question_says_so(
+    reviewer: Client, asked: Asked
+) -> None:
+    item = asked()
+    press(reviewer, item, "approve")
+    plain = reviewer.get(page_of(item))
+    assert "asked something else" not in text_of(plain)
+    Interrupt.objects.update(changed_at=timezone.now())
+    assert "asked something else" in text_of(reviewer.get(page_of(item)))
+    run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
+    assert "then asked otherwise" in run

@@ -70,9 +70,11 @@ def test_a_decision_is_stored_and_queued(
     assert body == {
         "id": str(decision.pk),
         "interrupt": str(question.pk),
+        "version": 1,
         "type": "edit",
         "value": {"amount": 7, "approved": True},
         "reason": "Part of it.",
+        "refusal": "",
         "by": decision.by_label,
         "via": "api",
     }
@@ -336,3 +338,29 @@ def test_a_fault_of_ours_is_raised_for_the_host_to_report(
     question = asked()
     with pytest.raises(RuntimeError, match="a bug"):
         api.post("decisions", question.pk, body={"type": "approve"})
+
+
+@pytest.mark.promise("P4")
+def test_a_question_that_was_asked_otherwise_is_another_resource(api: Any, asked: Asked) -> None:
+    question = asked()
+    before = api.get("interrupt", question.pk)
+    assert before.json()["changed_at"] is None
+    Interrupt.objects.update(changed_at=question.created_at)
+    after = api.get("interrupt", question.pk, headers={"If-None-Match": before["ETag"]})
+    assert after.status_code == 200
+    assert after.json()["changed_at"] == before.json()["created_at"]
+
+
+@pytest.mark.promise("P5")
+def test_a_refused_answer_is_shown_with_the_open_question(api: Any, asked: Asked) -> None:
+    question = asked()
+    services.decide(question.pk, "approve", reason="fine")
+    made = Decision.objects.get()
+    Decision.objects.update(refusal="The amount is odd.")
+    Interrupt.objects.update(status="pending", version=3)
+    shown = api.get("interrupt", question.pk).json()
+    assert shown["decision"] is None
+    assert (shown["refused"]["id"], shown["refused"]["refusal"]) == (
+        str(made.pk),
+        "The amount is odd.",
+    )

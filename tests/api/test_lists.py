@@ -76,6 +76,7 @@ def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> 
         "thread_id": question.thread.thread_id,
         "version": 1,
         "closed_at": None,
+        "changed_at": None,
     }
 
 

@@ -14,6 +14,7 @@ from hitl_django import (
     UnserializableError,
     interrupt,
 )
+from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import PayloadLimitError
 
 from .graphs import (
@@ -108,6 +109,32 @@ def test_a_wrong_answer_is_not_tried_again() -> None:
     graph = StateGraph(State).add_node("a", order, retry_policy=policy).add_edge("__start__", "a")
     with pytest.raises(InvalidAnswerError):
         answer(paused(graph), {"amount": None})
+
+
+@pytest.mark.promise("P5")
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_stored_answer_that_does_not_fit_is_asked_for_again(key: str | None) -> None:
+    def ask(state: State) -> State:
+        before = interrupt("name?", key=key and f"{key}0")
+        given = interrupt("amount?", response_schema=Order, key=key)
+        return {"log": [before, given.amount]}
+
+    graph = paused(line(a=ask))
+    for stored in ("Ada", {"amount": "much"}, {"amount": "more"}, {"amount": 7}):
+        [task] = graph.get_state(CONFIG).tasks
+        channel, value = RESUME, [stored] if stored == "Ada" else ["Ada", stored]
+        if key:
+            channel, names = KEYED, [f"{key}0", key]
+            value = dict(zip(names, value, strict=False))
+        graph.saver.put_writes(graph.get_state(CONFIG).config, [(channel, value)], task.id)
+        outcome = graph.advance(CONFIG)
+        if stored == {"amount": 7}:
+            break
+        [question] = outcome.questions
+        assert question.refusal.count("/amount") == (stored != "Ada")
+        assert list(open_questions(graph)) == ["amount?"]
+    assert outcome.status == "finished"
+    assert log_of(graph) == ["Ada", 7]
 
 
 def test_siblings_of_a_wrong_answer_finish() -> None:

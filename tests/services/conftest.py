@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Model
 
 from hitl_django import models, services, testing
-from hitl_django.models import Interrupt
+from hitl_django.models import AuditEntry, Interrupt, Thread
 
 
 @pytest.fixture
@@ -52,21 +52,31 @@ def asked(graph: str, given: Any, advance: Callable[[], int]) -> Interrupt:
 
 
 @pytest.fixture
-def unchanged(db: None) -> Callable[[], None]:
-    """Check, when called, that no row of the app was added, changed or removed since."""
+def unchanged(db: None) -> Callable[..., None]:
+    """Check, when called, that no row of the app was added, changed or removed since.
+
+    But for as many entries about refused attempts as are named.
+    """
 
     def rows() -> dict[type[Model], list[Any]]:
-        return {
+        found: dict[type[Model], list[Any]] = {
             model: sorted(map(str, model._default_manager.values_list()))
             for model in (getattr(models, name) for name in models.__all__)
+            if model not in (AuditEntry, Thread)
         }
+        # An entry moves the head of its thread's chain.
+        kept = [field.attname for field in Thread._meta.fields if "audit" not in field.name]
+        found[Thread] = sorted(map(str, Thread.objects.values_list(*kept)))
+        entries = AuditEntry.objects.exclude(verb="refuse")
+        return {**found, AuditEntry: sorted(map(str, entries.values_list()))}
 
     before: dict[str, Any] = {}
 
-    def check() -> None:
+    def check(*, refused: int = 0) -> None:
         if not before:
             before.update(rows=rows())
             return
         assert rows() == before["rows"]
+        assert AuditEntry.objects.filter(verb="refuse").count() == refused
 
     return check

@@ -22,7 +22,7 @@ from tests import graphs
 
 State = Run.State
 Advance = Callable[[], int]
-Unchanged = Callable[[], None]
+Unchanged = Callable[..., None]
 
 
 @pytest.fixture
@@ -191,11 +191,13 @@ def test_only_who_may_operate_does(
             verb(run.pk, by=blind)
         with pytest.raises(NotAllowedError):
             verb(run.pk, by=watcher)
-    unchanged()
+    unchanged(refused=2)
     services.retry(run.pk, by=operator, via="admin")
     services.cancel(run.pk, by=operator, via="admin")
     assert list(AuditEntry.objects.order_by("seq").values_list("verb", "actor_label", "via")) == [
         ("start", "system", "code"),
+        ("refuse", "wim", "code"),
+        ("refuse", "wim", "code"),
         ("retry", "opa", "admin"),
         ("cancel", "opa", "admin"),
     ]

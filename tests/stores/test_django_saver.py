@@ -32,6 +32,9 @@ class Turnstile:
         ours = {"thread": Thread.objects.get(thread_id="t").pk, "epoch": 2 if self.shut else 3}
         writing.require(statements.FREE, ours, LeaseLostError)
 
+    def flag(self, writing: Writing, questions: Any) -> None:
+        raise AssertionError(questions)
+
     def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
         self.calls.append(("settle", outcome.status, step))
 

@@ -67,7 +67,7 @@ class Answering(Resource):
 
 
 class DecisionList(Answering):
-    """The decision on a question; posting to it decides.
+    """The decisions on a question, newest first; posting to them decides.
 
     Exactly one decision wins. ``If-Match`` binds it to what was seen, ``Idempotency-Key`` lets
     it be sent again. ``Location`` is the run, which a worker has yet to advance.

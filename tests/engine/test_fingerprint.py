@@ -1,0 +1,272 @@
+"""Which edits of a graph a thread that is paused in it can live with."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from hitl_django import Command, InMemorySaver, Send, StateGraph, interrupt
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.fingerprint import changes, fingerprint_of, shape_of
+from hitl_django.engine.pregel import Pregel
+
+from .graphs import CONFIG
+
+Edit = Callable[["Plan"], Any]
+
+
+def keep(old: list[str], new: list[str]) -> list[str]:
+    return [*old, *new]
+
+
+def add(old: list[str], new: list[str]) -> list[str]:
+    """Goes by the name of operator.add and is another function."""
+    return [*old, *new]
+
+
+def says(name: str) -> Callable[[Any], Any]:
+    return lambda state: {"log": [name]}
+
+
+def asks(*questions: str) -> Callable[[Any], Any]:
+    return lambda state: {"log": [interrupt(question) for question in questions][-1:]}
+
+
+class Plan:
+    """A graph before it is built: what the edits edit.
+
+    ``audit`` has ended when the thread is paused at ``review``, at ``ask`` within ``inner`` and at
+    the two tasks that were sent to ``each``; ``done`` waits for audit and pay.
+    """
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {
+            "amount": int,
+            "log": Annotated[list[str], operator.add],
+            "note": str,
+        }
+        self.inner: dict[str, Any] = {"look": says("look"), "ask": asks("inner?")}
+        self.nodes: dict[str, Any] = {
+            "prepare": says("prepare"),
+            "audit": says("audit"),
+            "fan": says("fan"),
+            "review": asks("review?"),
+            "each": asks("each?"),
+            "pay": says("pay"),
+            "done": says("done"),
+        }
+        self.edges: list[Any] = [
+            (START, "prepare"),
+            (START, "audit"),
+            (START, "fan"),
+            ("prepare", "review"),
+            ("prepare", "inner"),
+            ("review", "pay"),
+            (["audit", "pay"], "done"),
+        ]
+        self.deferred: set[str] = set()
+        self.sent_to = "each"
+        self.options: dict[str, Any] = {}
+
+    def build(self) -> Pregel:
+        state = TypedDict("state", self.state, total=False)  # type: ignore[misc]
+        graph = StateGraph(state)
+        for name, node in self.nodes.items():
+            graph.add_node(name, node, defer=name in self.deferred)
+        if self.inner:
+            below = StateGraph(state)
+            for name, node in self.inner.items():
+                below.add_node(name, node)
+            first, *others = self.inner
+            below.add_edge(START, first)
+            for source, target in zip([first, *others], others, strict=False):
+                below.add_edge(source, target)
+            graph.add_node("inner", below.compile())
+        for source, target in self.edges:
+            graph.add_edge(source, target)
+        graph.add_conditional_edges("fan", lambda state: [Send(self.sent_to, {})] * 2)
+        return graph.compile(InMemorySaver(), **self.options)
+
+
+def rename(nodes: dict[str, Any], old: str, new: str) -> None:
+    nodes[new] = nodes.pop(old)
+
+
+def renamed(plan: Plan, old: str, new: str) -> None:
+    rename(plan.nodes, old, new)
+    plan.edges = [
+        tuple(new if end == old else [new if e == old else e for e in end]
+              if isinstance(end, list) else end for end in edge)
+        for edge in plan.edges
+    ]  # fmt: skip
+
+
+def without(plan: Plan, name: str) -> None:
+    del plan.nodes[name]
+    plan.edges = [edge for edge in plan.edges if name not in edge and name not in edge[0]]
+
+
+EDITS: dict[str, tuple[Edit, str | None]] = {
+    "nothing": (lambda plan: None, None),
+    "another body of the pending node": (
+        lambda plan: plan.nodes.update(review=asks("review, please?")),
+        None,
+    ),
+    "a question before the pending one": (
+        lambda plan: plan.nodes.update(review=asks("sure?", "review?")),
+        None,
+    ),
+    "a new node behind": (
+        lambda plan: (plan.nodes.update(mail=says("mail")), plan.edges.append(("done", "mail"))),
+        None,
+    ),
+    "a new node before": (
+        lambda plan: (
+            plan.nodes.update(early=says("early")),
+            plan.edges.extend([(START, "early"), ("early", "review")]),
+        ),
+        None,
+    ),
+    "a node gone that comes later": (lambda plan: without(plan, "done"), None),
+    "a node renamed that has run": (lambda plan: renamed(plan, "prepare", "ready"), None),
+    "edges in another order": (lambda plan: plan.edges.reverse(), None),
+    "another edge from the pending node": (lambda plan: plan.edges.append(("review", END)), None),
+    "a new channel": (lambda plan: plan.state.update(more=int), None),
+    "a channel gone that held nothing": (lambda plan: plan.state.pop("note"), None),
+    "a wider type": (lambda plan: plan.state.update(amount=float | None), None),
+    "a reducer of the same name elsewhere": (
+        lambda plan: plan.state.update(log=Annotated[list[str], add]),
+        None,
+    ),
+    "a breakpoint": (lambda plan: plan.options.update(interrupt_before=["done"]), None),
+    "a new node in the graph below": (lambda plan: plan.inner.update(tell=says("tell")), None),
+    "the pending node renamed": (
+        lambda plan: renamed(plan, "review", "check"),
+        "node 'review' is gone",
+    ),
+    "the pending node gone": (lambda plan: without(plan, "review"), "node 'review' is gone"),
+    "the pending node waits for others": (
+        lambda plan: plan.edges.append((["audit", "prepare"], "review")),
+        "node 'review' is started by other edges now",
+    ),
+    "the pending node deferred": (
+        lambda plan: plan.deferred.add("review"),
+        "node 'review' is started at another time now",
+    ),
+    "a join of other nodes": (
+        lambda plan: plan.edges.__setitem__(-1, (["audit", "review"], "done")),
+        "node 'done' no longer waits for audit, pay",
+    ),
+    "a channel gone that holds a value": (
+        lambda plan: plan.state.pop("amount"),
+        "channel 'amount', which holds a value, is gone",
+    ),
+    "another reducer": (
+        lambda plan: plan.state.update(log=Annotated[list[str], keep]),
+        "channel 'log', which holds a value, was reduced by add and is by keep now",
+    ),
+    "no reducer": (
+        lambda plan: plan.state.update(log=list[str]),
+        "channel 'log', which holds a value, was BinaryOperatorAggregate and is LastValue now",
+    ),
+    "a type that the value is not of": (
+        lambda plan: plan.state.update(amount=str),
+        "channel 'amount' was int, and what it holds is no str",
+    ),
+    "the pending node renamed in the graph below": (
+        lambda plan: rename(plan.inner, "ask", "query"),
+        "node 'ask' in 'inner' is gone",
+    ),
+    "a function where the graph was": (
+        lambda plan: (plan.inner.clear(), plan.nodes.update(inner=says("inner"))),
+        "node 'inner' no longer calls the graph that it waits in",
+    ),
+    "what was sent to is gone": (
+        lambda plan: (renamed(plan, "each", "every"), setattr(plan, "sent_to", "every")),
+        "node 'each' is gone",
+    ),
+}
+
+
+@pytest.mark.promise("P15")
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_of_a_graph_that_a_thread_is_paused_in(name: str) -> None:
+    edit, fault = EDITS[name]
+    paused = Plan().build()
+    paused.invoke({"amount": 5}, CONFIG)
+    plan = Plan()
+    edit(plan)
+    edited = plan.build().with_saver(paused.saver)
+
+    def load(ns: str) -> Any:
+        place = {**CONFIG["configurable"], "checkpoint_ns": ns}
+        return paused.saver.get_tuple({"configurable": place})
+
+    before = json.loads(json.dumps(shape_of(paused)))
+    found = changes(before, edited, load)
+    if fault is not None:
+        assert fault in found
+        if "'amount'" in fault or "'log'" in fault:
+            assert fault in changes(before, edited, load, new_input=True)
+        return
+    assert found == changes(before, edited, load, new_input=True) == []
+
+    # It does go on: each open question takes its answer, and the run comes to its end.
+    while asked := edited.get_state(CONFIG).interrupts:
+        edited.invoke(Command(resume={one.id: f"to {one.value}" for one in asked}), CONFIG)
+    while edited.get_state(CONFIG).next:
+        edited.invoke(None, CONFIG)
+    log = edited.get_state(CONFIG).values["log"]
+    assert log.count("to each?") == 2
+    assert {"audit", "pay"} <= {*log}
+
+
+@pytest.mark.promise("P15")
+@pytest.mark.parametrize("name", [name for name, (_, fault) in EDITS.items() if fault])
+def test_a_thread_that_came_to_its_end_minds_only_what_it_holds(name: str) -> None:
+    edit, fault = EDITS[name]
+    ended = Plan().build()
+    ended.invoke({"amount": 5}, CONFIG)
+    asked = ended.get_state(CONFIG).interrupts
+    ended.invoke(Command(resume={one.id: "yes" for one in asked}), CONFIG)
+    assert ended.get_state(CONFIG).next == ()
+    plan = Plan()
+    edit(plan)
+    found = changes(
+        shape_of(ended),
+        plan.build(),
+        lambda ns: ended.saver.get_tuple({"configurable": {**CONFIG["configurable"]}}),
+    )
+    holds = fault is not None and ("'amount'" in fault or "'log'" in fault)
+    assert found == ([fault] if holds else [])
+
+
+def test_what_the_nodes_do_is_no_part_of_the_shape() -> None:
+    plan = Plan()
+    plan.nodes["review"] = asks("something else?")
+    plan.edges.reverse()
+    assert fingerprint_of(shape_of(plan.build())) == fingerprint_of(shape_of(Plan().build()))
+
+
+def test_each_other_edit_gives_another_fingerprint() -> None:
+    bodies = {name for name in EDITS if "body" in name or "question" in name or "order" in name}
+    same = {*bodies, "nothing", "a breakpoint", "a reducer of the same name elsewhere"}
+    same.add("another edge from the pending node")  # END starts nothing
+    for name in EDITS.keys() - same:
+        plan = Plan()
+        EDITS[name][0](plan)
+        assert fingerprint_of(shape_of(plan.build())) != fingerprint_of(shape_of(Plan().build()))
+
+
+def test_a_graph_that_calls_itself_has_a_shape() -> None:
+    graph: Any = None
+
+    def again(state: Any) -> Any:
+        return graph.invoke(state)
+
+    graph = StateGraph(dict).add_node("again", again).add_edge(START, "again").compile()
+    assert "calls" not in shape_of(graph)["nodes"]["again"]

@@ -1,0 +1,15 @@
+"""What a thread's state is, as anybody with the graph would read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitl_django import registry
+from hitl_django.models import Thread
+from hitl_django.saver import DjangoSaver
+
+
+def values_of(thread: Thread) -> Any:
+    """Return the values of a thread's state."""
+    graph = registry.get(thread.graph).graph.with_saver(DjangoSaver())
+    return graph.get_state({"configurable": {"thread_id": thread.thread_id}}).values

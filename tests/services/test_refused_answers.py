@@ -1,0 +1,147 @@
+"""An answer that only the node's own Python can tell is wrong: asked for again, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from hitl_django import audit, services, signals
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    IdempotencyKeyReusedError,
+    StaleQuestionError,
+)
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from tests.reading import values_of
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+
+
+@pytest.fixture
+def booked(advance: Advance) -> Interrupt:
+    return asked("booking", {"log": []}, advance)
+
+
+def refused(question: Interrupt, advance: Advance, **given: object) -> Interrupt:
+    """Decide with an answer that fits the schema and not the node; return the question since."""
+    services.decide(question.pk, "respond", {"seats": 3}, **given)
+    advance()
+    question.refresh_from_db()
+    return question
+
+
+@pytest.mark.promise("P5")
+def test_the_question_is_open_again_and_the_run_waits(booked: Interrupt, advance: Advance) -> None:
+    told: list[str] = []
+
+    def listen(interrupt_id: str, **kwargs: object) -> None:
+        told.append(interrupt_id)
+
+    signals.interrupt_created.connect(listen)
+    question = refused(booked, advance, reason="three of us")
+
+    assert (question.status, question.version, question.closed_at) == ("pending", 3, None)
+    run = Run.objects.get()
+    assert (run.state, run.error) == ("interrupted", "")
+    decision = Decision.objects.get()
+    assert (decision.version, decision.value, decision.reason) == (1, {"seats": 3}, "three of us")
+    assert "seats are sold in pairs" in decision.refusal
+    assert (question.refused(), question.closing()) == (decision, None)
+    entry = AuditEntry.objects.get(verb="reopen")
+    assert (entry.actor_label, entry.via, entry.subject) == ("system", "worker", str(question.pk))
+    assert "pairs" not in str(entry.detail)
+    assert audit.first_fault(Thread.objects.get()) is None
+    assert advance() == 0
+
+
+@pytest.mark.promise("P5")
+def test_each_wrong_answer_is_asked_for_again_and_no_other_is_lost(advance: Advance) -> None:
+    question = asked("booking", {"log": []}, advance)
+    for seats in (2, 4, 6, 8):
+        question = Interrupt.objects.get(status="pending")
+        for _ in range(2):
+            question = refused(question, advance)
+            assert question.status == "pending"
+        services.decide(question.pk, "respond", {"seats": seats}, version=question.version)
+        advance()
+    assert Run.objects.get().state == "succeeded"
+    assert values_of(question.thread)["answers"] == [2, 4, 6, 8]
+    assert Decision.objects.exclude(refusal="").count() == 8
+    assert dict(Interrupt.objects.values_list("title", "version")) == {
+        f"Seats {name}?": 6 for name in (1, 2, "a", "b")
+    }
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+@pytest.mark.promise("P2")
+def test_a_repeat_of_the_refused_request_gets_its_first_outcome(
+    booked: Interrupt, advance: Advance, reviewer: User
+) -> None:
+    question = refused(booked, advance, by=reviewer, key="k")
+    again = services.decide(question.pk, "respond", {"seats": 3}, by=reviewer, key="k")
+    assert (again.repeated, again.version) == (True, 1)
+    assert "pairs" in again.refusal
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.decide(question.pk, "respond", {"seats": 4}, by=reviewer, key="k")
+    question.refresh_from_db()
+    assert question.status == "pending"
+    services.decide(question.pk, "respond", {"seats": 4}, by=reviewer, key="k2")
+    repeats = [
+        services.decide(question.pk, "respond", {"seats": n}, by=reviewer, key=key).version
+        for n, key in ((3, "k"), (4, "k2"))
+    ]
+    assert repeats == [1, 3]
+
+
+@pytest.mark.promise("P1")
+def test_each_version_is_decided_once(booked: Interrupt, advance: Advance) -> None:
+    question = refused(booked, advance)
+    for shown in (1, 2):
+        with pytest.raises(StaleQuestionError):
+            services.decide(question.pk, "respond", {"seats": 2}, version=shown)
+    services.decide(question.pk, "respond", {"seats": 2}, version=3)
+    with pytest.raises(AlreadyDecidedError) as caught:
+        services.decide(question.pk, "respond", {"seats": 4}, version=3)
+    assert (caught.value.decision.version, caught.value.decision.value) == (3, {"seats": 2})
+
+
+def test_a_question_that_is_withdrawn_after_a_refusal_names_no_winner(
+    booked: Interrupt, advance: Advance
+) -> None:
+    question = refused(booked, advance)
+    services.cancel(Run.objects.get().pk)
+    with pytest.raises(AlreadyDecidedError, match="cancelled") as caught:
+        services.decide(question.pk, "respond", {"seats": 2})
+    assert caught.value.decision is None
+    question.refresh_from_db()
+    assert question.refused() is None
+
+
+def test_a_version_has_one_effective_decision_and_room_for_votes(
+    booked: Interrupt, user: Callable[..., User]
+) -> None:
+    def vote(name: str, *, effective: bool | None) -> Decision:
+        return Decision.objects.create(
+            interrupt=booked,
+            version=1,
+            effective=effective,
+            type="approve",
+            value=True,
+            by=user(name),
+            by_label=name,
+            via="code",
+            request_digest="0",
+            payload_digest="0",
+        )
+
+    vote("ann", effective=None)
+    vote("bob", effective=None)
+    vote("cat", effective=True)
+    for name, effective in (("dan", True), ("eve", False)):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            vote(name, effective=effective)

@@ -1,0 +1,165 @@
+"""A deploy between a question and its answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django import registry, services, shapes, testing
+from hitl_django.engine.constants import START
+from hitl_django.engine.errors import GraphChangedError, LeaseLostError
+from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.node_api import interrupt
+from hitl_django.models import GraphShape, Interrupt, Run, Thread
+from hitl_django.saver import ThreadKey
+from tests.graphs import Log
+from tests.reading import values_of
+
+Advance = Callable[[], int]
+Deploy = Callable[..., None]
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def deploy() -> Iterator[Deploy]:
+    """Replaces the graph "evolving" by one with these nodes in a row; names with ? ask."""
+    shapes._stored.clear()
+
+    def node(name: str) -> Any:
+        return lambda state: {"log": [interrupt(name) if name.endswith("?") else name]}
+
+    def put(*names: str, state: Any = Log, version: str = "1") -> None:
+        def build() -> StateGraph:
+            graph = StateGraph(state)
+            for before, name in zip((START, *names), names, strict=False):
+                graph.add_node(name.rstrip("?"), node(name))
+                graph.add_edge(before.rstrip("?"), name.rstrip("?"))
+            return graph
+
+        registry.unregister("evolving")
+        registry.register("evolving", version=version)(build)
+
+    yield put
+    registry.unregister("evolving")
+    shapes._stored.clear()
+
+
+def paused(deploy: Deploy, advance: Advance) -> Interrupt:
+    deploy("plan", "review?", "pay")
+    services.start("evolving", {"log": []}, thread_id="t")
+    advance()
+    return Interrupt.objects.get(status="pending")
+
+
+@pytest.mark.promise("P15")
+def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_after_a_fix(
+    deploy: Deploy, advance: Advance
+) -> None:
+    question = paused(deploy, advance)
+    before = Run.objects.get().fingerprint
+    deploy("plan", "check?", "pay", version="2")
+    services.decide(question.pk, "respond", "fine")
+    advance()
+    run = Run.objects.get()
+    assert (run.state, run.fingerprint) == ("parked", before)
+    assert run.error == (
+        "GraphChangedError: The thread was stored under another shape of the graph 'evolving': "
+        "node 'review' is gone."
+    )
+    question.refresh_from_db()
+    assert question.status == "decided"
+    services.retry(run.pk)
+    advance()
+    assert Run.objects.get().state == "parked"
+
+    deploy("plan", "review?", "check", "pay", version="3")
+    services.retry(run.pk)
+    advance()
+    run = Run.objects.get()
+    assert (run.state, run.error) == ("succeeded", "")
+    assert values_of(question.thread)["log"] == ["plan", "fine", "check", "pay"]
+    assert run.fingerprint == registry.get("evolving").fingerprint != before
+    assert set(GraphShape.objects.values_list("version", flat=True)) == {"1", "3"}
+
+
+@pytest.mark.promise("P15")
+def test_a_run_under_the_same_shape_compares_nothing(
+    deploy: Deploy, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = paused(deploy, advance)
+    deploy("plan", "review?", "pay", version="1.0.1")
+    monkeypatch.setattr(shapes, "take_up", None)
+    services.decide(question.pk, "approve")
+    advance()
+    assert Run.objects.get().state == "succeeded"
+
+
+@pytest.mark.promise("P15")
+def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advance: Advance) -> None:
+    question = paused(deploy, advance)
+    deploy("plan", "review?", "more?", "pay")
+    services.decide(question.pk, "approve")
+    advance()
+    assert Interrupt.objects.get(status="pending").node == "more"
+    assert Run.objects.get().fingerprint == registry.get("evolving").fingerprint
+
+    # Back to the code of before, which has no such node.
+    deploy("plan", "review?", "pay")
+    services.decide(Interrupt.objects.get(status="pending").pk, "approve")
+    advance()
+    assert "node 'more' is gone" in Run.objects.get().error
+
+
+@pytest.mark.promise("P10")
+def test_a_worker_that_was_replaced_notes_no_shape(deploy: Deploy, advance: Advance) -> None:
+    paused(deploy, advance)
+    run, thread = Run.objects.get(), Thread.objects.get()
+    deploy("plan", "review?", "pay", "mail")
+    late = ThreadKey(thread.pk, thread.thread_id, thread.epoch - 1)
+    with pytest.raises(LeaseLostError):
+        shapes.take_up(run.pk, late, run.fingerprint, registry.get("evolving"))
+    assert Run.objects.get().fingerprint == run.fingerprint
+
+
+class Counted(Log, total=False):
+    log: int  # type: ignore[misc]
+
+
+@pytest.mark.promise("P15")
+def test_new_input_minds_what_the_thread_holds_and_not_what_was_pending(
+    deploy: Deploy, advance: Advance
+) -> None:
+    question = paused(deploy, advance)
+    deploy("plan", "check?", "pay", state=Counted)
+    with pytest.raises(GraphChangedError, match="channel 'log'") as caught:
+        services.start("evolving", {"log": 1}, thread_id="t", on_pending="discard")
+    assert len(caught.value.changes) == 1
+    question.refresh_from_db()
+    assert question.status == "pending"
+    assert Run.objects.count() == 1
+
+    deploy("plan", "check?", "pay")
+    services.start("evolving", {"log": []}, thread_id="t", on_pending="discard")
+    advance()
+    assert Interrupt.objects.get(status="pending").node == "check"
+
+
+def test_a_shape_that_was_deleted_is_missed_and_the_run_goes_on(
+    deploy: Deploy, advance: Advance, caplog: pytest.LogCaptureFixture
+) -> None:
+    question = paused(deploy, advance)
+    GraphShape.objects.all().delete()
+    deploy("plan", "review?", "mail")
+    services.decide(question.pk, "approve")
+    with caplog.at_level(logging.WARNING):
+        advance()
+    assert "is not stored" in caplog.text
+    assert Run.objects.get().state == "succeeded"
