@@ -42,8 +42,9 @@ def attempt(context: TaskContext) -> Steps:
     """
     task = context.task
     node = task.node
-    if node.retry:
-        context.first_attempted()
+    left = context.take_up_attempts() if node.retry else 0
+    if left and not (yield from _waited(context, Wait(left))):
+        return
     while True:
         try:
             try:
@@ -61,7 +62,7 @@ def attempt(context: TaskContext) -> Steps:
             return
         except GraphInterrupt as pause:
             task.questions = context.questions(pause.interrupts)
-            task.memory = context.memory()
+            task.memory = context.leave()
             return
         except ParentCommand as signal:
             task.error = signal
@@ -80,15 +81,26 @@ def attempt(context: TaskContext) -> Steps:
                 failure.add_note(f"During task with name '{task.name}' and id '{task.id}'")
             if policy is None or context.attempt >= policy.max_attempts:
                 task.error = failure
-                task.memory = context.memory()
+                task.memory = context.leave()
                 return
             seconds = _interval(policy, context.attempt)
-        yield Wait(seconds)
+        if not (yield from _waited(context, Wait(seconds, context.count_attempt(seconds)))):
+            return
         logger.info(
             "Retrying task %s (node %s) after %.2f seconds, attempt %d",
             task.id, task.name, seconds, context.attempt + 1,
         )  # fmt: skip
         context.begin_attempt()
+
+
+def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:
+    """Waits for the next attempt; False where the run was asked to stop meanwhile."""
+    try:
+        yield wait
+    except DrainSignal as signal:
+        context.task.error = signal
+        return False
+    return True
 
 
 def _collected(context: TaskContext, output: Any) -> list[Write]:

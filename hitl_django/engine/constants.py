@@ -21,11 +21,13 @@ COPY = sys.intern("__copy__")
 SCHEDULED = sys.intern("__scheduled__")
 
 # What a task remembers from one attempt to the next: answers by key, fingerprints of its questions,
-# results of once(), and the questions that turned out to have changed after they were answered.
+# results of once(), the questions that turned out to have changed after they were answered, and
+# how often it has been tried.
 KEYED = sys.intern("__keyed__")
 ASKED = sys.intern("__asked__")
 ONCE = sys.intern("__once__")
 CHANGED = sys.intern("__changed__")
+ATTEMPTS = sys.intern("__attempts__")
 
 # The channel that carries Sends, and the two kinds of task path.
 TASKS = sys.intern("__pregel_tasks")
@@ -48,6 +50,7 @@ CONTROL_SLOTS = {
     ONCE: -7,
     CHANGED: -8,
     ERROR_SOURCE_NODE: -9,
+    ATTEMPTS: -10,
 }
 
 #: Writes that never reach a channel.
@@ -60,5 +63,6 @@ RESERVED_KEYS = frozenset(
     {
         INPUT, INTERRUPT, RESUME, ERROR, ERROR_SOURCE_NODE, NO_WRITES, RETURN, PREVIOUS,
         START, END, ROOT, COPY, SCHEDULED, TASKS, PUSH, PULL, KEYED, ASKED, ONCE, CHANGED,
+        ATTEMPTS,
     }
 )  # fmt: skip

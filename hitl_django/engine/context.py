@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import ids
 from .callbacks import handlers_of
 from .checkpoint import BaseCheckpointSaver, Commit, Question, TaskWrites
-from .constants import ASKED, CHANGED, KEYED, ONCE, RESUME
+from .constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, RESUME
 from .errors import (
     GraphInterrupt,
     InvalidAnswerError,
@@ -148,10 +148,12 @@ class RunContext:
 class Memory:
     """What a task knows from earlier attempts: answers, questions, results of once().
 
-    ``voided`` are the kinds of answers, RESUME and KEYED, of which one was taken back.
+    ``voided`` are the kinds of answers, RESUME and KEYED, of which one was taken back. A task that
+    failed and is to be tried again has ``attempts``: how many there were, when the first one began,
+    and when the next one may, both in seconds since the epoch.
     """
 
-    __slots__ = ("answers", "asked", "keyed", "once", "voided")
+    __slots__ = ("answers", "asked", "attempts", "keyed", "once", "voided")
 
     def __init__(
         self,
@@ -163,11 +165,14 @@ class Memory:
         self.answers = answers
         self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
         self.voided: frozenset[str] = frozenset()
+        self.attempts: tuple[int, float, float] | None = None
 
     @classmethod
     def of(cls, status: TaskStatus) -> Memory:
         """Returns what the stored writes of a task say."""
-        return cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
+        memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
+        memory.attempts = status.attempts and tuple(status.attempts)
+        return memory
 
 
 _UNANSWERED = Unanswered()
@@ -222,6 +227,20 @@ class TaskContext:
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
         return self._first_attempt_time
+
+    def take_up_attempts(self) -> float:
+        """Goes on counting where an earlier process left off; returns the seconds still to wait."""
+        self.first_attempted()
+        if self._memory.attempts is None:
+            return 0.0
+        made, self._first_attempt_time, next_at = self._memory.attempts
+        self.attempt = made + 1
+        return max(0.0, next_at - time.time())
+
+    def count_attempt(self, seconds: float) -> Commit | None:
+        """Notes that the task waits to be tried again; returns the commit that makes it last."""
+        counted = [self.attempt, self.first_attempted(), time.time() + seconds]
+        return self._commit([*self.memory(), (ATTEMPTS, counted)])
 
     def ask(self, value: Any, schema: Any, key: str | None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
@@ -312,6 +331,10 @@ class TaskContext:
             return interrupt
         return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
+    def leave(self) -> list[tuple[str, Any]]:
+        """Returns what has to be stored when the task stops; its attempts are counted anew."""
+        return [*self.memory(), (ATTEMPTS, None)] if self.attempt > 1 else self.memory()
+
     def memory(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored for the task to go on from here."""
         kept: list[tuple[str, Any]] = []
@@ -330,6 +353,10 @@ class TaskContext:
     def remember(self, key: str, result: Any) -> Commit | None:
         """Notes a result of once(); returns the commit that makes it last, where there is one."""
         self.once = {**self.once, key: result}
+        return self._commit([(ONCE, self.once)])
+
+    def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
+        """Returns a commit of control writes of this task, where there is a saver to take it."""
         if self.run.saver is None or self.run.durability == "exit":
             return None
         origin = self.task.origin
@@ -338,8 +365,9 @@ class TaskContext:
             "checkpoint_ns": origin.ns,
             "checkpoint_id": origin.checkpoint_id,
         }
-        writes = [TaskWrites(self.task.id, self.task.path_key, [(ONCE, self.once)])]
-        return Commit({"configurable": place}, writes)
+        return Commit(
+            {"configurable": place}, [TaskWrites(self.task.id, self.task.path_key, writes)]
+        )
 
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this task calls."""

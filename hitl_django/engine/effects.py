@@ -24,12 +24,15 @@ class Call:
 
 
 class Wait:
-    """Asks for a pause, before the next attempt at a task."""
+    """Asks for a pause, before the next attempt at a task.
 
-    __slots__ = ("seconds",)
+    ``commit`` (None where nothing is stored) comes first: it says how often the task was tried.
+    """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    __slots__ = ("commit", "seconds")
+
+    def __init__(self, seconds: float, commit: Commit | None = None) -> None:
+        self.seconds, self.commit = seconds, commit
 
 
 class Load:

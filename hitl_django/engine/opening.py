@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from .apply import InputWrites, apply
 from .callbacks import GraphResumeEvent
 from .checkpoint import CheckpointTuple, TaskWrites
-from .constants import BRANCH_TO, INPUT, INTERRUPT, KEYED, NULL_TASK_ID, RESUME, START, TASKS
+from .constants import (
+    ATTEMPTS,
+    BRANCH_TO,
+    INPUT,
+    INTERRUPT,
+    KEYED,
+    NULL_TASK_ID,
+    RESUME,
+    START,
+    TASKS,
+)
 from .context import Replay
 from .effects import Effects, List, Load, Notify
 from .errors import (
@@ -50,8 +60,8 @@ def open_run(loop: Loop) -> Effects:
         loop.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or [] if saved else []
     if travels:
-        # Seen from an older checkpoint, the answers given later were never given.
-        pending = [write for write in pending if write[1] not in (RESUME, KEYED)]
+        # Seen from an older checkpoint, what was answered and tried later never was.
+        pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
     loop.statuses = read_task_statuses(pending)
     if not _goes_on(loop, command, saved):
         loop.run.resuming = False

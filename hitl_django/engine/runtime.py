@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -15,19 +16,25 @@ class RunControl:
     The run stops at the next edge between super-steps, with its checkpoint saved.
     """
 
-    __slots__ = ("drain_reason",)
+    __slots__ = ("_asked", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
+        self._asked = threading.Event()
 
     def request_drain(self, reason: str = "shutdown") -> None:
         """Asks for the run to stop at the next edge."""
         self.drain_reason = reason
+        self._asked.set()
 
     @property
     def drain_requested(self) -> bool:
         """Tells whether somebody asked."""
         return self.drain_reason is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for somebody to ask, at most so long; tells whether somebody did."""
+        return self._asked.wait(seconds)
 
 
 @dataclass(frozen=True, slots=True)

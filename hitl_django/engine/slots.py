@@ -14,6 +14,7 @@ from . import ids
 from .checkpoint import PendingWrite
 from .constants import (
     ASKED,
+    ATTEMPTS,
     CHANGED,
     ERROR,
     ERROR_SOURCE_NODE,
@@ -34,7 +35,8 @@ class TaskStatus:
     """What the stored writes of one task say about it."""
 
     __slots__ = (
-        "answers", "asked", "error", "finished", "handled", "interrupts", "keyed", "once", "output",
+        "answers", "asked", "attempts", "error", "finished", "handled", "interrupts", "keyed",
+        "once", "output",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class TaskStatus:
         #: The message of its failure, where that goes to an error handler.
         self.handled: str | None = None
         self.finished = False
+        #: How often it was tried, where it waits to be tried again (see Memory).
+        self.attempts: Any = None
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
@@ -79,6 +83,8 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
             status.asked = value
         elif channel == ONCE:
             status.once = value
+        elif channel == ATTEMPTS:
+            status.attempts = value
         elif channel == ERROR_SOURCE_NODE:
             # LangGraph stores the node's name alone.
             status.handled = "" if isinstance(value, str) else value[1]

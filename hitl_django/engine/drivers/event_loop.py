@@ -27,6 +27,7 @@ from ..effects import (
     Run,
     RunBeside,
     Save,
+    Wait,
 )
 from ..loop import Loop
 from ..plan import Task
@@ -78,6 +79,18 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
     return running.run_in_executor(None, place.run, call_here, context, call)
 
 
+async def _wait(context: TaskContext, wait: Wait) -> None:
+    """Waits before a task's next attempt."""
+    if wait.commit is not None:
+        saver: Any = context.run.saver
+        with saver_calls():
+            if context.is_async:
+                await saver.acommit(wait.commit)
+            else:
+                await asyncio.to_thread(context.perform, saver.commit, wait.commit)
+    await asyncio.sleep(wait.seconds)
+
+
 async def aperform(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
@@ -92,7 +105,7 @@ async def aperform(context: TaskContext) -> Task:
                 if type(step) is Call:
                     reply = await (_acall(context, step) if watch is None else watch.call(step))
                 else:
-                    await asyncio.sleep(step.seconds)  # type: ignore[union-attr]
+                    await _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
                 step = steps.throw(as_failure(context, error))

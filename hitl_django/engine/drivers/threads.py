@@ -31,7 +31,9 @@ from ..effects import (
     Run,
     RunBeside,
     Save,
+    Wait,
 )
+from ..errors import DrainSignal
 from ..loop import Loop
 from ..nodes import Action
 from ..plan import Task
@@ -147,6 +149,18 @@ async def _awaited(running: Awaitable[Any]) -> Any:
     return await running
 
 
+def _wait(context: TaskContext, wait: Wait) -> None:
+    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    if wait.commit is not None:
+        with saver_calls():
+            context.perform(context.run.saver.commit, wait.commit)  # type: ignore[union-attr]
+    control = context.run.control
+    if control is None:
+        time.sleep(wait.seconds)
+    elif control.wait(wait.seconds):
+        raise DrainSignal
+
+
 def perform(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
@@ -161,7 +175,7 @@ def perform(context: TaskContext) -> Task:
                 if type(step) is Call:
                     reply = call(context, step)
                 else:
-                    time.sleep(step.seconds)  # type: ignore[union-attr]
+                    _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
                 step = steps.throw(as_failure(context, error))

@@ -1,0 +1,161 @@
+"""Attempts outlive the process that made them: how many there were, and when the next may begin."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import InMemorySaver, RetryPolicy, RunControl, StateGraph, get_runtime, interrupt
+from hitl_django.engine.constants import ATTEMPTS
+from hitl_django.engine.pregel import Pregel
+
+from .crashing import Crash, store_answer
+from .graphs import CONFIG, State, saved
+
+Run = Callable[[Pregel], Any]
+
+
+class Failing:
+    """A node that fails so many times, and notes which attempt each call is."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.attempts, self.began = times, [], set()
+
+    def __call__(self, state: State) -> dict[str, Any]:
+        info = get_runtime().execution_info
+        self.attempts.append(info.node_attempt)
+        self.began.add(info.node_first_attempt_time)
+        if len(self.attempts) <= self.times:
+            raise ConnectionError(f"attempt {info.node_attempt}")
+        return {"log": [f"attempt {info.node_attempt}"]}
+
+
+def trying(node: Any, saver: Any = None, **policy: Any) -> Pregel:
+    retry = RetryPolicy(**{"initial_interval": 0.0001, "jitter": False, **policy})
+    graph = StateGraph(State).add_node("a", node, retry_policy=retry).add_edge("__start__", "a")
+    return saved(graph, saver)
+
+
+def submitted(graph: Pregel) -> Pregel:
+    graph.submit({"x": 1, "log": []}, CONFIG)
+    return graph
+
+
+def stored(graph: Pregel) -> list[Any]:
+    writes = graph.checkpointer.get_tuple(CONFIG).pending_writes
+    return [value for _, channel, value in writes if channel == ATTEMPTS]
+
+
+class DiesWaiting(InMemorySaver):
+    """Ends the process right after it has stored that a task waits for its next attempt."""
+
+    armed = True
+
+    def commit(self, commit: Any) -> None:
+        super().commit(commit)
+        if self.armed and any(
+            w[0] == ATTEMPTS and w[1] for task in commit.writes for w in task.writes
+        ):
+            raise Crash
+
+
+def advanced(graph: Pregel) -> Any:
+    return graph.advance(CONFIG)
+
+
+def ainvoked(graph: Pregel) -> Any:
+    return asyncio.run(graph.ainvoke(None, CONFIG))
+
+
+WAYS = pytest.mark.parametrize("run", [advanced, ainvoked])
+
+
+@WAYS
+def test_a_crash_between_two_attempts_doesnt_begin_to_count_anew(run: Run) -> None:
+    node, saver = Failing(5), DiesWaiting()
+    graph = submitted(trying(node, saver, max_attempts=3))
+    for attempt in (1, 2):
+        with pytest.raises(Crash):
+            run(graph)
+        assert node.attempts[-1] == attempt
+    outcome = graph.advance(CONFIG)
+    assert (outcome.status, str(outcome.error)) == ("failed", "attempt 3")
+    assert node.attempts == [1, 2, 3]
+    assert len(node.began) == 1
+
+
+def test_the_wait_goes_on_where_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    saver = DiesWaiting()
+    graph = submitted(trying(Failing(1), saver, initial_interval=50))
+    with pytest.raises(Crash):
+        graph.advance(CONFIG)
+    saver.armed = False
+    monkeypatch.setattr(time, "sleep", waits.append)
+    assert graph.advance(CONFIG).status == "finished"
+    [left] = waits
+    assert 40 < left <= 50
+
+
+def test_a_run_that_has_failed_for_good_is_tried_as_often_again() -> None:
+    node = Failing(3)
+    graph = submitted(trying(node, max_attempts=2))
+    assert graph.advance(CONFIG).status == "failed"
+    assert stored(graph) == [None]
+    assert graph.advance(CONFIG).status == "finished"
+    assert node.attempts == [1, 2, 1, 2]
+
+
+def test_a_question_between_failures_begins_the_count_anew() -> None:
+    calls: list[int] = []
+
+    def node(state: State) -> dict[str, Any]:
+        calls.append(get_runtime().execution_info.node_attempt)
+        if len(calls) in (1, 3):
+            raise ConnectionError
+        return {"log": [interrupt("go on?")]}
+
+    graph = submitted(trying(node, max_attempts=2))
+    outcome = graph.advance(CONFIG)
+    assert outcome.status == "interrupted"
+    store_answer(graph, outcome, "yes")
+    assert graph.advance(CONFIG).status == "finished"
+    assert calls == [1, 2, 1, 2]
+
+
+def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> None:
+    node, control = Failing(1), RunControl()
+    graph = submitted(trying(node, initial_interval=1000))
+    left = []
+    worker = threading.Thread(target=lambda: left.append(graph.advance(CONFIG, control=control)))
+    worker.start()
+    while not stored(graph):
+        worker.join(0.001)
+    control.request_drain()
+    worker.join(10)
+    assert [outcome.status for outcome in left] == ["drained"]
+    assert stored(graph)[0][0] == 1
+    assert node.attempts == [1]
+
+
+def test_a_replay_counts_from_the_first_attempt() -> None:
+    node, saver = Failing(2), DiesWaiting()
+    graph = submitted(trying(node, saver, max_attempts=3))
+    with pytest.raises(Crash):
+        graph.advance(CONFIG)
+    saver.armed = False
+    place = graph.get_state(CONFIG).config
+    graph.invoke(None, place)
+    assert node.attempts == [1, 1, 2]
+
+
+def test_nothing_is_stored_of_attempts_that_succeed_at_once() -> None:
+    graph = submitted(trying(Failing(0)))
+    before = graph.get_state(CONFIG).config
+    assert graph.advance(CONFIG).status == "finished"
+    assert all(w[1] != ATTEMPTS for w in graph.checkpointer.get_tuple(before).pending_writes)
