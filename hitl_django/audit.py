@@ -22,7 +22,7 @@ from .models import AuditEntry, Thread
 from .models.fields import canonical_json
 from .saver import Writing
 from .saver.compiled import Given, Update
-from .saver.inserting import Insert
+from .saver.inserting import Insert, given
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
@@ -39,19 +39,24 @@ _CHAIN = Update(
     },
 )
 
-_COLUMNS = (
-    "thread_id", "seq", "verb", "subject", "actor_id", "actor_label", "via", "detail", "at",
-    "prev_hash", "hash",
-)  # fmt: skip
-
 #: Adds an entry; a thread can't have two of the same number.
-_ENTRY = Insert(AuditEntry, _COLUMNS, fresh=True)
+_ENTRY = Insert(AuditEntry, given(AuditEntry), fresh=True)
 
 
 def append(
-    thread: Thread, verb: str, *, by: Any, via: str, subject: str = "", detail: dict[str, Any]
+    thread: Thread,
+    verb: str,
+    *,
+    by: Any,
+    via: str,
+    subject: str = "",
+    detail: dict[str, Any],
+    writing: Writing | None = None,
 ) -> None:
-    """Adds an entry to the history of a thread whose row ``lock_thread`` has locked."""
+    """Adds an entry to the history of a thread whose row ``lock_thread`` has locked.
+
+    With ``writing`` it is one of the things that are written there.
+    """
     entry = AuditEntry(
         thread=thread,
         seq=thread.audit_seq + 1,
@@ -66,10 +71,11 @@ def append(
         prev_hash=thread.audit_hash,
     )
     entry.hash = entry_hash(entry, thread.thread_id)
-    writing = Writing(router.db_for_write(Thread))
-    writing.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
-    writing.insert(_ENTRY, [[getattr(entry, name) for name in _COLUMNS]])
-    writing.run()
+    part = writing or Writing(router.db_for_write(Thread))
+    part.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+    part.insert(_ENTRY, [_ENTRY.values_of(entry)])
+    if writing is None:
+        part.run()
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
 
 

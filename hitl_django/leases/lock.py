@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from uuid import UUID
 
 from django.db import router
-from django.db.models.functions import Now
 
 from hitl_django.models import Thread
 
+from . import statements
 
-def lock_thread(**which: Any) -> Thread:
+
+def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thread:
     """Returns the thread's row, locked until the transaction ends, with the database's ``now``.
+
+    It is found by its key, or by a question of it; Thread.DoesNotExist without one.
 
     Every transaction that touches more than one table of a thread takes this lock first, so that
     no two of them can wait for each other. On SQLite the lock is the transaction itself.
     """
-    threads = Thread.objects.using(router.db_for_write(Thread)).select_for_update(of=("self",))
-    thread: Any = threads.annotate(clock=Now()).get(**which)
-    thread.now = thread.clock
-    locked: Thread = thread
-    return locked
+    using = router.db_for_write(Thread)
+    if pk is not None:
+        rows = statements.LOCK.run(using, thread=pk)
+    else:
+        rows = statements.LOCK_OF.run(using, interrupt=interrupt)
+    if not rows:
+        raise Thread.DoesNotExist("There is no such thread.")
+    return statements.THREAD.read(using, rows[0])

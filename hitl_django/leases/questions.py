@@ -102,8 +102,7 @@ def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> No
 
 
 def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
-    columns = statements.RECORD.names
-    writing.insert(statements.RECORD, [[getattr(row, name) for name in columns] for row in rows])
+    writing.insert(statements.RECORD, [statements.RECORD.values_of(row) for row in rows])
 
 
 def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:

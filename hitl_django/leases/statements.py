@@ -13,14 +13,36 @@ from django.db.models.functions import Coalesce, Now
 
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver.compiled import Given, Select, Update
-from hitl_django.saver.inserting import Insert
+from hitl_django.saver.inserting import Insert, given
+from hitl_django.saver.records import Record
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
+_QUESTION = Given("interrupt", models.UUIDField())
 _UNTIL = Now() + Given("duration", models.DurationField())
 _OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
+
+THREAD = Record(Thread, now=models.DateTimeField())
+
+
+def _threads() -> models.QuerySet[Thread]:
+    return Thread.objects.order_by().annotate(clock=Now())
+
+
+#: Locks a thread.
+LOCK = Select(lambda: _threads().filter(pk=_THREAD).values_list(*THREAD.names, "clock"), lock=True)
+
+#: Locks the thread that a question belongs to.
+LOCK_OF = Select(
+    lambda: (
+        _threads()
+        .filter(pk=Subquery(Interrupt.objects.order_by().filter(pk=_QUESTION).values("thread")))
+        .values_list(*THREAD.names, "clock")
+    ),
+    lock=True,
+)
 
 
 def _due() -> models.QuerySet[Run, Any]:
@@ -119,12 +141,4 @@ KNOWN = Select(
 )
 
 #: Records questions; the thread has none of these ids yet.
-RECORD = Insert(
-    Interrupt,
-    [
-        "id", "thread_id", "run_id", "interrupt_id", "kind", "graph", "node", "checkpoint_ns",
-        "checkpoint_id", "task_id", "task_path", "index", "key", "title", "payload",
-        "payload_digest", "response_schema", "status", "version",
-    ],
-    fresh=True,
-)  # fmt: skip
+RECORD = Insert(Interrupt, given(Interrupt), fresh=True)

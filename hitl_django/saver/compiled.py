@@ -103,11 +103,16 @@ def _expanded(
 
 
 class Select(_Compiled):
-    """A query for rows as tuples, of columns whose values need no conversion."""
+    """A query for rows as tuples: a ``Record`` converts what needs it.
 
-    def __init__(self, rows: Callable[[], models.QuerySet[Any, Any]]) -> None:
+    With ``lock`` the rows are locked until the transaction ends, where the database can.
+    """
+
+    def __init__(
+        self, rows: Callable[[], models.QuerySet[Any, Any]], *, lock: bool = False
+    ) -> None:
         super().__init__()
-        self._rows = rows
+        self._rows, self._lock = rows, lock
 
     def run(self, using: str, **values: Any) -> list[Any]:
         """Returns the rows."""
@@ -117,10 +122,11 @@ class Select(_Compiled):
             return cursor.fetchall()
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
-        found: tuple[str, Sequence[Any]] = (
-            self._rows().query.get_compiler(connection=connections[using]).as_sql()
-        )
-        return found
+        connection = connections[using]
+        text, found = self._rows().query.get_compiler(connection=connection).as_sql()
+        if self._lock and connection.features.has_select_for_update:
+            text += " " + connection.ops.for_update_sql()
+        return text, found
 
 
 class Update(_Compiled):

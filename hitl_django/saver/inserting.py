@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .compiled import prepares
+from .records import Record
 
 MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
 
 Rows = Sequence[Sequence[Any]]
+M = TypeVar("M", bound=models.Model)
+
+
+def given(model: type[models.Model]) -> list[str]:
+    """Names the columns that the database doesn't fill in by itself."""
+    return [
+        field.attname
+        for field in model._meta.concrete_fields
+        if field.db_default is models.NOT_PROVIDED and not isinstance(field, models.AutoField)
+    ]
 
 
 class _Text:
@@ -56,6 +67,18 @@ class Insert:
             with connection.cursor() as cursor:
                 for text, parameters in self.statements(connection, rows):
                     cursor.execute(text, parameters)
+
+    def make(self, using: str, row: M, record: Record[M]) -> M:
+        """Inserts a row and returns it as the database made it, with the defaults it filled in."""
+        connection = connections[using]
+        [(text, parameters)] = self.statements(connection, [self.values_of(row)])
+        with connection.cursor() as cursor:
+            cursor.execute(f"{text} RETURNING {record.columns(connection)}", parameters)
+            return record.read(using, cursor.fetchone())
+
+    def values_of(self, row: models.Model) -> list[Any]:
+        """Returns an instance as values in this statement's order."""
+        return [getattr(row, name) for name in self.names]
 
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows

@@ -55,11 +55,17 @@ class DjangoSaver(BaseCheckpointSaver):
 
     On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
     and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
-    to that thread is a worker's, and has to hold it.
+    to that thread is a worker's, and has to hold it; with a ``writing`` it is left to be written
+    with what else that writes, of a thread that has nothing stored yet.
     """
 
-    def __init__(self, thread: ThreadKey | None = None, fence: Fence | None = None) -> None:
-        self.thread, self.fence = thread, fence
+    def __init__(
+        self,
+        thread: ThreadKey | None = None,
+        fence: Fence | None = None,
+        writing: Writing | None = None,
+    ) -> None:
+        self.thread, self.fence, self.writing = thread, fence, writing
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._tips = Tips(MET)
@@ -102,6 +108,9 @@ class DjangoSaver(BaseCheckpointSaver):
             self._write_unbound(batch, place)
             return
         assert self.thread is not None
+        if self.writing is not None:
+            batch.write(self.thread.pk, self.writing)
+            return
         writing = Writing(self.using)
         if fence is None:
             batch.write(self.thread.pk, writing)
@@ -165,11 +174,11 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores what a task wrote on top of the addressed checkpoint."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
-    def put_answer(self, question: models.Interrupt, value: Any) -> None:
+    def put_answer(self, question: models.Interrupt, value: Any, writing: Writing) -> None:
         """Adds an answer to those that the question's task will find when it runs again.
 
-        Part of the caller's transaction, which holds the thread's lock, so that two answers to one
-        task don't overwrite each other.
+        It is one of the things that the caller writes, who holds the thread's lock, so that two
+        answers to one task don't overwrite each other.
         """
         assert self.thread is not None
         place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
@@ -182,12 +191,12 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             answers = self._control(place, question.task_id, ANSWERS) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
-        self._replace(place, task)
+        self._replace(place, task, writing)
 
     def drop_answer(self, question: models.Interrupt) -> None:
         """Takes back an answer that its task can't use, with those to what it led to.
 
-        Part of the caller's transaction, as ``put_answer`` is.
+        Part of the caller's transaction, who holds the thread's lock.
         """
         assert self.thread is not None
         place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
@@ -198,14 +207,16 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             answers = self._control(place, question.task_id, ANSWERS) or []
             left = (RESUME, answers[: question.index])
-        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]))
+        writing = Writing(self.using)
+        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), writing)
+        writing.run()
 
-    def _replace(self, place: Place, task: TaskWrites) -> None:
-        """Stores control writes of a task in the caller's transaction."""
+    def _replace(self, place: Place, task: TaskWrites, writing: Writing) -> None:
+        """Adds control writes of a task."""
         assert self.thread is not None
         batch = Batch(place, self.thread.epoch)
         batch.add_writes(task)
-        batch.insert(self.thread.pk, self.using)
+        batch.write(self.thread.pk, writing)
 
     def delete_thread(self, thread_id: str) -> None:
         """Removes a thread's history; its row stays while it has runs, the record of people."""
@@ -250,6 +261,8 @@ class DjangoSaver(BaseCheckpointSaver):
         Three queries, and two more where a list has grown long.
         """
         place = Place.of(config)
+        if self.writing is not None and self._is_bound_to(place):
+            return None
         where = {"thread_id": place.thread_id, "ns": place.ns}
         if place.checkpoint_id is None:
             rows = statements.NEWEST.run(self.using, **where)

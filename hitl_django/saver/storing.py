@@ -107,12 +107,6 @@ class Batch:
         ):
             writing.insert(statement, [(thread, *row) for row in rows])
 
-    def insert(self, thread: int, using: str) -> None:
-        """Writes the rows as a part of the caller's transaction."""
-        writing = Writing(using)
-        self.write(thread, writing)
-        writing.run()
-
 
 def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
     """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""

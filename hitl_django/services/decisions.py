@@ -22,7 +22,7 @@ from hitl_django.engine.errors import (
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.policy import get_policy
-from hitl_django.saver import DjangoSaver, ThreadKey
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing
 from hitl_django.text import storable
 
 from . import refusals, statements
@@ -68,9 +68,7 @@ def decide(
         answer = answers.compose(
             interrupt.payload, interrupt.response_schema, interrupt.kind, type, value
         )
-        _close(interrupt)
         decision = _record(interrupt, answer, request, thread)
-        _resume(interrupt, answer, thread)
         info = DecisionInfo.of(decision, interrupt.run_id)
         signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
         return info
@@ -132,13 +130,28 @@ def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     message tells the truth. The lock is not what makes one decision win: ``_close`` is.
     """
     pk = _uuid(interrupt_id)
-    found = statements.THREAD_OF.run(dispatch.alias(), interrupt=pk)
-    if not found:
-        raise InterruptNotFound
-    thread = leases.lock_thread(pk=found[0][0])
-    interrupt = _visible(pk, by)
+    try:
+        thread = leases.lock_thread(interrupt=pk)
+    except Thread.DoesNotExist:
+        raise InterruptNotFound from None
+    if by is not None:
+        found = Interrupt.objects.using(dispatch.alias()).filter(pk=pk)
+        if not get_policy().visible_interrupts(by, found).exists():
+            raise InterruptNotFound
+    interrupt = _question(pk, thread)
     _refuse_if_not_allowed(interrupt, by)
     return thread, interrupt
+
+
+def _question(pk: UUID, thread: Thread) -> Interrupt:
+    """Reads a question of a locked thread, with its run."""
+    using = dispatch.alias()
+    [row] = statements.QUESTION.run(using, interrupt=pk)
+    interrupt = statements.INTERRUPT.read(using, row)
+    run = statements.RUN.read(using, row[len(statements.INTERRUPT.names) :])
+    interrupt.thread = run.thread = thread
+    interrupt.run = run
+    return interrupt
 
 
 def _interrupts() -> Any:
@@ -206,27 +219,53 @@ def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | No
 
 def _refuse_if_unheard(interrupt: Interrupt) -> None:
     if interrupt.run.state not in HEEDFUL:
-        raise RunStateError(
-            f"The run is {interrupt.run.state}; the question can be decided once it goes on.",
-            state=str(interrupt.run.state),
-            allowed=HEEDFUL,
-        )
+        raise _unheard(interrupt.run)
 
 
-def _close(interrupt: Interrupt) -> None:
+def _unheard(run: Run) -> RunStateError:
+    return RunStateError(
+        f"The run is {run.state}; the question can be decided once it goes on.",
+        state=str(run.state),
+        allowed=HEEDFUL,
+    )
+
+
+def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
+    """Closes the question, records who did, leaves the answer to its task and queues the run."""
+    writing = Writing(dispatch.alias())
     # The status predicate is the whole guarantee: of any number of concurrent callers one UPDATE
     # matches. Reading first and saving later would let two reviewers win under READ COMMITTED,
     # and the thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    won = statements.CLOSE.run(dispatch.alias(), interrupt=interrupt.pk, version=interrupt.version)
-    if not won:
+    shown = {"interrupt": interrupt.pk, "version": interrupt.version}
+    writing.require(statements.CLOSE, shown)
+    # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
+    # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
+    # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
+    # everybody else waits for the thread's lock to do so.
+    waits = interrupt.run.state == Run.State.INTERRUPTED
+    if waits:
+        writing.require(statements.RESUME, {"run": interrupt.run_id})
+    decision = _decided(interrupt, answer, request, thread)
+    writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
+    _note(decision, thread, request, writing)
+    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+    saver.put_answer(interrupt, answer, writing)
+    held = writing.run()
+    if not held:
         interrupt.refresh_from_db()
         if interrupt.status == Interrupt.Status.PENDING:
             raise StaleQuestionError
         raise _already(interrupt, _decision(interrupt))
+    if waits and len(held) == 1:
+        interrupt.run.refresh_from_db(fields=["state"])
+        raise _unheard(interrupt.run)
+    if waits:
+        dispatch.hint(interrupt.run_id)
+    return decision
 
 
-def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
-    decision = Decision.objects.using(dispatch.alias()).create(
+def _decided(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
+    return Decision(
         interrupt=interrupt,
         version=interrupt.version,
         type=request.type,
@@ -240,34 +279,24 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
+
+
+def _note(decision: Decision, thread: Thread, request: _Request, writing: Writing) -> None:
     audit.append(
         thread,
         "decide",
         by=request.by,
         via=request.via,
-        subject=str(interrupt.pk),
+        subject=str(decision.interrupt_id),
         detail={
             "type": request.type,
-            "question": interrupt.payload_digest,
-            "version": interrupt.version,
-            "answer": digest_json(answer),
+            "question": decision.payload_digest,
+            "version": decision.version,
+            "answer": digest_json(decision.value),
             "reason": request.reason,
         },
+        writing=writing,
     )
-    return decision
-
-
-def _resume(interrupt: Interrupt, answer: Any, thread: Thread) -> None:
-    """Leaves the answer where its task will look for it, and queues the run."""
-    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-    saver.put_answer(interrupt, answer)
-
-    # Zero rows: the run is QUEUED or RUNNING already, because another of its questions was
-    # answered. Whoever advances it finds this answer among the pending writes, or at its pause
-    # finds the question decided and queues the run again.
-    queued = statements.RESUME.run(dispatch.alias(), run=interrupt.run_id)
-    if queued:
-        dispatch.hint(interrupt.run_id)
 
 
 def _uuid(value: UUID | str) -> UUID:

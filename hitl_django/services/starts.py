@@ -23,9 +23,9 @@ from hitl_django.engine.payload import check_json
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
-from hitl_django.saver import DjangoSaver, ThreadKey, digest_value
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value
 
-from . import closing, refusals
+from . import closing, refusals, statements
 from .info import RunInfo
 
 NAME_LENGTH = 255
@@ -121,8 +121,8 @@ class _Start:
         return RunInfo.of(run)
 
     def create(self) -> RunInfo:
-        thread = self._thread()
-        run = Run.objects.create(
+        thread, is_new = self._thread()
+        run = Run(
             thread=thread,
             graph=self.registered.name,
             graph_version=self.registered.version,
@@ -133,7 +133,9 @@ class _Start:
             started_by_label=audit.label(self.by),
         )
         shapes.remember(self.registered)
-        self._submit(thread, run)
+        writing = Writing(dispatch.alias())
+        writing.insert(statements.NEW_RUN, [statements.NEW_RUN.values_of(run)])
+        self._submit(thread, run, writing if is_new else None)
         audit.append(
             thread,
             "start",
@@ -141,12 +143,15 @@ class _Start:
             via=self.via,
             subject=str(run.pk),
             detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
+            writing=writing,
         )
+        writing.run()
         dispatch.hint(run.pk)
         return RunInfo.of(run, created=True)
 
-    def _submit(self, thread: Thread, run: Run) -> None:
-        saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+    def _submit(self, thread: Thread, run: Run, writing: Writing | None) -> None:
+        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+        saver = DjangoSaver(key, writing=writing)
         config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
@@ -155,17 +160,21 @@ class _Start:
             config["configurable"]["discard_pending"] = True
         self.registered.graph.with_saver(saver).submit(self.input, config)
 
-    def _thread(self) -> Thread:
+    def _thread(self) -> tuple[Thread, bool]:
+        """Returns the thread, locked, and whether nothing is stored of it yet."""
         if self.thread_id is None:
-            thread = Thread.objects.create(thread_id=str(uuid.uuid4()), **self._about())
-            return leases.lock_thread(pk=thread.pk)
+            # Nobody else sees the row before the transaction ends, so it needs no lock.
+            thread = Thread(thread_id=str(uuid.uuid4()), **self._about())
+            thread = statements.NEW_THREAD.make(dispatch.alias(), thread, statements.THREAD)
+            thread.now = thread.created_at
+            return thread, True
         thread, created = Thread.objects.get_or_create(
             thread_id=self.thread_id, defaults=self._about()
         )
         thread = leases.lock_thread(pk=thread.pk)
         if not created:
             self._take_over(thread)
-        return thread
+        return thread, created
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}

@@ -1,4 +1,4 @@
-"""The statements of every decision.
+"""The statements of every start and every decision.
 
 Where zero rows mean something, the caller says what.
 """
@@ -9,13 +9,32 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.saver.compiled import Given, Select, Update
+from hitl_django.saver.inserting import Insert, given
+from hitl_django.saver.records import Record
 
 _INTERRUPT = Given("interrupt", models.UUIDField())
 
-#: Finds the thread that a question belongs to.
-THREAD_OF = Select(lambda: Interrupt.objects.order_by().filter(pk=_INTERRUPT).values_list("thread"))
+THREAD, RUN, INTERRUPT = Record(Thread), Record(Run), Record(Interrupt)
+
+#: Begins a thread, which nobody else can know of yet.
+NEW_THREAD = Insert(Thread, given(Thread), fresh=True)
+
+#: Begins a run.
+NEW_RUN = Insert(Run, given(Run), fresh=True)
+
+#: Records a decision, at the moment its audit entry names as well.
+NEW_DECISION = Insert(Decision, [*given(Decision), "created_at"], fresh=True)
+
+#: Reads a question and its run.
+QUESTION = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(pk=_INTERRUPT)
+        .values_list(*INTERRUPT.names, *RUN.under("run"))
+    )
+)
 
 #: Closes a question that is open, and still the one that was looked at.
 CLOSE = Update(

@@ -85,8 +85,8 @@ def chosen(starts: Iterable[str]) -> list[Workload]:
     return picked if starts else rows
 
 
-def engines_of(options: argparse.Namespace) -> tuple[str, ...]:
-    return (options.engine,) if options.engine else ENGINES
+def engines_of(options: argparse.Namespace, row: Workload) -> tuple[str, ...]:
+    return (options.engine,) if options.engine else (row.against, OURS)
 
 
 def compare(
@@ -94,15 +94,18 @@ def compare(
 ) -> dict[str, Any]:
     """Measures one row and prints it."""
     size = max(1, row.size // 10) if options.quick else row.size
-    times: dict[str, list[float]] = {engine: [] for engine in engines_of(options)}
+    times: dict[str, list[float]] = {engine: [] for engine in engines_of(options, row)}
+    counted: dict[str, float] = {}
     try:
         for _ in range(options.repeat):
             for engine in times:
-                times[engine].append(measure(engine, row, size, environment))
+                told = measure(engine, row, size, environment)
+                times[engine].append(told.pop("seconds"))
+                counted |= told if engine == OURS else {}
     except Failed as failure:
         print(report.line(row, {}, str(failure)), flush=True)
         return {"error": str(failure)}
-    found = report.summary(times)
+    found = report.summary(times, row.against) | counted
     print(report.line(row, found), flush=True)
     return {"size": size, "target": row.target, "seconds": times, **found}
 
@@ -112,9 +115,9 @@ def grow(
 ) -> dict[str, float | None]:
     """Measures one row at several sizes and prints how its total time grows."""
     slopes: dict[str, float | None] = {}
-    for engine in engines_of(options):
+    for engine in engines_of(options, row):
         try:
-            points = {n: measure(engine, row, n, environment) for n in row.growth}
+            points = {n: measure(engine, row, n, environment)["seconds"] for n in row.growth}
         except Failed as failure:
             print(f"{row.title:46} {engine}: {failure}", flush=True)
             continue
@@ -124,8 +127,8 @@ def grow(
     return slopes
 
 
-def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> float:
-    """Runs one measurement in a fresh process and returns the seconds per unit."""
+def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> dict[str, float]:
+    """Runs one measurement in a fresh process; returns what it takes per unit."""
     command = [sys.executable, "-m", "tests.benchmarks.child", engine, row.name, str(size)]
     try:
         done = subprocess.run(
@@ -142,7 +145,8 @@ def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) 
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise Failed(f"{'ours' if engine == OURS else engine}: {lines[-1][:120]}")
-    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import logging
 import os
 from typing import Any
 
-from . import stores
-from .engines import OURS
+from . import floors, stores
+from .engines import FLOOR, OURS
 from .stores import POSTGRES, SQLITE
 from .workloads import (
     Count,
@@ -19,6 +19,7 @@ from .workloads import (
     Workload,
     asking_sends,
     check,
+    many_threads,
     pause_and_resume,
     sequential_saved,
     three_nodes,
@@ -93,6 +94,40 @@ def _review(e: Any, n: int, kind: str) -> Once:
     return once
 
 
+def _many_threads(e: Any, n: int, kind: str) -> Once:
+    """Takes n threads to their questions, and then all of them from their answers to the end."""
+    if e.engine != OURS:
+        return many_threads(e, n, saver(e.engine, kind))
+    set_up_django(kind)
+    from hitl_django import models, registry, services, worker
+
+    registry.register("bench-pause")(lambda: three_nodes(e))
+    start: Count = {"count": 0, "note": "x"}
+
+    def once() -> int:
+        runs = [services.start("bench-pause", start).id for _ in range(n)]
+        for run in runs:
+            worker.advance(str(run))
+        asked = models.Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True)
+        for question in asked:
+            services.decide(question, "respond", "yes")
+        for run in runs:
+            worker.advance(str(run))
+        done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)
+        check(done.count(), n)
+        return n
+
+    return once
+
+
+def _super_steps(e: Any, n: int, kind: str) -> Once:
+    set_up_django(kind)
+    from hitl_django.saver import DjangoSaver
+
+    run = sequential_saved(e, n, DjangoSaver())
+    return floors.super_steps(kind, run, n) if e.engine == FLOOR else run
+
+
 def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Workload]:
     def chain(e: Any, n: int) -> Once:
         return sequential_saved(e, n, saver(e.engine, kind))
@@ -102,6 +137,12 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
 
     def review(e: Any, n: int) -> Once:
         return _review(e, n, kind)
+
+    def many(e: Any, n: int) -> Once:
+        return _many_threads(e, n, kind)
+
+    def steps(e: Any, n: int) -> Once:
+        return _super_steps(e, n, kind)
 
     short = (10, 30, 100)
     return [
@@ -116,6 +157,14 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         Workload(
             f"{kind}-asking", f"100 asking Sends, one map, {title}", asking, 100, "question", 10,
             growth=short, store=kind,
+        ),
+        Workload(
+            f"{kind}-threads", f"1,000 threads paused, then resumed, {title}", many, 1000,
+            "thread", 5, growth=short, store=kind,
+        ),
+        Workload(
+            f"{kind}-floor", f"sequential against its rows by hand, {title}", steps, 300,
+            "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
         ),
     ]  # fmt: skip
 

@@ -8,6 +8,8 @@ from typing import Any
 
 LANGGRAPH, OURS = "langgraph", "hitl_django"
 ENGINES = (LANGGRAPH, OURS)
+#: No engine: the same rows, written by hand.
+FLOOR = "floor"
 
 _NAMES = {
     LANGGRAPH: {
@@ -32,9 +34,9 @@ _NAMES = {
 
 
 def load(engine: str) -> Any:
-    """Imports an engine and returns its names."""
+    """Imports an engine and returns its names; the floor has ours, to learn what it has to do."""
     found = SimpleNamespace(engine=engine)
-    for module, names in _NAMES[engine].items():
+    for module, names in _NAMES[OURS if engine == FLOOR else engine].items():
         for name in names:
             setattr(found, name, getattr(import_module(module), name))
     return found

@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .engines import LANGGRAPH, OURS
+from .engines import FLOOR, LANGGRAPH, OURS
 
 
-def summary(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
     """Returns the medians of both engines in microseconds, and the median of the paired ratios.
 
     The n-th run of one engine is next in time to the n-th of the other, so their ratio suffers
@@ -19,10 +19,11 @@ def summary(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     found: dict[str, Any] = {
         engine: statistics.median(values) * 1e6 for engine, values in times.items() if values
     }
-    pairs = list(zip(times.get(LANGGRAPH, ()), times.get(OURS, ()), strict=False))
+    pairs = list(zip(times.get(against, ()), times.get(OURS, ()), strict=False))
     if pairs:
-        found["ratio"] = statistics.median(theirs / ours for theirs, ours in pairs)
-        found["spread"] = [f(theirs / ours for theirs, ours in pairs) for f in (min, max)]
+        ratios = [ours / other if against == FLOOR else other / ours for other, ours in pairs]
+        found["ratio"] = statistics.median(ratios)
+        found["spread"] = [min(ratios), max(ratios)]
     return found
 
 
@@ -37,7 +38,7 @@ def slope(points: Mapping[int, float]) -> float | None:
 
 HEAD = (
     f"{'workload':46} {'unit':>11} {'LangGraph':>11} {'ours':>10} {'ratio':>7} "
-    f"{'(min-max)':>13} {'target':>7}  met"
+    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions of ours per unit"
 )
 
 
@@ -50,10 +51,15 @@ def line(row: Any, found: Mapping[str, Any], error: str = "") -> str:
     def micro(engine: str) -> str:
         return f"{found[engine]:,.1f}" if engine in found else "-"
 
-    both = f"{start} {micro(LANGGRAPH):>11} {micro(OURS):>10}"
+    both = f"{start} {micro(row.against):>11} {micro(OURS):>10}"
     if "ratio" not in found:
         return both
     low, high = found["spread"]
-    met = "yes" if found["ratio"] >= row.target else "NO"
+    is_floor = row.against == FLOOR
+    is_met = found["ratio"] <= row.target if is_floor else found["ratio"] >= row.target
+    target = f"<{row.target:.1f}" if is_floor else f"{row.target:.0f}"
     spread = f"({low:.1f}-{high:.1f})"
-    return f"{both} {found['ratio']:6.1f}x {spread:>13} {row.target:6.0f}x  {met}"
+    told = f"{both} {found['ratio']:6.1f}x {spread:>13} {target:>6}x  {'yes' if is_met else 'NO':3}"
+    if "statements" in found:
+        told += f"  {found['statements']:.1f}, {found['transactions']:.1f}"
+    return told

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
+from .engines import LANGGRAPH
+
 Once = Callable[[], int]
 
 WIDTH = 300  # keys of the wide states
@@ -27,7 +29,8 @@ class Workload:
     """One row of the table.
 
     ``size`` is n of the row itself, ``growth`` the sizes of which the slope is fitted; ``unit``
-    names what the time is divided by; ``target`` is LangGraph's time over ours, at least.
+    names what the time is divided by; ``target`` is LangGraph's time over ours, at least. Where
+    ``against`` is the floor, it is our time over that of the same rows written by hand, at most.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Workload:
     target: float
     growth: tuple[int, ...] = (10, 100, 1000)
     store: str = ""  # "sqlite" or "postgres" where the work is durable
+    against: str = LANGGRAPH
 
 
 # The database outlives the process, so the process has a name of its own.
@@ -362,6 +366,23 @@ def pause_and_resume(e: Any, n: int, saver: Any = None) -> Once:
             config = on_thread(3)
             paused = app.invoke({"count": 0, "note": "x"}, config, durability="sync")
             check(len(paused["__interrupt__"]), 1)
+            result = app.invoke(e.Command(resume="yes"), config, durability="sync")
+            check(result, {"count": 3, "note": "yes"})
+        return n
+
+    return once
+
+
+def many_threads(e: Any, n: int, saver: Any = None) -> Once:
+    """Takes n threads to their questions, and then all of them from their answers to the end."""
+    app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
+
+    def once() -> int:
+        threads = [on_thread(3) for _ in range(n)]
+        for config in threads:
+            paused = app.invoke({"count": 0, "note": "x"}, config, durability="sync")
+            check(len(paused["__interrupt__"]), 1)
+        for config in threads:
             result = app.invoke(e.Command(resume="yes"), config, durability="sync")
             check(result, {"count": 3, "note": "yes"})
         return n

@@ -1,0 +1,63 @@
+"""Rows of compiled queries as model instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from django.db import connections, models
+from django.db.models.expressions import Col
+
+M = TypeVar("M", bound=models.Model)
+Convert = Callable[[Any, Any, Any], Any]
+
+
+class Record(Generic[M]):
+    """All columns of a model: their names for a query, and a row of them as an instance.
+
+    ``more`` are annotations that follow the columns, by the attribute that takes them.
+    """
+
+    def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
+        self.model = model
+        self.fields: list[Any] = list(model._meta.concrete_fields)
+        self.names = [field.attname for field in self.fields]
+        self.more = more
+        self._converters: dict[str, list[tuple[int, Any, list[Convert]]]] = {}  # by vendor
+
+    def under(self, prefix: str) -> list[str]:
+        """Returns the names as a query calls them that reaches the model by a relation."""
+        return [f"{prefix}__{field.name}" for field in self.fields]
+
+    def columns(self, connection: Any) -> str:
+        """Returns what RETURNING names."""
+        return ", ".join(connection.ops.quote_name(field.column) for field in self.fields)
+
+    def read(self, using: str, values: Sequence[Any]) -> M:
+        """Returns a row as an instance; what follows is not looked at."""
+        count = len(self.names)
+        row = [*values[: count + len(self.more)]]
+        connection = connections[using]
+        for at, column, converters in self._converters_for(connection):
+            for convert in converters:
+                row[at] = convert(row[at], column, connection)
+        made = self.model.from_db(using, self.names, row[:count])
+        for name, value in zip(self.more, row[count:], strict=True):
+            setattr(made, name, value)
+        return made
+
+    def _converters_for(self, connection: Any) -> list[tuple[int, Any, list[Convert]]]:
+        found = self._converters.get(connection.vendor)
+        if found is None:
+            found = self._converters[connection.vendor] = list(self._converting(connection))
+        return found
+
+    def _converting(self, connection: Any) -> Iterator[tuple[int, Any, list[Convert]]]:
+        for at, field in enumerate([*self.fields, *self.more.values()]):
+            column = Col("", field)
+            converters = [
+                *connection.ops.get_db_converters(column),
+                *column.get_db_converters(connection),
+            ]
+            if converters:
+                yield at, column, converters

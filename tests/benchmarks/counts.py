@@ -1,0 +1,63 @@
+"""What a piece of work asks of the database: the steadier measure on a busy machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection
+
+_CONTROL = ("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
+_READING = ("SELECT",)
+
+
+class Counts:
+    """Statements, and the transactions that wrote something, on the default connection."""
+
+    def __init__(self) -> None:
+        self.statements = self.transactions = 0
+        self.texts: list[str] = []
+        self._writes = False
+
+    def note(self, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        word = sql.split(None, 1)[0].upper()
+        if word in _CONTROL:
+            return execute(sql, *rest)
+        self.statements += 1
+        self.texts.append(sql)
+        if word not in _READING:
+            if connection.in_atomic_block:
+                self._writes = True
+            else:
+                self.transactions += 1
+        return execute(sql, *rest)
+
+    def committed(self) -> None:
+        self.transactions += self._writes
+        self._writes = False
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Counts what this thread's connection does meanwhile."""
+    counts = Counts()
+    commit = connection.commit
+
+    def counted_commit() -> None:
+        commit()
+        counts.committed()
+
+    connection.commit = counted_commit  # type: ignore[method-assign]
+    try:
+        with connection.execute_wrapper(counts.note):
+            yield counts
+    finally:
+        del connection.commit
+
+
+def counted(once: Callable[[], int]) -> dict[str, float]:
+    """Returns the statements and write transactions per unit of one round."""
+    with counting() as counts:
+        units = once()
+    return {"statements": counts.statements / units, "transactions": counts.transactions / units}
