@@ -17,7 +17,7 @@ from .engine.fingerprint import Shape, fingerprint_of, shape_of
 if TYPE_CHECKING:
     from .engine.pregel import Pregel
 
-Factory = TypeVar("Factory", bound=Callable[[], Any])
+Factory = TypeVar("Factory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Entry:
     name: str
     version: str
     title: Any
-    factory: Callable[[], Any]
+    factory: Any
 
 
 _entries: dict[str, _Entry] = {}
@@ -49,7 +49,8 @@ _lock = threading.RLock()
 def register(name: str, *, version: str = "1", title: Any = None) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not, and is called once, at first use. A name
+    The factory returns a StateGraph, compiled or not, and is called once, at first use. What an
+    ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
     registered twice belongs to neither: ``get`` refuses it and a system check names both places,
     since which one stored threads would meet depended on the order of imports.
     """
@@ -104,11 +105,11 @@ def get(name: str) -> Registered:
 
 
 def _build(entry: _Entry) -> Registered:
-    made = entry.factory()
+    made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
     shape = shape_of(graph)
     return Registered(entry.name, entry.version, entry.title, graph, shape, fingerprint_of(shape))
 
 
-def _place(factory: Callable[[], Any]) -> str:
+def _place(factory: Any) -> str:
     return f"{factory.__module__}.{getattr(factory, '__qualname__', factory)}"

@@ -85,6 +85,10 @@ def _drive(lease: Lease) -> Outcome:
         "recursion_limit": hitl.RECURSION_LIMIT,
         "metadata": {"run_id": str(lease.run_id)},
     }
+    if transaction.get_connection(_using()).in_atomic_block:
+        # Another thread would see nothing of what this transaction has written: in a TestCase, the
+        # tasks of a workflow run on the test's own.
+        config["max_concurrency"] = 1
     control = RunControl()
     with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
         graph = registered.graph.with_saver(DjangoSaver(lease.thread, fence))

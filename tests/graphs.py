@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 from pydantic import BaseModel, field_validator
 
 from hitl_django.engine.constants import END, START
+from hitl_django.engine.functional import entrypoint, task
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.node_api import interrupt
 from hitl_django.registry import register
@@ -217,6 +218,34 @@ def nested() -> StateGraph:
     middle.add_edge(START, "inner").add_edge("inner", "mid")
     outer = StateGraph(Log).add_node("middle", middle.compile()).add_node("top", asking("top"))
     return outer.add_edge(START, "middle").add_edge(START, "top")
+
+
+#: What the tasks of "essay" have done, in the order of doing.
+WRITTEN: list[str] = []
+
+
+@task
+def write(topic: str) -> str:
+    WRITTEN.append(topic)
+    return f"An essay about {topic}"
+
+
+@task
+def review(text: str, reader: str) -> str:
+    return f"{reader}: {interrupt({'title': f'What does {reader} say?', 'text': text})}"
+
+
+class Essay(TypedDict):
+    topic: str
+
+
+@register("essay", title="Essay")
+@entrypoint()
+def essay(given: Essay, *, previous: Any = None) -> dict[str, Any]:
+    """Writes, asks two readers side by side, and writes again."""
+    text = write(given["topic"]).result()
+    said = [called.result() for called in [review(text, "Ann"), review(text, "Bob")]]
+    return {"text": write(f"{given['topic']}, again").result(), "said": said, "before": previous}
 
 
 @register("keyed")

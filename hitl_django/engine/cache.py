@@ -164,7 +164,7 @@ class Recaller:
         """Gives tasks what is kept for their input; returns those that have to run."""
         self.keys = {}
         for task in tasks:
-            if task.node.cache is None or _depends_on_people(loop, task):
+            if task.node.cache is None or depends_on_people(loop, task):
                 continue
             try:
                 self.keys[task.id] = key_of(task)
@@ -199,7 +199,7 @@ class Recaller:
                 logger.warning("What node %s returned can't be cached: %s", task.name, error)
 
 
-def _depends_on_people(loop: Loop, task: Task) -> bool:
+def depends_on_people(loop: Loop, task: Task) -> bool:
     """Tells whether a task was answered, or may be about to be.
 
     What a person decided of one case holds for no other.

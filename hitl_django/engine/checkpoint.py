@@ -317,3 +317,8 @@ class BaseCheckpointSaver:
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Like prune."""
         await self.acall(partial(self.prune, thread_ids, strategy=strategy))
+
+
+#: What a graph is compiled with: True keeps one history per thread where it is called by another
+#: graph, False never stores anything.
+Checkpointer = BaseCheckpointSaver | bool | None

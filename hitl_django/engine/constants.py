@@ -53,6 +53,9 @@ CONTROL_SLOTS = {
     ATTEMPTS: -10,
 }
 
+#: The same table, by the name that other savers know it by.
+WRITES_IDX_MAP = CONTROL_SLOTS
+
 #: Writes that never reach a channel.
 CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN})
 

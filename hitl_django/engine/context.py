@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import ids
 from .callbacks import handlers_of
 from .checkpoint import BaseCheckpointSaver, Commit, Question, TaskWrites
-from .constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, RESUME
+from .constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
 from .errors import (
     GraphInterrupt,
     InvalidAnswerError,
@@ -32,6 +32,8 @@ from .schema import coerce, json_schema
 from .types import Interrupt, RunnableConfig, Unanswered
 
 if TYPE_CHECKING:
+    from .calls import Calls, Crew
+    from .loop import Loop
     from .plan import Task
     from .slots import TaskStatus
 
@@ -79,10 +81,12 @@ class RunContext:
         "checkpoint_map",
         "config",
         "control",
+        "crew",
         "durability",
         "emit",
         "forwards",
         "live",
+        "loop",
         "modes",
         "passes_breakpoints",
         "perform",
@@ -143,6 +147,9 @@ class RunContext:
         #: that the caller addressed, where no question is known yet.
         self.wildcard: list[Any] = []
         self.checkpoint_ids: dict[str, str] = {}
+        #: The loop of this run, and who has threads for the tasks that its nodes call.
+        self.loop: Loop
+        self.crew: Crew | None = None
 
 
 class Memory:
@@ -191,12 +198,15 @@ class TaskContext:
 
     __slots__ = (
         "_asked", "_children", "_first_attempt_time", "_memory", "answers", "asked", "attempt",
-        "changed", "consumed", "is_async", "keyed", "once", "open", "perform", "run", "task",
+        "calls", "changed", "consumed", "is_async", "keyed", "once", "open", "perform", "run",
+        "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
         self.task, self.run, self.perform = task, run, run.perform
         self.is_async = False
+        #: The tasks it has called.
+        self.calls: Calls | None = None
         self._memory = memory
         self.answers = memory.answers
         # Shared by the tasks that remember nothing: replaced before the first change.
@@ -369,6 +379,15 @@ class TaskContext:
             {"configurable": place}, [TaskWrites(self.task.id, self.task.path_key, writes)]
         )
 
+    @property
+    def whole(self) -> TaskContext:
+        """The task's context, of which a part of the task may see a view."""
+        return self
+
+    def place_of_call(self, numbers: Iterator[int]) -> int:
+        """Returns which of the tasks that this task calls comes next."""
+        return next(numbers)
+
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this task calls."""
         with _numbering:
@@ -406,6 +425,7 @@ class TaskContext:
             run.runtime,
             store=run.store,
             stream_writer=self.write,
+            previous=self.previous,
             control=run.control,
             execution_info=ExecutionInfo(
                 checkpoint_id=task.origin.checkpoint_id,
@@ -417,6 +437,11 @@ class TaskContext:
                 node_first_attempt_time=self.first_attempted(),
             ),
         )
+
+    @property
+    def previous(self) -> Any:
+        """What the thread's last run of an entrypoint saved."""
+        return self.task.origin.values.get(PREVIOUS)
 
     def write(self, chunk: Any) -> None:
         """Emits a custom stream chunk."""

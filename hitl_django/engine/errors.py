@@ -33,6 +33,8 @@
     ├─ ThreadNotFound(LookupError)
     ├─ RunNotFound(LookupError)
     ├─ InterruptNotFound(LookupError)
+    ├─ TaskNotFound(LookupError)
+    ├─ InvalidNamespaceError(ValueError)
     ├─ IdempotencyKeyReusedError(ValueError)
     └─ RunStateError
 
@@ -52,7 +54,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from .types import Interrupt
+from .types import ErrorCode, Interrupt
 
 
 class HitlError(Exception):
@@ -77,7 +79,14 @@ class GraphDefinitionError(GraphError, ValueError):
 
 
 class InvalidUpdateError(GraphError):
-    """A node or a caller wrote what a channel can't take."""
+    """A node or a caller wrote what a channel can't take.
+
+    ``code`` tells two writes where one may be, and a node's result that is no update.
+    """
+
+    def __init__(self, *args: object, code: ErrorCode | None = None) -> None:
+        super().__init__(*args)
+        self.code = code
 
 
 class InvalidInputError(GraphError, ValueError):
@@ -97,6 +106,8 @@ class EmptyInputError(GraphError, ValueError):
 
 class GraphRecursionError(GraphError, RecursionError):
     """The run reached its limit of super-steps without coming to an end."""
+
+    code = ErrorCode.GRAPH_RECURSION_LIMIT
 
 
 class GraphDrained(GraphError):
@@ -293,6 +304,14 @@ class InterruptNotFound(HitlError, LookupError):
     """There is no such question."""
 
 
+class TaskNotFound(HitlError, LookupError):
+    """There is no such task at the addressed checkpoint."""
+
+
+class InvalidNamespaceError(HitlError, ValueError):
+    """A store's namespace is a tuple of non-empty labels without periods."""
+
+
 class IdempotencyKeyReusedError(HitlError, ValueError):
     """The idempotency key was used before with something else."""
 
@@ -354,3 +373,8 @@ class SaverFailed(GraphBubbleUp):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def is_invalid_resume(error: BaseException) -> bool:
+    """Tells whether an answer that doesn't fit its question's response schema raised the error."""
+    return isinstance(error, InvalidAnswerError)

@@ -152,7 +152,7 @@ def _nested_run(
         checkpoint_map=above.checkpoint_map,
     )
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
-    run.wildcard, run.reasks = above.wildcard, above.reasks
+    run.wildcard, run.reasks, run.crew = above.wildcard, above.reasks, above.crew
     run.resuming = above.resuming or parent.retrying
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin

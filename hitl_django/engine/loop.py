@@ -130,7 +130,7 @@ class Loop:
         todo = [t for t in tasks if t.writes is None and not t.questions]
         if len(todo) == 1 and not self.careful and todo[0].error is None:
             # Most steps have one task: nothing to wait for, to drop or to store beside it.
-            ended = (yield Run([self._context(todo[0])])) or (yield AWAIT)
+            ended = (yield Run([self.context_of(todo[0])])) or (yield AWAIT)
             if chunks := self._settle(ended[0]):
                 yield Emit(chunks)
         elif todo and not _failed(todo):
@@ -148,7 +148,7 @@ class Loop:
             yield from self._commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
-        ended: list[Task] = yield Run([self._context(task) for task in tasks])
+        ended: list[Task] = yield Run([self.context_of(task) for task in tasks])
         waiting = len(tasks)
         while waiting:
             ended = ended or (yield AWAIT)
@@ -169,7 +169,7 @@ class Loop:
                 yield from self._store(self.ledger.commit(None), held=True)
             ended = []
             if handlers and self.broken is None:
-                contexts = [self._context(task) for task in handlers]
+                contexts = [self.context_of(task) for task in handlers]
                 ended = yield RunBeside(contexts) if waiting else Run(contexts)
                 waiting += len(handlers)
 
@@ -179,7 +179,8 @@ class Loop:
         self.tasks.extend(handlers)
         return () if any(_stops_siblings(task) for task in ended) else handlers
 
-    def _context(self, task: Task) -> TaskContext:
+    def context_of(self, task: Task) -> TaskContext:
+        """Returns what a task that is about to run knows from before."""
         status = self.statuses.get(task.id) if self.statuses else None
         if status is None and not self.run.answers:
             return TaskContext(task, self.run, NO_MEMORY)

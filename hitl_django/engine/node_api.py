@@ -15,7 +15,8 @@ from .types import RunnableConfig
 ContextT = TypeVar("ContextT")
 
 
-def _current() -> TaskContext:
+def running() -> TaskContext:
+    """Returns the context of the running node."""
     context = current.get()
     if context is None:
         raise RuntimeError("Called get_config outside of a runnable context")
@@ -39,7 +40,7 @@ def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None
     answered is logged, or with the config key ``on_question_change="error"`` raises
     QuestionChangedError.
     """
-    context = _current()
+    context = running()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
     ):
@@ -57,7 +58,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     later line; a crash within ``function`` or before its result is stored calls it again. For an
     async function it returns an awaitable. The result has to be storable like state.
     """
-    context = _current()
+    context = running()
     if key in context.once:
         known = context.once[key]
         return _ready(known) if inspect.iscoroutinefunction(function) else known
@@ -90,19 +91,19 @@ async def _ready(value: Any) -> Any:
 
 def get_config() -> RunnableConfig:
     """Returns the config of the running node."""
-    return _current().config()
+    return running().config()
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
     """Returns the runtime of the running node."""
-    return _current().runtime()
+    return running().runtime()
 
 
 def get_store() -> Any:
     """Returns the store of the running graph."""
-    return _current().run.store
+    return running().run.store
 
 
 def get_stream_writer() -> Callable[[Any], None]:
     """Returns what emits custom stream chunks from the running node."""
-    return _current().write
+    return running().write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -17,6 +18,8 @@ from .types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
 Write = tuple[str, Any]
 Reader = Callable[[Sequence[str] | str], Any]
 
+#: Where @task functions are made: an application that hasn't loaded it has none.
+_FUNCTIONAL = "hitl_django.engine.functional"
 #: Parameters of a node function that the engine fills in, by name.
 INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
 
@@ -26,7 +29,8 @@ class Action:
     """A callable in the form a driver calls it: the function and the names it wants filled in.
 
     ``is_async`` tells that the call returns an awaitable; ``sync`` is the same action for a
-    driver without an event loop, where there is one.
+    driver without an event loop, where there is one. ``apart`` tells that the call may wait for
+    tasks that it starts, so that the driver's own thread has to stay free for them.
     """
 
     call: Callable[..., Any]
@@ -35,6 +39,7 @@ class Action:
     sync: Action | None = None
     name: str = ""
     source: Any = None
+    apart: bool = False
 
 
 def action_of(source: Any) -> Action:
@@ -52,7 +57,31 @@ def action_of(source: Any) -> Action:
         is_coroutine_function(source),
         name=getattr(source, "__name__", type(source).__name__),
         source=source,
+        apart=_FUNCTIONAL in sys.modules and _starts_tasks(source, set()),
     )
+
+
+def _starts_tasks(function: Any, seen: set[int]) -> bool:
+    """Tells whether a function, or one of its module that it names, names a @task function."""
+    function = getattr(function, "__func__", function)
+    if type(function) is not FunctionType or id(function) in seen:
+        return False
+    seen.add(id(function))
+    names, there = function.__code__.co_names, function.__globals__
+    mentioned = [there[name] for name in names if name in there]
+    mentioned += [cell.cell_contents for cell in function.__closure__ or () if _is_bound(cell)]
+    return any(
+        getattr(value, "starts_tasks", False) is True
+        or (getattr(value, "__globals__", None) is there and _starts_tasks(value, seen))
+        for value in mentioned
+    )
+
+
+def _is_bound(cell: Any) -> bool:
+    try:
+        return bool(cell.cell_contents is not cell)
+    except ValueError:
+        return False
 
 
 def _invokable(source: Any) -> Action:

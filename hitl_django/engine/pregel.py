@@ -12,7 +12,7 @@ from .cache import BaseCache, namespaces
 from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import INTERRUPT, NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
-from .context import current
+from .context import RunContext, current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
 from .errors import DrainSignal, GraphDrained, GraphInterrupt, NoSaverError, SaverFailed
 from .launch import Options
@@ -29,7 +29,16 @@ from .schema import (
     updates_of,
 )
 from .stream import Chunk
-from .types import All, GraphOutput, RunnableConfig, Send, StateSnapshot, StateUpdate, StreamMode
+from .types import (
+    All,
+    GraphOutput,
+    RetryPolicy,
+    RunnableConfig,
+    Send,
+    StateSnapshot,
+    StateUpdate,
+    StreamMode,
+)
 
 
 class Pregel:
@@ -41,6 +50,8 @@ class Pregel:
 
     #: A graph called as a node finds the running task by itself.
     reads_context = True
+    #: Of tasks that nodes call and that have none of their own.
+    retry_policy: tuple[RetryPolicy, ...] = ()
 
     def __init__(
         self,
@@ -390,7 +401,12 @@ class Pregel:
         if value is None:
             return []
         if isinstance(keys, str):
-            if keys == START and not isinstance(value, Mapping) and hints_of(type(value)):
+            if (
+                keys == START
+                and not isinstance(value, Mapping)
+                and START in self.nodes
+                and hints_of(type(value))
+            ):
                 value = dict(updates_of(value, frozenset(self.channels)))
             return [(keys, value)]
         if not isinstance(value, dict):
@@ -444,7 +460,7 @@ class Pregel:
 
     def _chunks(self, loop: Loop, config: RunnableConfig | None) -> Iterator[Chunk]:
         driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
-        loop.run.emit = driver.emit
+        loop.run.emit, loop.run.loop = driver.emit, loop
         parent = current.get() if loop.job.nested else None
         try:
             for chunk in driver:
@@ -457,7 +473,7 @@ class Pregel:
                 raise
             raise failed.error from None
         finally:
-            loop.run.emit = launch.drop  # the driver holds the loop: no cycle is left to collect
+            _let_go(loop.run)
 
     def _result(self, loop: Loop, version: str) -> Any:
         """Returns what invoke returns of a loop that has ended."""
@@ -487,7 +503,7 @@ class Pregel:
 
     async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncIterator[Chunk]:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
-        loop.run.emit = driver.emit
+        loop.run.emit, loop.run.loop = driver.emit, loop
         parent = current.get() if loop.job.nested else None
         try:
             async for chunk in driver.chunks_of():
@@ -500,7 +516,7 @@ class Pregel:
                 raise
             raise failed.error from None
         finally:
-            loop.run.emit = launch.drop  # the driver holds the loop: no cycle is left to collect
+            _let_go(loop.run)
 
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:
@@ -521,6 +537,12 @@ def _unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
 def _coerced(schema: Any, values: Any) -> Any:
     coercion = coercion_for(schema)
     return coercion(values) if coercion is not None and isinstance(values, dict) else values
+
+
+def _let_go(run: RunContext) -> None:
+    """Parts a run from its driver, which holds it: no cycle is left to collect."""
+    run.emit, run.crew = launch.drop, None
+    del run.loop
 
 
 def _raise_outcome(loop: Loop) -> None:

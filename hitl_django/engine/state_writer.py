@@ -10,7 +10,7 @@ from .constants import ROOT
 from .errors import InvalidUpdateError, ParentCommand
 from .nodes import Write, goto_writes
 from .schema import hints_of, updates_of
-from .types import Command, Send
+from .types import Command, ErrorCode, Send
 
 #: Characters of what a node returned that an error repeats.
 _LONGEST = 500
@@ -54,7 +54,10 @@ class StateWriter:
             return [item for item in update if item[0] in self.keys]
         if isinstance(update, Mapping) or hints_of(type(update)):
             return updates_of(update, self.keys)
-        raise InvalidUpdateError(f"Expected dict, got {_shown(update)}")
+        raise InvalidUpdateError(
+            f"Expected dict, got {_shown(update)}",
+            code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
+        )
 
 
 def _shown(update: Any) -> str:

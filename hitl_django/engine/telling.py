@@ -36,6 +36,22 @@ def of_step(loop: Loop) -> list[Chunk]:
     return chunks
 
 
+def of_call(loop: Loop, task: Task) -> list[Chunk]:
+    """Returns the chunks of a task that a running one calls."""
+    chunks: list[Chunk] = []
+    about = (loop.user_metadata, loop.run.config.get("tags") or ())
+    _add(loop, chunks, "tasks", stream.task_started, task, *about)
+    return chunks
+
+
+def of_recalled(loop: Loop, task: Task) -> list[Chunk]:
+    """Returns the chunks of a task whose result came from the cache."""
+    if "updates" not in loop.run.modes:
+        return []
+    update = stream.updates_of_task(task, task.writes or (), loop.output_keys, cached=True)
+    return [(loop.ns, "updates", update)]
+
+
 def of_task(loop: Loop, task: Task) -> list[Chunk]:
     """Returns the chunks of a task that has ended."""
     chunks: list[Chunk] = []

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from xxhash import xxh3_128_hexdigest
@@ -17,6 +18,7 @@ RunnableConfig = dict[str, Any]
 """``{"configurable": {"thread_id": …}, "recursion_limit": …, "metadata": …, "tags": …}``."""
 
 All = Literal["*"]
+StreamWriter = Callable[[Any], None]
 Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
 
@@ -267,6 +269,14 @@ class GraphOutput:
         if isinstance(self.value, dict):
             return key in self.value
         return isinstance(key, str) and hasattr(self.value, key)
+
+
+class ErrorCode(Enum):
+    """Tells apart, as the ``code`` of an error, what one class of errors stands for."""
+
+    GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
+    INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"
+    INVALID_GRAPH_NODE_RETURN_VALUE = "INVALID_GRAPH_NODE_RETURN_VALUE"
 
 
 class StateUpdate(NamedTuple):

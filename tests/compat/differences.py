@@ -192,6 +192,31 @@ TABLE = (
         "A question in somebody's queue mustn't vanish.",
     ),
     Difference(
+        "a retry keeps what tasks returned",
+        "When a workflow or a node is tried again, the @task functions it calls run again.",
+        "What they returned is kept; only what failed runs again.",
+        "A step that lasts should last through a retry as it does through a pause.",
+    ),
+    Difference(
+        "tasks side by side ask at once",
+        "Of several tasks that ask, the first one's question is shown; the others stay hidden, "
+        "and an answer by value is refused because of them.",
+        "All their questions are shown, in the order of the calls.",
+        "Who is to answer has to see what is asked.",
+    ),
+    Difference(
+        "a task that nobody waited for may ask",
+        "A workflow that returns while a task of its own asks has a result and can't go on.",
+        "It pauses, and the question is shown.",
+        "The question would be lost, and with it the run.",
+    ),
+    Difference(
+        "a question surfaces once",
+        "A question that a task of a nested workflow asks is listed twice.",
+        "It is listed once.",
+        "One question is one card.",
+    ),
+    Difference(
         "async nodes run under a sync caller",
         "invoke() of a graph with an async node is a TypeError.",
         "The node runs on an event loop of its own, on a thread of its own.",

@@ -23,6 +23,7 @@ with warnings.catch_warnings():
     import langgraph.checkpoint.memory
     import langgraph.config
     import langgraph.errors
+    import langgraph.func
     import langgraph.graph
     import langgraph.graph.message
     import langgraph.managed
@@ -39,8 +40,8 @@ OURS: Engine = SimpleNamespace(
             "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
             "IsLastStep", "MessagesState", "NodeCancelledError", "NodeError", "NodeTimeoutError",
             "Overwrite", "RemainingSteps", "RetryPolicy", "Runtime", "Send", "StateGraph",
-            "TimeoutPolicy", "add_messages", "get_config", "get_runtime", "get_stream_writer",
-            "interrupt",
+            "TimeoutPolicy", "add_messages", "entrypoint", "get_config", "get_runtime",
+            "get_stream_writer", "interrupt", "task",
         )
     },
 )  # fmt: skip
@@ -79,8 +80,10 @@ LANGGRAPH: Engine = SimpleNamespace(
     StateGraph=langgraph.graph.StateGraph,
     TimeoutPolicy=langgraph.types.TimeoutPolicy,
     add_messages=langgraph.graph.message.add_messages,
+    entrypoint=langgraph.func.entrypoint,
     get_config=langgraph.config.get_config,
     get_runtime=langgraph.runtime.get_runtime,
     get_stream_writer=langgraph.config.get_stream_writer,
     interrupt=langgraph.types.interrupt,
+    task=langgraph.func.task,
 )

@@ -9,6 +9,7 @@ from . import (
     cases_commands,
     cases_failing,
     cases_flow,
+    cases_functional,
     cases_state,
     cases_subgraphs,
     cases_travel,
@@ -27,6 +28,7 @@ CASES: list[Case] = [
     *cases_subgraphs.CASES,
     *cases_travel.CASES,
     *cases_failing.CASES,
+    *cases_functional.CASES,
 ]
 ROWS = {row.name for row in TABLE}
 RUNS = [pytest.param(case, way, id=f"{case.name}-{way}") for case in CASES for way in case.ways]

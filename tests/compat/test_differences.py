@@ -439,3 +439,90 @@ def test_an_async_node_under_invoke() -> None:
     with pytest.raises(TypeError, match="No synchronous function provided"):
         stored(LANGGRAPH, one(LANGGRAPH, node)).invoke({"x": 1}, CONFIG)
     assert stored(OURS, one(OURS, node)).invoke({"x": 1}, CONFIG)["log"] == ["a"]
+
+
+def workflow(engine: Engine, function: Any, **options: Any) -> Any:
+    """Returns an entrypoint with a saver of its own."""
+    return engine.entrypoint(engine.InMemorySaver(), **options)(function)
+
+
+def asker(engine: Engine) -> Any:
+    """Returns a task that asks what it is given."""
+    return engine.task(lambda question: engine.interrupt(question), name="ask")
+
+
+@shows("a retry keeps what tasks returned")
+def test_a_task_through_a_retry() -> None:
+    ran: dict[str, list[int]] = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        calls = ran.setdefault(name, [])
+        count = engine.task(lambda x, calls=calls: calls.append(x), name="count")
+        fails = [ConnectionError()]
+
+        def flow(x: int, count: Any = count, fails: Any = fails) -> str:
+            count(x).result()
+            if fails:
+                raise fails.pop()
+            return "done"
+
+        policy = engine.RetryPolicy(0.0001, jitter=False)
+        assert workflow(engine, flow, retry_policy=policy).invoke(1, CONFIG) == "done"
+    assert ran == {"theirs": [1, 1], "ours": [1]}
+
+
+@shows("tasks side by side ask at once")
+def test_tasks_that_ask_side_by_side() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        ask = asker(engine)
+
+        def flow(x: int, ask: Any = ask) -> Any:
+            return [called.result() for called in [ask("one"), ask("two")]]
+
+        graph = workflow(engine, flow)
+        graph.invoke(1, CONFIG)
+        questions = graph.get_state(CONFIG).interrupts
+        seen[name] = [asked.value for asked in questions]
+        assert isinstance(
+            error_of(lambda g=graph, e=engine: g.invoke(e.Command(resume=1), CONFIG)), RuntimeError
+        )
+    assert seen == {"theirs": ["one"], "ours": ["one", "two"]}
+    answers = {asked.id: f"re {asked.value}" for asked in questions}
+    assert graph.invoke(OURS.Command(resume=answers), CONFIG) == ["re one", "re two"]
+
+
+@shows("a task that nobody waited for may ask")
+def test_a_workflow_that_leaves_a_question_behind() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        ask = asker(engine)
+
+        def flow(x: int, ask: Any = ask) -> str:
+            ask("q")
+            return "went on"
+
+        graph = workflow(engine, flow)
+        graph.invoke(1, CONFIG)
+        seen[name] = [asked.value for asked in graph.get_state(CONFIG).interrupts]
+    assert seen == {"theirs": [], "ours": ["q"]}
+    assert graph.invoke(OURS.Command(resume="yes"), CONFIG) == "went on"
+
+
+@shows("a question surfaces once")
+def test_a_question_of_a_nested_workflows_task() -> None:
+    seen = {}
+    for name, engine in (("theirs", LANGGRAPH), ("ours", OURS)):
+        ask = asker(engine)
+
+        @engine.entrypoint()
+        def inner(x: int, ask: Any = ask) -> Any:
+            return ask("q").result()
+
+        def flow(x: int, inner: Any = inner) -> Any:
+            return inner.invoke(x)
+
+        graph = workflow(engine, flow)
+        graph.invoke(1, CONFIG)
+        seen[name] = [asked.value for asked in graph.get_state(CONFIG).interrupts]
+    assert seen == {"theirs": ["q", "q"], "ours": ["q"]}
+    assert graph.invoke(OURS.Command(resume="yes"), CONFIG) == "yes"

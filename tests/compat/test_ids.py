@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from hitl_django.engine import ids
+from hitl_django.engine.calls import CalledTask
+from hitl_django.engine.plan import Origin, Task
 
 from .driving import CONFIG, Case, attempted
 from .engines import LANGGRAPH, OURS
@@ -46,8 +48,19 @@ def expected(graph: Any, checkpoint_id: str, ns: str, step: int, task: Any) -> s
     return ids.task_id(checkpoint, place, str(step), task.name, "__pregel_pull", *triggers)
 
 
-#: Graphs whose state LangGraph can't read back, or whose children aren't found by name.
-APART = {"two_writers_of_one_key"}
+#: Graphs whose state LangGraph can't read back, or whose questions are those of called tasks.
+APART = {
+    "two_writers_of_one_key",
+    "a_failure_after_an_answer",
+    "a_loop_that_asks_for_more",
+    "a_node_calls_a_task_that_asks",
+    "a_question_and_a_task_that_asks",
+    "a_task_of_a_task_asks",
+    "a_task_that_asks",
+    "a_task_that_asks_twice_and_another",
+    "a_task_that_asks_until_it_is_right",
+    "two_nodes_call_tasks_that_ask",
+}
 KINDS = [case for case in CASES if "invoke" in case.ways and case.name not in APART]
 
 
@@ -90,3 +103,31 @@ def test_a_childs_tasks_and_questions_have_langgraphs_ids() -> None:
                 inside = f"{ns}|{task.name}:{task.id}"
                 assert [asked.id for asked in task.interrupts] == [ids.interrupt_id(inside, 0)]
     assert seen == 3
+
+
+def test_called_tasks_have_langgraphs_ids_and_namespaces() -> None:
+    here = LANGGRAPH.get_config
+
+    @LANGGRAPH.task
+    def inner() -> str:
+        return str(here()["configurable"]["checkpoint_ns"])
+
+    @LANGGRAPH.task
+    def outer() -> list[Any]:
+        return [here()["configurable"]["checkpoint_ns"], inner().result(), inner().result()]
+
+    def flow(x: int) -> list[Any]:
+        return [here()["configurable"]["checkpoint_ns"], outer().result()]
+
+    theirs = LANGGRAPH.entrypoint(LANGGRAPH.InMemorySaver())(flow)
+    own, (first, second, third) = theirs.invoke(1, CONFIG)
+    started = list(theirs.get_state_history(CONFIG))[-1]
+    graph = OURS.entrypoint()(flow)
+    place = started.config["configurable"]["checkpoint_id"]
+    origin = Origin(graph.blueprint, {}, place, "", 0, 10)
+    node = graph.nodes["flow"]
+    root = Task("flow", node, ("__pregel_pull", "flow"), ("__start__",), 1, origin)
+    called = CalledTask(node, "outer", root, 0, None)
+    below = [CalledTask(node, "inner", called, index, None) for index in range(2)]
+    assert root.ns == own
+    assert [task.ns for task in (called, *below)] == [first, second, third]

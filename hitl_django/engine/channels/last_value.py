@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InvalidUpdateError
+from ..types import ErrorCode
 from .channel import MISSING, SAME, BaseChannel
 
 
@@ -21,7 +22,8 @@ class LastValue(BaseChannel):
                 return SAME
             raise InvalidUpdateError(
                 f"At key '{self.key}': Can receive only one value per step. "
-                "Use an Annotated key to handle multiple values."
+                "Use an Annotated key to handle multiple values.",
+                code=ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE,
             )
         return writes[0]
 
@@ -89,7 +91,8 @@ class EphemeralValue(BaseChannel):
         if len(writes) > 1 and self.guard:
             raise InvalidUpdateError(
                 f"At key '{self.key}': EphemeralValue(guard=True) can receive only one value per "
-                "step. Use guard=False to keep any one of several values."
+                "step. Use guard=False to keep any one of several values.",
+                code=ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE,
             )
         return writes[-1]
 
@@ -119,7 +122,8 @@ class UntrackedValue(BaseChannel):
         if len(writes) > 1 and self.guard:
             raise InvalidUpdateError(
                 f"At key '{self.key}': UntrackedValue(guard=True) can receive only one value per "
-                "step. Use guard=False to keep any one of several values."
+                "step. Use guard=False to keep any one of several values.",
+                code=ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE,
             )
         return writes[-1]
 

@@ -9,7 +9,7 @@ from operator import add
 from typing import Any, get_origin
 
 from ..errors import InvalidUpdateError
-from ..types import Overwrite
+from ..types import ErrorCode, Overwrite
 from .channel import MISSING, SAME, BaseChannel
 
 _OVERWRITE_KEY = "__overwrite__"
@@ -95,7 +95,8 @@ class BinaryOperatorAggregate(BaseChannel):
                 if bypasses:
                     if overwritten:
                         raise InvalidUpdateError(
-                            "Can receive only one Overwrite value per super-step."
+                            "Can receive only one Overwrite value per super-step.",
+                            code=ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE,
                         )
                     held, overwritten = value, True
                     continue

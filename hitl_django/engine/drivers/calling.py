@@ -25,7 +25,7 @@ def injected(context: TaskContext, action: Action) -> dict[str, Any]:
         elif name == "store":
             given[name] = context.run.store
         elif name == "previous":
-            given[name] = context.run.runtime.previous
+            given[name] = context.previous
         elif (failure := failure_of(context.task)) is not None:
             given[name] = failure
         elif inspect.signature(action.call).parameters[name].default is inspect.Parameter.empty:

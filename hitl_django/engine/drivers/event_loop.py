@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -34,7 +35,7 @@ from ..plan import Task
 from ..stream import Chunk
 from ..timeouts import Watch
 from .calling import as_failure, injected
-from .threads import answer_from, call_here
+from .threads import MOST_THREADS, answer_from, call_here
 
 
 async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
@@ -112,9 +113,14 @@ async def aperform(context: TaskContext) -> Task:
             else:
                 step = steps.send(reply)
     except StopIteration:
+        if context.calls is not None:
+            await context.calls.asettle()
+            context.calls = None
         return context.task
     finally:
         current.reset(token)
+        if context.calls is not None:
+            context.calls.drop()
 
 
 class AsyncDriver:
@@ -133,6 +139,9 @@ class AsyncDriver:
         self.wake: asyncio.Event | None = None
         self.home: asyncio.AbstractEventLoop | None = None
         self.deadline: float | None = None
+        #: Threads for the tasks that sync nodes call.
+        self.pool: ThreadPoolExecutor | None = None
+        loop.run.crew = self
 
     async def chunks_of(self) -> AsyncIterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -189,6 +198,18 @@ class AsyncDriver:
                 yield chunk
         finally:
             await self._cancel()
+            if self.pool is not None:
+                self.pool.shutdown(wait=False)
+
+    def spawns(self) -> bool:
+        """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
+        return True
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Has a thread do the work."""
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
+        self.pool.submit(work)
 
     async def _ask_saver(self, effect: Load | List | Save) -> Any:
         run = self.loop.run
@@ -205,7 +226,9 @@ class AsyncDriver:
             context.is_async = not self.loop.run.calls_home
         if timeout is not None:
             self.deadline = self.deadline if beside else time.monotonic() + timeout
-        elif len(contexts) == 1 and not self.loop.run.live and not beside:
+        elif len(contexts) == 1 and not (
+            self.loop.run.live or beside or _tells_of_calls(contexts[0])
+        ):
             self.ended.append(await aperform(contexts[0]))
             return
         if self.wake is None:
@@ -280,6 +303,12 @@ class AsyncDriver:
         self.chunks.append(chunk)
         if self.wake is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.wake.set)
+
+
+def _tells_of_calls(context: TaskContext) -> bool:
+    """Tells whether a task has more to tell while it runs than when it has ended."""
+    action = context.task.node.action
+    return action is not None and action.apart and bool(context.run.modes)
 
 
 async def _shielded(saving: Any) -> None:

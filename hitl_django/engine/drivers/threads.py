@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -43,7 +44,7 @@ from ..types import TimeoutPolicy
 from .calling import as_failure, injected
 
 #: As many as the standard library starts by itself.
-_MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
+MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
 #: How long a thread may be busy, in seconds, before another one takes waiting tasks.
 _PATIENCE = 0.001
 
@@ -91,17 +92,19 @@ def call_here(context: TaskContext, call: Call) -> Any:
     return action.call(call.value)
 
 
-def _needs_loop(context: TaskContext) -> bool:
-    """Tells whether a task brings an event loop to the thread it runs on.
+def _stands_apart(context: TaskContext, threads: int) -> bool:
+    """Tells whether a task needs a thread even where it is alone.
 
-    The driver's own thread has to stay free for saver calls, which may not be made where an event
-    loop is running.
+    It does where it brings an event loop, and where it may wait for tasks that it starts: the
+    driver's own thread has to stay free for saver calls.
     """
     node = context.task.node
     action = node.action
-    if action is None or not action.is_async:
+    if action is None:
         return False
-    return action.sync is None or node.timeout is not None
+    if action.apart:
+        return threads > 1 or action.is_async
+    return action.is_async and (action.sync is None or node.timeout is not None)
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
@@ -110,7 +113,7 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
     That is how a worker runs async nodes.
     """
     _refuse_loop(context)
-    return asyncio.run(_awaited(action.call(value, **injected(context, action))))
+    return asyncio.run(_awaited(context, action.call(value, **injected(context, action))))
 
 
 def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
@@ -120,7 +123,7 @@ def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskCo
     def make(context: TaskContext, call: Call) -> Any:
         if call.action.is_async:
             _refuse_loop(context)
-            return asyncio.run(watch.call(call))
+            return asyncio.run(_awaited(context, watch.call(call)))
         if call.action is context.task.node.action:
             check_stoppable(context.task.name, call.action)
         return call_here(context, call)
@@ -145,8 +148,12 @@ def _refuse_loop(context: TaskContext) -> None:
     )
 
 
-async def _awaited(running: Awaitable[Any]) -> Any:
-    return await running
+async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
+    try:
+        return await running
+    finally:
+        if context.calls is not None:
+            await context.calls.wait()
 
 
 def _wait(context: TaskContext, wait: Wait) -> None:
@@ -182,6 +189,9 @@ def perform(context: TaskContext) -> Task:
             else:
                 step = steps.send(reply)
     except StopIteration:
+        if context.calls is not None:
+            context.calls.settle()
+            context.calls = None
         return context.task
     finally:
         current.reset(token)
@@ -190,6 +200,9 @@ def perform(context: TaskContext) -> Task:
 class SyncDriver:
     """Drives a loop from the calling thread, with a pool for tasks that run side by side."""
 
+    #: It has no event loop, on which a task could run for sync code.
+    home: asyncio.AbstractEventLoop | None = None
+
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
@@ -197,7 +210,7 @@ class SyncDriver:
         self.inbox: SimpleQueue[Task | Callable[[], Any]] = SimpleQueue()
         self.chunks: list[Chunk] = []
         self.pool: ThreadPoolExecutor | None = None
-        self.limit = max_concurrency or _MOST_THREADS
+        self.limit = max_concurrency or MOST_THREADS
         self.futures: list[Future[None]] = []
         #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
         self.waiting: deque[TaskContext] = deque()
@@ -205,6 +218,8 @@ class SyncDriver:
         #: When more threads start, by the monotonic clock, and how many have.
         self.hire_at = 0.0
         self.hired = 0
+        #: The thread that drives, once there are others.
+        self.thread: int | None = None
         #: What ended a task that was no failure of its node.
         self.crash: BaseException | None = None
         #: When the running tasks have to be done, by the monotonic clock.
@@ -268,11 +283,14 @@ class SyncDriver:
         timeout = self.loop.graph.step_timeout
         if timeout is not None:
             self.deadline = self.deadline if beside else time.monotonic() + timeout
-        elif len(contexts) == 1 and not (self.loop.run.live or beside or _needs_loop(contexts[0])):
+        elif len(contexts) == 1 and not (
+            self.loop.run.live or beside or _stands_apart(contexts[0], self.limit)
+        ):
             self.ended.append(perform(contexts[0]))
             return
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.limit, "hitl-task")
+            self.thread, self.loop.run.crew = threading.get_ident(), self
         for context in contexts:
             context.perform = self.perform_here
         self.place = contextvars.copy_context()
@@ -367,6 +385,15 @@ class SyncDriver:
             self.chunks.append(chunk)
         else:
             self.inbox.put(lambda: self.chunks.append(chunk))
+
+    def spawns(self) -> bool:
+        """Tells whether the calling thread may wait for another one: the driver's own may not."""
+        return threading.get_ident() != self.thread
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Has a thread of the pool do the work."""
+        assert self.pool is not None
+        self.futures.append(self.pool.submit(work))
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call on the driver's thread and returns its result to the calling thread."""

@@ -12,12 +12,14 @@ import xxhash
 
 from .classes import TypeCodec, adopt_model, register_model, register_type
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Codec
+from .typed import JsonPlusSerializer
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_ITEMS",
     "Codec",
+    "JsonPlusSerializer",
     "TypeCodec",
     "adopt_model",
     "digest",

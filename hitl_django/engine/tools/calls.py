@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -97,6 +97,12 @@ class CallContext:
         self._prefix = f"tool:{call.key}/"
         self._questions = itertools.count()
         self._graphs = itertools.count()
+        self._tasks = itertools.count()
+
+    @property
+    def whole(self) -> TaskContext:
+        """The context of the task whose call this is."""
+        return self._context
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -125,6 +131,10 @@ class CallContext:
         """Notes a result of once() for this call."""
         with self._lock:
             return self._context.remember(self._prefix + key, result)
+
+    def place_of_call(self, numbers: Iterator[int]) -> int:
+        """Returns which of the tasks that this task calls comes next, by the call alone."""
+        return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this call calls."""

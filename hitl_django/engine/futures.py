@@ -1,0 +1,64 @@
+"""What a call of a @task function gives: a future of the standard library's kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+AnyFuture = Future[Any] | asyncio.Future[Any]
+
+
+class CallFuture(Future[Any]):
+    """What a call gives to sync code: the result of a task that runs on another thread.
+
+    A caller that waits runs a task that no thread has taken yet by itself, so tasks that call
+    tasks can't use up the threads they wait for.
+    """
+
+    def __init__(self, work: Callable[[], Any] | None = None) -> None:
+        super().__init__()
+        self._work = [] if work is None else [work]
+
+    def run(self) -> None:
+        """Runs the task, unless somebody has begun to."""
+        try:
+            work = self._work.pop()
+        except IndexError:
+            return
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            result = work()
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the task; returns its result or raises what it raised."""
+        if timeout is None:
+            self.run()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for the task; returns what it raised."""
+        if timeout is None:
+            self.run()
+        return super().exception(timeout)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Returns the event loop of this thread, where one is running."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def resolved(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
+    """Returns a future that has its result already, for sync code or for an event loop."""
+    future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
+    future.set_result(result)
+    return future

@@ -1,0 +1,54 @@
+"""An error that stands for several things says by its code which it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    Command,
+    ErrorCode,
+    GraphRecursionError,
+    InvalidAnswerError,
+    InvalidUpdateError,
+    interrupt,
+    is_invalid_resume,
+)
+from hitl_django.engine.channels import EphemeralValue
+
+from .graphs import CONFIG, line, paused, side_by_side
+
+
+def test_two_values_in_one_step() -> None:
+    graph = side_by_side(a=lambda state: {"x": 1}, b=lambda state: {"x": 2}).compile()
+    with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
+        graph.invoke({"x": 0})
+    assert raised.value.code is ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE
+    with pytest.raises(InvalidUpdateError, match="At key 'e'") as raised:
+        EphemeralValue(int, key="e").fold(1, [1, 2])
+    assert raised.value.code is ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE
+
+
+def test_a_result_that_is_no_update() -> None:
+    with pytest.raises(InvalidUpdateError, match="Expected dict") as raised:
+        line(a=lambda state: 5).compile().invoke({"x": 1})
+    assert raised.value.code is ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE
+
+
+def test_too_many_steps() -> None:
+    graph = line(a=lambda state: {"x": 1}).add_edge("a", "a").compile()
+    with pytest.raises(GraphRecursionError) as raised:
+        graph.invoke({"x": 1}, {"recursion_limit": 3})
+    assert raised.value.code is ErrorCode.GRAPH_RECURSION_LIMIT
+
+
+def test_an_answer_that_does_not_fit_is_told_from_other_errors() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        return {"log": [interrupt("q", response_schema=int)]}
+
+    graph = paused(line(a=node))
+    with pytest.raises(InvalidAnswerError) as raised:
+        graph.invoke(Command(resume="many"), CONFIG)
+    assert is_invalid_resume(raised.value)
+    assert not is_invalid_resume(ValueError())

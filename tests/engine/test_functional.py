@@ -1,0 +1,548 @@
+"""@entrypoint and @task: what has finished isn't run again, wherever the run was broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from concurrent.futures import as_completed
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    Command,
+    InMemoryStore,
+    MessagesState,
+    RetryPolicy,
+    Runtime,
+    StateGraph,
+    ToolNode,
+    UnserializableError,
+    entrypoint,
+    get_runtime,
+    get_store,
+    interrupt,
+    once,
+    task,
+)
+from hitl_django.engine.pregel import Pregel
+
+from .crashing import Crash, Frail, store_answer
+from .graphs import CONFIG, line, saved
+
+
+def asked(graph: Pregel) -> list[Any]:
+    """Returns the payloads of the open questions."""
+    return [question.value for question in graph.get_state(CONFIG).interrupts]
+
+
+# Crashes.
+
+
+def essay(ran: Counter[str]) -> Any:
+    """Returns a workflow with tasks in a row, side by side, of tasks, and three questions."""
+
+    @task
+    def step(name: str) -> str:
+        ran[name] += 1
+        return name.upper()
+
+    @task
+    def ask(question: str) -> str:
+        ran[f"ask {question}"] += 1
+        return f"{step('within ' + question).result()}: {interrupt(question)}"
+
+    def flow(x: int) -> list[Any]:
+        first = step("first").result()
+        several = [called.result() for called in [step(name) for name in "abc"]]
+        own = interrupt("own")
+        told = ask("theirs").result()
+        both = [called.result() for called in [ask("left"), ask("right")]]
+        return [first, several, own, told, both, step("last").result()]
+
+    return flow
+
+
+def driven(saver: Frail, ran: Counter[str], config: dict[str, Any]) -> Any:
+    """Takes the workflow to its end as a worker does, through any crash."""
+    graph = entrypoint(saver)(essay(ran))
+    submitted = False
+    for _ in range(50):
+        try:
+            if not submitted:
+                submitted = True
+                graph.submit(1, CONFIG)
+            outcome = graph.advance(config)
+        except Crash:
+            submitted = saver.get_tuple(CONFIG) is not None
+            continue
+        if outcome.status != "interrupted":
+            assert outcome.status == "finished", outcome
+            return graph.get_state(CONFIG).values
+        for number, question in enumerate(outcome.questions):
+            store_answer(graph, outcome, f"re {question.interrupt.value}", number)
+    raise AssertionError("The run came to no end.")
+
+
+CALM = Frail()
+WHOLE = driven(CALM, Counter(), CONFIG)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(1, CALM.count + 1))
+def test_a_crash_at_any_commit_changes_nothing_and_finished_tasks_run_once(
+    number: int, after: bool
+) -> None:
+    saver, ran = Frail(), Counter[str]()
+    saver.crash_at, saver.crash_after = number, after
+    assert driven(saver, ran, {**CONFIG, "max_concurrency": 4}) == WHOLE
+    # A task whose result was about to be stored runs again; those beside it may be in that state
+    # as well, for a crash takes all of them.
+    again = {name for name, count in ran.items() if count > 1 and not name.startswith("ask")}
+    assert max(ran.values()) <= 4  # a task that asks begins again with each answer
+    assert not again if after else len(again) <= 1 or again <= set("abc")
+
+
+@pytest.mark.parametrize("number", range(1, CALM.count + 1))
+def test_a_crash_of_one_thread_is_as_good(number: int) -> None:
+    saver, ran = Frail(), Counter[str]()
+    saver.crash_at = number
+    assert driven(saver, ran, {**CONFIG, "max_concurrency": 1}) == WHOLE
+    assert sum(count > 1 for name, count in ran.items() if not name.startswith("ask")) <= 1
+
+
+def test_a_crash_in_the_workflow_keeps_what_its_tasks_returned() -> None:
+    ran: list[int] = []
+
+    @task
+    def step(x: int) -> int:
+        ran.append(x)
+        return x
+
+    @entrypoint(Frail())
+    def flow(x: int) -> list[int]:
+        first = [step(1).result(), step(2).result()]
+        if len(ran) == 2:
+            ran.append(0)
+            raise SystemExit
+        return first
+
+    with pytest.raises(SystemExit):
+        flow.invoke(1, CONFIG)
+    assert flow.invoke(None, CONFIG) == [1, 2]
+    assert ran == [1, 2, 0]
+
+
+def test_a_crash_in_a_task_is_a_crash_of_the_run() -> None:
+    calls: list[int] = []
+
+    @task
+    def step(x: int) -> int:
+        calls.append(x)
+        if len(calls) == 1:
+            raise SystemExit
+        return x
+
+    @entrypoint(Frail())
+    def flow(x: int) -> int:
+        called = step(x)
+        return 0 if len(calls) < 2 and called is None else called.result()
+
+    with pytest.raises(SystemExit):
+        flow.invoke(1, CONFIG)
+    assert flow.get_state(CONFIG).tasks[0].error is None
+    assert flow.invoke(None, CONFIG) == 1
+
+
+def test_a_crash_in_a_task_that_nobody_waits_for_is_no_success() -> None:
+    @task
+    def step() -> None:
+        raise SystemExit
+
+    @entrypoint(Frail())
+    def flow(x: int) -> str:
+        step()
+        return "done"
+
+    with pytest.raises(SystemExit):
+        flow.invoke(1, CONFIG)
+    assert flow.get_state(CONFIG).next == ("flow",)
+
+
+# Retries.
+
+
+def test_a_workflow_that_is_tried_again_keeps_its_tasks() -> None:
+    ran: list[str] = []
+
+    @task
+    def step(name: str) -> str:
+        ran.append(name)
+        if ran.count("down") in (1, 2) and name == "down":
+            raise ConnectionError
+        return name
+
+    @entrypoint(retry_policy=RetryPolicy(0.0001, jitter=False, max_attempts=5))
+    def flow(x: int) -> list[str]:
+        ran.append("flow")
+        result = [step("up").result(), step("down").result()]
+        if ran.count("flow") == 1:
+            raise ConnectionError
+        return result
+
+    assert flow.invoke(1) == ["up", "down"]
+    assert ran == ["flow", "up", "down", "down", "down", "flow"]
+
+
+# Questions.
+
+
+def test_questions_of_tasks_side_by_side_are_asked_at_once_and_answered_in_any_order() -> None:
+    @task
+    def ask(name: str) -> str:
+        return f"{name} {interrupt(name)}"
+
+    @entrypoint(Frail())
+    def flow(x: int) -> list[str]:
+        return [called.result() for called in [ask("a"), ask("b"), ask("c")]]
+
+    flow.invoke(1, CONFIG)
+    assert asked(flow) == ["a", "b", "c"]
+    ids = {question.value: question.id for question in flow.get_state(CONFIG).interrupts}
+    flow.invoke(Command(resume={ids["b"]: "2"}), CONFIG)
+    assert asked(flow) == ["a", "c"]
+    assert flow.invoke(Command(resume={ids["c"]: "3", ids["a"]: "1"}), CONFIG) == [
+        "a 1", "b 2", "c 3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("swallow", [True, False], ids=["a bare except", "no result wanted"])
+def test_a_workflow_that_goes_on_without_an_answer_pauses_all_the_same(swallow: bool) -> None:
+    @task
+    def ask() -> Any:
+        return interrupt("q")
+
+    @entrypoint(Frail())
+    def flow(x: int) -> str:
+        called = ask()
+        if swallow:
+            try:
+                called.result()
+            except:  # noqa: E722
+                pass
+        return "went on"
+
+    assert [question.value for question in flow.invoke(1, CONFIG)["__interrupt__"]] == ["q"]
+    assert flow.invoke(Command(resume="yes"), CONFIG) == "went on"
+
+
+def test_a_failure_beside_a_question_leaves_none_open() -> None:
+    failing = [True]
+
+    @task
+    def ask() -> Any:
+        return interrupt("q")
+
+    @entrypoint(Frail())
+    def flow(x: int) -> Any:
+        called = ask()
+        if failing:
+            raise ValueError("bad")
+        return called.result()
+
+    with pytest.raises(ValueError, match="bad"):
+        flow.invoke(1, CONFIG)
+    assert asked(flow) == []
+    failing.clear()
+    assert flow.invoke(2, CONFIG)["__interrupt__"][0].value == "q"
+    assert flow.invoke(Command(resume="yes"), CONFIG) == "yes"
+
+
+# Where tasks may be called.
+
+
+def test_once_within_a_task_belongs_to_the_task() -> None:
+    sent: list[int] = []
+
+    @task
+    def mail(x: int) -> Any:
+        once("mail", sent.append, x)
+        return interrupt(f"{x}?")
+
+    @entrypoint(Frail())
+    def flow(x: int) -> list[Any]:
+        return [mail(1).result(), mail(2).result()]
+
+    for value in (1, Command(resume="a"), Command(resume="b")):
+        result = flow.invoke(value, CONFIG)
+    assert (result, sent) == (["a", "b"], [1, 2])
+
+
+def test_tools_call_tasks_and_it_never_matters_which_tool_is_first() -> None:
+    ran: list[str] = []
+    slow = threading.Event()
+
+    @task
+    def step(name: str) -> str:
+        ran.append(name)
+        return name.upper()
+
+    def first(x: int) -> str:
+        slow.wait(10)
+        return f"{step('first').result()} {interrupt('first?')} {step('end').result()}"
+
+    def second(x: int) -> str:
+        result = step("second").result()
+        slow.set()
+        return str(result)
+
+    calls = [
+        {"name": name, "args": {"x": 1}, "id": name, "type": "tool_call"}
+        for name in ("first", "second")
+    ]
+    graph = StateGraph(MessagesState).add_node("tools", ToolNode([first, second]))
+    compiled = saved(graph.add_edge("__start__", "tools"))
+    compiled.invoke({"messages": [{"role": "assistant", "tool_calls": calls}]}, CONFIG)
+    result = compiled.invoke(Command(resume="yes"), CONFIG)
+    assert [said["content"] for said in result["messages"][1:]] == ["FIRST yes END", "SECOND"]
+    assert sorted(ran) == ["end", "first", "second"]
+
+
+def test_futures_are_those_of_the_standard_library() -> None:
+    @task
+    def double(x: int) -> int:
+        return 2 * x
+
+    @entrypoint(Frail())
+    def flow(x: int) -> list[int]:
+        return sorted(called.result(5) for called in as_completed([double(n) for n in range(x)]))
+
+    assert flow.invoke(3, CONFIG) == [0, 2, 4]
+
+
+def test_tasks_really_run_side_by_side() -> None:
+    together = threading.Barrier(3, timeout=10)
+
+    @task
+    def meet() -> int:
+        return together.wait()
+
+    @entrypoint(Frail())
+    def flow(x: int) -> list[int]:
+        return sorted(called.result() for called in [meet(), meet(), meet()])
+
+    assert flow.invoke(1, CONFIG) == [0, 1, 2]
+
+    def node(state: Any) -> dict[str, Any]:
+        return {"log": sorted(called.result() for called in [meet(), meet(), meet()])}
+
+    assert saved(line(a=node)).invoke({"x": 1}, CONFIG)["log"] == [0, 1, 2]
+
+
+def test_tasks_of_tasks_need_no_more_threads_than_there_are() -> None:
+    @task
+    def deep(level: int) -> int:
+        if not level:
+            return 1
+        return 1 + sum(called.result() for called in [deep(level - 1), deep(level - 1)])
+
+    @entrypoint(Frail())
+    def flow(x: int) -> int:
+        return deep(x).result()
+
+    assert flow.invoke(4, {**CONFIG, "max_concurrency": 2}) == 31
+
+
+def test_with_one_thread_all_runs_on_the_callers() -> None:
+    threads: list[str] = []
+
+    @task
+    def step() -> None:
+        threads.append(threading.current_thread().name)
+
+    @entrypoint(Frail())
+    def flow(x: int) -> None:
+        step().result()
+        step()
+        threads.append(threading.current_thread().name)
+
+    flow.invoke(1, {**CONFIG, "max_concurrency": 1})
+    assert set(threads) == {threading.current_thread().name}
+
+
+def test_a_node_that_hides_its_tasks_from_sight_may_call_them() -> None:
+    @task
+    def double(x: int) -> int:
+        return 2 * x
+
+    steps = {"double": double}
+
+    def node(state: Any) -> dict[str, Any]:
+        called = [steps["double"](1), steps["double"](2)]
+        return {"log": [c.result() for c in called] + [interrupt("q")]}
+
+    graph = saved(line(a=node))
+    graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == [2, 4, "yes"]
+
+
+def test_an_async_workflow_runs_under_a_sync_caller_with_its_tasks() -> None:
+    ran: list[int] = []
+
+    @task
+    async def double(x: int) -> int:
+        await asyncio.sleep(0)
+        ran.append(x)
+        return 2 * x
+
+    @task
+    def ask(question: str) -> Any:
+        return interrupt(question)
+
+    @entrypoint(Frail())
+    async def flow(x: int) -> list[Any]:
+        double(9)  # waited for all the same
+        return [await double(1), await double(2), await ask("q")]
+
+    flow.invoke(1, CONFIG)
+    assert flow.invoke(Command(resume="yes"), CONFIG) == [2, 4, "yes"]
+    assert sorted(ran) == [1, 2, 9]
+
+
+def test_an_async_task_that_is_given_up_is_cancelled() -> None:
+    ended: list[str] = []
+
+    @task
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    @entrypoint(Frail())
+    async def flow(x: int) -> str:
+        try:
+            await asyncio.wait_for(wait(), 0.01)
+        except TimeoutError:
+            return "gave up"
+        return "waited"
+
+    assert asyncio.run(flow.ainvoke(1, CONFIG)) == "gave up"
+    assert ended == ["cancelled"]
+
+
+def test_cancelling_a_run_cancels_its_tasks() -> None:
+    ended: list[str] = []
+
+    async def main() -> None:
+        began = asyncio.Event()
+
+        @task
+        async def wait() -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("ended")
+
+        @entrypoint(Frail())
+        async def flow(x: int) -> None:
+            await wait()
+
+        running = asyncio.ensure_future(flow.ainvoke(1, CONFIG))
+        await began.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+
+    asyncio.run(main())
+    assert ended == ["ended"]
+
+
+# What they are given, and what they may return.
+
+
+def test_a_result_that_cannot_be_stored_is_the_tasks_failure() -> None:
+    @task
+    def bad() -> Any:
+        return {"f": lambda: None}
+
+    @entrypoint(Frail())
+    def flow(x: int) -> str:
+        try:
+            bad().result()
+        except UnserializableError as error:
+            return str(error).partition(":")[0]
+        return "stored"
+
+    assert flow.invoke(1, CONFIG) == "Node 'bad' returned what can't be stored"
+
+
+def test_the_store_is_filled_in_and_found() -> None:
+    @task
+    def note(text: str, *, store: Any, runtime: Runtime[Any]) -> Any:
+        store.put(("notes",), "last", {"text": text})
+        return [runtime.store is store, get_store() is store, get_runtime().store is store]
+
+    @entrypoint(Frail(), store=InMemoryStore())
+    def flow(x: int, store: Any) -> Any:
+        return [note("hi").result(), store.get(("notes",), "last").value]
+
+    assert flow.invoke(1, CONFIG) == [[True, True, True], {"text": "hi"}]
+
+
+def test_what_is_given_by_the_caller_is_not_filled_in() -> None:
+    @task
+    def step(x: int, config: Any = None, *, store: Any = None) -> Any:
+        return [config, store]
+
+    @entrypoint()
+    def flow(x: int) -> Any:
+        return [step(1, "mine").result(), step(1, config="named", store="own").result()]
+
+    assert flow.invoke(1) == [["mine", None], ["named", "own"]]
+
+
+def test_the_context_has_the_form_of_its_schema() -> None:
+    from dataclasses import dataclass
+
+    @dataclass
+    class Settings:
+        unit: str
+
+    @entrypoint(context_schema=Settings)
+    def flow(x: int, runtime: Runtime[Settings]) -> str:
+        return f"{x} {runtime.context.unit}"
+
+    assert flow.invoke(3, context={"unit": "kg"}) == "3 kg"
+
+
+def test_a_workflow_says_what_it_takes() -> None:
+    @entrypoint()
+    def flow(x: int) -> int:
+        return x
+
+    assert (flow.name, flow.input_json_schema()) == ("flow", {"type": "integer"})
+    with pytest.raises(ValueError, match="valid integer"):
+        flow.validate_input("many")
+
+
+def test_what_is_no_workflow_is_refused() -> None:
+    def yields(x: int) -> Any:
+        yield x
+
+    async def yields_async(x: int) -> Any:
+        yield x
+
+    for function in (yields, yields_async):
+        with pytest.raises(NotImplementedError, match="Generators are not supported"):
+            entrypoint()(function)
+    with pytest.raises(ValueError, match="at least one parameter"):
+        entrypoint()(lambda: None)
+
+
+def test_a_task_is_called_within_a_run() -> None:
+    with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
+        task(lambda: None)()

@@ -1,0 +1,72 @@
+"""A dict in a file, and the codec for savers that want a kind beside the bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    Command,
+    CorruptPayloadError,
+    InMemorySaver,
+    JsonPlusSerializer,
+    PersistentDict,
+    UnserializableError,
+)
+
+from .graphs import CONFIG, asks, line, saved
+
+
+def test_a_dict_outlives_its_process_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    with PersistentDict(dict, filename=path) as kept:
+        kept.load()
+        kept["a"][(1, "x")] = {"set": {1, 2}}
+    again = PersistentDict(dict, filename=path)
+    again.load()
+    assert again == {"a": {(1, "x"): {"set": {1, 2}}}}
+    assert again["new"] == {}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_dict_that_cannot_be_stored_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    kept = PersistentDict(filename=tmp_path / "kept")
+    kept["a"] = 1
+    kept.sync()
+    kept["a"] = object()
+    with pytest.raises(UnserializableError):
+        kept.sync()
+    kept.load()
+    assert kept == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "null"),
+        (b"a", "bytes"),
+        (bytearray(b"a"), "bytearray"),
+        ({"a": (1, {2})}, "msgpack"),
+        ("text", "msgpack"),
+    ],
+)
+def test_a_value_comes_back_as_it_was(value: Any, kind: str) -> None:
+    serde = JsonPlusSerializer()
+    stored = serde.dumps_typed(value)
+    assert stored[0] == kind
+    found = serde.loads_typed(stored)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("kind", ["pickle", "json", "yaml"])
+def test_nothing_else_is_read(kind: str) -> None:
+    with pytest.raises(CorruptPayloadError, match=kind):
+        JsonPlusSerializer().loads_typed((kind, b"\x80\x04."))
+
+
+def test_a_saver_takes_it_as_its_codec() -> None:
+    graph = saved(line(a=asks("q")), InMemorySaver(serde=JsonPlusSerializer()))
+    graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(Command(resume=("a", 1)), CONFIG)["log"] == [("a", 1)]

@@ -1,0 +1,238 @@
+"""Stores: items under namespaces, found by filter, copied on the way in and out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from hitl_django import (
+    BaseStore,
+    GetOp,
+    InMemoryStore,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    get_store,
+)
+
+from .graphs import CONFIG, line, saved
+
+
+def filled() -> InMemoryStore:
+    """Returns a store with a dozen numbers in three namespaces."""
+    store = InMemoryStore()
+    for n in range(12):
+        value = {"n": n, "odd": bool(n % 2), "deep": {"n": n}}
+        store.put(("numbers", str(n % 3)), f"k{n}", value)
+    return store
+
+
+def keys(found: Iterable[Item]) -> list[str]:
+    return [item.key for item in found]
+
+
+def test_an_item_is_what_was_put_with_when() -> None:
+    store = InMemoryStore()
+    before = datetime.now(UTC)
+    store.put(("users", "ann"), "name", {"first": "Ann"})
+    item = store.get(("users", "ann"), "name")
+    assert item is not None
+    assert (item.value, item.key, item.namespace) == ({"first": "Ann"}, "name", ("users", "ann"))
+    assert before <= item.created_at == item.updated_at <= datetime.now(UTC)
+    assert item.dict() == {
+        "namespace": ["users", "ann"],
+        "key": "name",
+        "value": {"first": "Ann"},
+        "created_at": item.created_at.isoformat(),
+        "updated_at": item.updated_at.isoformat(),
+    }
+    assert store.get(("users", "ann"), "age") is None
+    assert Item(**item.dict()) == item
+
+
+def test_an_item_is_replaced_and_removed() -> None:
+    store = InMemoryStore()
+    store.put(("a",), "k", {"v": 1})
+    first = store.get(("a",), "k")
+    store.put(("a",), "k", {"v": 2})
+    second = store.get(("a",), "k")
+    assert first is not None
+    assert second is not None
+    assert (second.value, second.created_at) == ({"v": 2}, first.created_at)
+    assert second.updated_at >= first.updated_at
+    store.delete(("a",), "k")
+    store.delete(("a",), "k")
+    assert store.get(("a",), "k") is None
+    assert store.list_namespaces() == []
+
+
+def test_what_a_caller_does_with_its_dict_changes_nothing() -> None:
+    store, value = InMemoryStore(), {"list": [1]}
+    store.put(("a",), "k", value)
+    value["list"].append(2)
+    read = store.get(("a",), "k")
+    assert read is not None
+    read.value["list"].append(3)
+    again = store.get(("a",), "k")
+    assert again is not None
+    assert again.value == {"list": [1]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"n": 3}, ["k3"]),
+        ({"n": {"$eq": 3}}, ["k3"]),
+        ({"n": {"$gt": 9}}, ["k10", "k11"]),
+        ({"n": {"$gte": 8, "$lt": 10}}, ["k9", "k8"]),
+        ({"n": {"$lte": 1}}, ["k0", "k1"]),
+        ({"n": {"$ne": 0}, "odd": False}, ["k6", "k4", "k10", "k2", "k8"]),
+        ({"deep": {"n": 7}}, ["k7"]),
+        ({"deep": {"n": {"$gt": 10}}}, ["k11"]),
+        ({"deep": {"other": 7}}, []),
+        ({"n": {"$gt": "a"}}, []),
+        ({"none": 1}, []),
+    ],
+)
+def test_a_search_compares_fields(wanted: dict[str, Any], found: list[str]) -> None:
+    assert keys(filled().search(("numbers",), filter=wanted)) == found
+
+
+def test_a_search_goes_through_a_namespace_and_those_below_it_in_pages() -> None:
+    store = filled()
+    assert keys(store.search(("numbers", "1"))) == ["k1", "k4", "k7", "k10"]
+    assert keys(store.search(("num",))) == []
+    assert len(store.search(())) == 10
+    first, rest = store.search((), limit=7), store.search((), limit=7, offset=7)
+    assert len(first) == 7
+    assert sorted(keys(first) + keys(rest)) == sorted(f"k{n}" for n in range(12))
+    assert isinstance(first[0], SearchItem)
+    assert first[0].score is None
+    assert first[0].dict()["score"] is None
+
+
+def test_an_unknown_operator_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
+        filled().search(("numbers",), filter={"n": {"$near": 1}})
+
+
+def test_namespaces_are_listed_by_how_they_begin_and_end() -> None:
+    store = InMemoryStore()
+    for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",)]:
+        store.put(namespace, "k", {})
+    assert store.list_namespaces() == [("a",), ("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d")]
+    assert store.list_namespaces(prefix=("a", "b")) == [("a", "b", "c"), ("a", "b", "d")]
+    assert store.list_namespaces(prefix=("*", "b"), suffix=("d",)) == [
+        ("a", "b", "d"), ("x", "b", "d"),
+    ]  # fmt: skip
+    assert store.list_namespaces(max_depth=1) == [("a",), ("x",)]
+    assert store.list_namespaces(limit=1, offset=1) == [("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    "namespace", [(), ("",), ("a.b",), ("langgraph", "x"), (1,), "abc", None], ids=repr
+)
+def test_a_namespace_that_is_none_is_refused(namespace: Any) -> None:
+    with pytest.raises(InvalidNamespaceError):
+        InMemoryStore().put(namespace, "k", {})
+
+
+def test_only_dicts_are_stored() -> None:
+    with pytest.raises(TypeError, match="A store holds dicts, not str"):
+        InMemoryStore().put(("a",), "k", "text")  # type: ignore[arg-type]
+
+
+def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_value() -> None:
+    store = InMemoryStore()
+    store.put(("a",), "k", {"v": 0})
+    results = store.batch(
+        [
+            PutOp(("a",), "k", {"v": 1}),
+            GetOp(("a",), "k"),
+            SearchOp(("a",), {"v": 0}),
+            ListNamespacesOp((MatchCondition("prefix", ("a",)),)),
+            PutOp(("a",), "k", {"v": 2}),
+        ]
+    )
+    assert [type(result).__name__ for result in results] == [
+        "NoneType", "Item", "list", "list", "NoneType",
+    ]  # fmt: skip
+    assert results[1].value == {"v": 0}  # type: ignore[union-attr]
+    assert store.get(("a",), "k").value == {"v": 2}  # type: ignore[union-attr]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.now += timedelta(minutes=minutes)
+
+
+def test_an_item_with_a_time_to_live_is_gone_unless_it_is_read() -> None:
+    clock = Clock()
+    store = InMemoryStore(clock=clock)
+    store.put(("a",), "k", {}, ttl=10)
+    clock.pass_minutes(9)
+    assert store.get(("a",), "k") is not None
+    clock.pass_minutes(9)
+    assert keys(store.search(("a",), refresh_ttl=False)) == ["k"]
+    clock.pass_minutes(1)
+    assert store.get(("a",), "k") is None
+    assert store.list_namespaces() == []
+
+
+class Plain(BaseStore):
+    """A store that only has a batch."""
+
+    def __init__(self) -> None:
+        self.behind = InMemoryStore()
+
+    def batch(self, ops: Iterable[Any]) -> list[Any]:
+        return self.behind.batch(ops)
+
+
+@pytest.mark.parametrize("make", [InMemoryStore, Plain])
+def test_each_method_has_an_async_twin(make: Callable[[], BaseStore]) -> None:
+    async def main() -> None:
+        store = make()
+        await store.aput(("a",), "k", {"v": 1})
+        found = await store.aget(("a",), "k")
+        assert found is not None
+        assert found.value == {"v": 1}
+        assert keys(await store.asearch(("a",), filter={"v": 1})) == ["k"]
+        assert await store.alist_namespaces(prefix=("a",)) == [("a",)]
+        await store.adelete(("a",), "k")
+        assert await store.aget(("a",), "k") is None
+
+    asyncio.run(main())
+
+
+def test_a_store_without_a_time_to_live_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="TTL is not supported by Plain"):
+        Plain().put(("a",), "k", {}, ttl=1)
+
+
+def test_a_graphs_nodes_and_those_of_graphs_below_share_its_store() -> None:
+    def inner(state: Any, store: BaseStore) -> dict[str, Any]:
+        store.put(("a",), "inner", {"same": store is get_store()})
+        return {"log": ["inner"]}
+
+    def outer(state: Any, *, runtime: Any) -> dict[str, Any]:
+        found = runtime.store.search(("a",))
+        return {"log": [item.value for item in found]}
+
+    child = line(inner=inner).compile()
+    graph = saved(line(child=child, outer=outer), store=InMemoryStore())
+    assert graph.invoke({"x": 1}, CONFIG)["log"][-1] == {"same": True}

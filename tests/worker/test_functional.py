@@ -1,0 +1,106 @@
+"""A workflow that is a plain function is started, asked about and finished like any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hitl_django import (
+    Command,
+    InvalidInputError,
+    entrypoint,
+    registry,
+    services,
+    task,
+    testing,
+)
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+from hitl_django.services.results import run_result
+from tests import graphs
+
+Advance = Callable[[], int]
+
+
+@pytest.fixture(autouse=True)
+def written() -> Iterator[list[str]]:
+    graphs.WRITTEN.clear()
+    yield graphs.WRITTEN
+    graphs.WRITTEN.clear()
+
+
+def open_questions() -> list[Interrupt]:
+    return list(Interrupt.objects.filter(status="pending").order_by("task_path"))
+
+
+def take_to_the_end(info: services.RunInfo, advance: Advance) -> None:
+    """Answers both questions, the second reader's first."""
+    advance()
+    ann, bob = open_questions()
+    assert (ann.node, bob.node) == ("review", "review")
+    services.decide(bob.pk, "respond", "fine")
+    advance()
+    assert [question.pk for question in open_questions()] == [ann.pk]
+    services.decide(ann.pk, "respond", "good")
+    advance()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+
+
+def test_a_workflow_goes_from_start_to_end_and_its_tasks_run_once(
+    db: None, written: list[str]
+) -> None:
+    with testing.inline() as advance:
+        info = services.start("essay", {"topic": "cats"})
+        take_to_the_end(info, advance)
+        again = services.start("essay", {"topic": "dogs"}, thread_id=info.thread_id)
+        take_to_the_end(again, advance)
+    assert written == ["cats", "cats, again", "dogs", "dogs, again"]
+    result = run_result(again.id)
+    assert result["said"] == ["Ann: good", "Bob: fine"]
+    assert result["before"]["text"] == "An essay about cats, again"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_workflow_whose_tasks_have_threads_does_the_same(written: list[str]) -> None:
+    with testing.inline() as advance:
+        info = services.start("essay", {"topic": "cats"})
+        take_to_the_end(info, advance)
+    assert written == ["cats", "cats, again"]
+
+
+def test_what_a_task_of_a_workflow_stores_is_seen_by_the_test(db: None) -> None:
+    @task
+    def tag() -> int:
+        return Thread.objects.update(metadata={"tagged": True})
+
+    @registry.register("tagging")
+    @entrypoint()
+    def tagging(x: int) -> int:
+        return tag().result()
+
+    try:
+        with testing.inline() as advance:
+            services.start("tagging", 1)
+            advance()
+        assert Thread.objects.get().metadata == {"tagged": True}
+    finally:
+        registry.unregister("tagging")
+
+
+def test_an_input_that_does_not_fit_is_refused(db: None) -> None:
+    with pytest.raises(InvalidInputError, match="unknown field"):
+        services.start("essay", {"subject": "cats"})
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.asyncio
+async def test_a_workflow_runs_on_an_event_loop_with_the_database(written: list[str]) -> None:
+    graph = registry.get("essay").graph.with_saver(DjangoSaver())
+    place = {"configurable": {"thread_id": "t"}}
+    await graph.ainvoke({"topic": "cats"}, place)
+    state = await graph.aget_state(place)
+    answers = {asked.id: "ok" for asked in state.interrupts}
+    result = await graph.ainvoke(Command(resume=answers), place)
+    assert result["said"] == ["Ann: ok", "Bob: ok"]
+    assert written == ["cats", "cats, again"]
