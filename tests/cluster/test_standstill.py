@@ -12,6 +12,7 @@ import pytest
 
 from hitl_django import services
 from hitl_django.models import WorkerHeartbeat
+from tests.chaos import invariants
 
 from .conftest import Cluster, all_succeeded, begun, start_laps
 
@@ -21,10 +22,12 @@ Start = Callable[..., Cluster]
 
 
 @pytest.mark.promise("P7")
-def test_whichever_process_is_killed_all_runs_come_to_their_end(cluster: Start, book: Path) -> None:
+def test_whichever_process_is_killed_all_runs_come_to_their_end(
+    cluster: Start, book: Path, amount: Callable[[int, int], int]
+) -> None:
     supervised = cluster("hitl", "worker").ready()
     runs = []
-    kinds = ["worker", "pusher", "monitor", "sentinel", "main"]
+    kinds = ["worker", "pusher", "monitor", "sentinel", "main"] * amount(1, 4)
     for number, kind in enumerate(kinds):
         book.write_text("")
         more = start_laps(book, 8)
@@ -35,6 +38,7 @@ def test_whichever_process_is_killed_all_runs_come_to_their_end(cluster: Start, 
         # Killing one process can cost each worker's run the step it was in, and no other.
         assert sum(begun(book).values()) <= 8 * 5 + 2, (number, kind)
     assert all_succeeded(runs)()
+    assert (invariants.faults(), invariants.unfinished()) == ([], [])
     assert services.worker_health().is_alive
 
 
