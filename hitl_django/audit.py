@@ -3,6 +3,7 @@
 The head of the chain stands on the thread's row, so whoever appends holds that row's lock and two
 entries can't follow the same one. Someone who can write to the tables can still rewrite the whole
 chain; what they can't do is change one entry unnoticed by those who kept a later hash.
+A reason that a person gave goes into the hash as its digest, so the words can be erased.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
 from .models import AuditEntry, Thread
-from .models.fields import canonical_json
+from .models.fields import canonical_json, digest_json
 from .saver import Writing
 from .saver.compiled import Given, Update
 from .saver.inserting import Insert, given
@@ -89,9 +90,23 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
         "subject": entry.subject,
         "actor": entry.actor_label,
         "via": entry.via,
-        "detail": entry.detail,
+        "detail": _digested(entry.detail),
     }
     return hashlib.sha256(entry.prev_hash.encode() + canonical_json(told)).hexdigest()
+
+
+def erase(thread: Thread) -> None:
+    """Replaces the reasons in a thread's entries by their digests; the hashes still hold."""
+    for entry in AuditEntry.objects.filter(thread=thread).order_by("seq").iterator():
+        if (detail := _digested(entry.detail)) != entry.detail:
+            AuditEntry.objects.filter(pk=entry.pk).update(detail=detail)
+
+
+def _digested(detail: dict[str, Any]) -> dict[str, Any]:
+    reason = detail.get("reason")
+    if not isinstance(reason, str) or not reason:
+        return detail
+    return {**detail, "reason": {"digest": digest_json(reason)}}
 
 
 def first_fault(thread: Thread) -> int | None:

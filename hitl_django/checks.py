@@ -40,7 +40,7 @@ def check_settings(
     given = getattr(settings, "HITL", None) or {}
     if not isinstance(given, dict):
         return [checks.Error("HITL is not a dict.", id="hitl_django.E001")]
-    return [*_unknown_keys(given), *_bad_values(given), *_bad_paths(), *_lease()]
+    return [*_unknown_keys(given), *_bad_values(given), *_bad_days(), *_bad_paths(), *_lease()]
 
 
 @checks.register("hitl_django")
@@ -158,6 +158,17 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
     if slice_ is not None and (not isinstance(slice_, int | float) or slice_ <= 0):
         yield checks.Error(
             "HITL['TIME_SLICE_SECONDS'] is neither None nor a positive number.",
+            id="hitl_django.E003",
+        )
+
+
+def _bad_days() -> Iterator[checks.CheckMessage]:
+    days = hitl.RETENTION_DAYS
+    if days is None:
+        return
+    if isinstance(days, bool) or not isinstance(days, int | float) or days <= 0:
+        yield checks.Error(
+            "HITL['RETENTION_DAYS'] is neither None nor a positive number.",
             id="hitl_django.E003",
         )
 

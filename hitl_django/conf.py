@@ -30,7 +30,10 @@ class Settings:
     LEASE_SECONDS: float = _key(30, "How long a silent worker keeps a thread to itself.")
     HEARTBEAT_SECONDS: float = _key(10, "How often a worker renews its lease.")
     SWEEP_SECONDS: float = _key(30, "How long a queued run waits before a worker is told again.")
-    SWEEP_BATCH: int = _key(500, "How many runs one sweep looks after at most.")
+    SWEEP_BATCH: int = _key(500, "How many runs or threads one sweep looks after at most.")
+    RETENTION_DAYS: float | None = _key(
+        None, "Days after its last run ended that the sweep deletes a thread; None: never."
+    )
     MAX_ATTEMPTS: int = _key(5, "Claims without progress after which a run is parked.")
     TIME_SLICE_SECONDS: float | None = _key(
         None, "How long a worker stays with one run; None: 60 % of the queue's own timeout."

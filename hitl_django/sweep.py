@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from . import dispatch
+from . import dispatch, retention
 from .conf import hitl
 from .models import Run
 
@@ -26,7 +26,15 @@ def sweep() -> list[UUID]:
     """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
     Several sweeps at once do no harm: a hint too many ends in a claim that finds nothing to do.
+    Where RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them.
     """
+    run_ids = _hint_overdue()
+    if hitl.RETENTION_DAYS is not None:
+        retention.delete_ended(hitl.RETENTION_DAYS, hitl.SWEEP_BATCH)
+    return run_ids
+
+
+def _hint_overdue() -> list[UUID]:
     using = dispatch.alias()
     with transaction.atomic(using=using):
         overdue = _overdue()[: hitl.SWEEP_BATCH]

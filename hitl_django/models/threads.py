@@ -163,6 +163,11 @@ class Run(models.Model):
                 name="hitl_run_due",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
+            models.Index(
+                fields=["finished_at"],
+                condition=models.Q(finished_at__isnull=False),
+                name="hitl_run_ended",
+            ),
         ]
         permissions: ClassVar = [
             ("start_run", _("Can start a run")),

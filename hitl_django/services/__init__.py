@@ -1,4 +1,4 @@
-"""The public verbs: start, decide, cancel, retry, and what came of a run.
+"""The public verbs: start, decide, cancel, retry, forget, and what came of a run.
 
 Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
 commands and the embedding product's own code. Each verb is one transaction that holds the
@@ -14,6 +14,7 @@ from __future__ import annotations
 from hitl_django.answers import UNSET
 
 from .decisions import check_answer, decide
+from .forgetting import forget
 from .health import WorkerHealth, worker_health
 from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
@@ -28,6 +29,7 @@ __all__ = [
     "cancel",
     "check_answer",
     "decide",
+    "forget",
     "retry",
     "run_result",
     "start",

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from hitl_django.management import doctor, start, sweep, worker
+from hitl_django.management import doctor, retain, start, sweep, worker
 
-VERBS = {"doctor": doctor, "start": start, "sweep": sweep, "worker": worker}
+VERBS = {"doctor": doctor, "retain": retain, "start": start, "sweep": sweep, "worker": worker}
 
 
 class Command(BaseCommand):

@@ -1,0 +1,37 @@
+"""``hitl retain``: delete or prune what ended long ago."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from hitl_django import retention
+
+HELP = (
+    "Delete the threads whose runs have all ended more than so many days ago, with their "
+    "questions, decisions and audit entries; with --prune leave those, and of the state only the "
+    "newest."
+)
+PORTION = 1000  # threads after which the command says how far it has come
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--days", type=float, required=True, help="how long ago they ended")
+    parser.add_argument(
+        "--prune", action="store_true", help="keep the threads, and their newest state"
+    )
+
+
+def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
+    """Go on until nothing is left that is old enough."""
+    if options["days"] < 0:
+        raise CommandError("--days is not negative.")
+    act = retention.prune_ended if options["prune"] else retention.delete_ended
+    said, total = "pruned" if options["prune"] else "deleted", 0
+    while done := act(options["days"], PORTION):
+        total += done
+        command.stderr.write(f"{total} {said}")
+    command.stdout.write(f"{total} threads {said}.")

@@ -1,0 +1,77 @@
+"""How long threads that have ended are kept: deleted whole, or pruned to their newest state.
+
+A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
+however old it is. Several processes may do this at once: each takes threads that nobody has locked.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections, router, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from .models import Checkpoint, Run, Thread
+from .saver import DjangoSaver
+
+logger = logging.getLogger("hitl_django")
+
+BATCH = 100  # threads of one transaction
+
+
+def delete_ended(days: float, limit: int) -> int:
+    """Deletes threads that ended that long ago, those longest ago first; returns how many.
+
+    All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
+    ``BATCH`` threads at most.
+    """
+    using = router.db_for_write(Thread)
+    deleted = 0
+    while deleted < limit:
+        with transaction.atomic(using=using):
+            found = _lock(using, list(_ended(using, days)[: min(BATCH, limit - deleted)]))
+            # Looked at again behind the lock: a new run may have been started just before.
+            gone = list(_ended(using, days).filter(thread__in=found))
+            Thread.objects.using(using).filter(pk__in=gone).delete()
+        deleted += len(set(gone))
+        if not gone:
+            break
+    if deleted:
+        logger.info("retention: %s threads deleted", deleted)
+    return deleted
+
+
+def prune_ended(days: float, limit: int) -> int:
+    """Leaves of threads that ended that long ago the newest checkpoints only; returns how many.
+
+    The newest state can still be read and decisions stand; what came between is gone.
+    """
+    using = router.db_for_write(Thread)
+    # What is left of a pruned thread has no parent any more.
+    older = Checkpoint.objects.filter(thread=OuterRef("thread"), parent_id__isnull=False)
+    ended = _ended(using, days).filter(Exists(older))[:limit]
+    threads = Thread.objects.using(using).filter(pk__in=list(ended))
+    names = list(threads.values_list("thread_id", flat=True))
+    DjangoSaver().prune(names)
+    if names:
+        logger.info("retention: %s threads pruned", len(names))
+    return len(names)
+
+
+def _ended(using: str, days: float) -> QuerySet[Run, Any]:
+    """Returns the threads all of whose runs ended before; runs that ended have a time of it."""
+    before = Now() - timedelta(days=days)
+    runs = Run.objects.using(using)
+    others = runs.filter(thread=OuterRef("thread")).exclude(finished_at__lt=before)
+    latest = runs.filter(finished_at__lt=before).filter(~Exists(others))
+    return latest.order_by("finished_at").values_list("thread", flat=True)
+
+
+def _lock(using: str, threads: list[int]) -> list[int]:
+    rows = Thread.objects.using(using).filter(pk__in=threads)
+    if connections[using].features.has_select_for_update_skip_locked:
+        rows = rows.select_for_update(skip_locked=True, of=("self",))
+    return list(rows.values_list("pk", flat=True))

@@ -1,0 +1,58 @@
+"""forget: what people and the graph said goes, that it was said stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from hitl_django import audit, dispatch, leases
+from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.policy import get_policy
+from hitl_django.saver import DjangoSaver
+
+
+def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
+    """Erases the payloads of a thread whose runs have ended.
+
+    State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
+    decisions and the audit trail stay, with who, when and the digests of what was said, and the
+    hash chain still holds. A run that failed counts as cancelled.
+    """
+    with transaction.atomic(using=dispatch.alias()):
+        thread = _operated(thread_id, by)
+        live = Run.objects.filter(thread=thread, state__in=Run.LIVE).first()
+        if live is not None:
+            raise RunStateError(
+                f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
+                "ended. Nothing was erased.",
+                state=live.state,
+                allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
+            )
+        DjangoSaver().delete_thread(thread_id)
+        Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="")
+        Interrupt.objects.filter(thread=thread).update(
+            title="", payload=None, response_schema=None, key=None
+        )
+        runs = Run.objects.filter(thread=thread)
+        runs.update(error="", traceback="")
+        # There is nothing left that it could go on from.
+        runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
+        Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
+        audit.erase(thread)
+        audit.append(thread, "forget", by=by, via=via, subject=thread_id, detail={})
+
+
+def _operated(thread_id: str, by: Any) -> Thread:
+    """Returns the locked thread, if the user may operate its runs."""
+    runs = Run.objects.using(dispatch.alias()).filter(thread__thread_id=thread_id)
+    if by is not None:
+        runs = get_policy().visible_runs(by, runs)
+    run = runs.select_related("thread").first()
+    if run is None:
+        raise ThreadNotFound
+    thread = leases.lock_thread(pk=run.thread_id)
+    if by is not None and not get_policy().may_operate(by, run):
+        raise NotAllowedError("You may not erase what is stored of this thread.")
+    return thread

@@ -1,0 +1,221 @@
+"""What becomes of threads that ended long ago, and of one that is to be forgotten."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from hitl_django import audit, retention, services
+from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
+from hitl_django.models import (
+    AuditEntry,
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+)
+from hitl_django.sweep import sweep
+
+from .conftest import asked
+
+pytestmark = pytest.mark.django_db
+SECRET = "canary 4711"
+
+
+def ended(advance: Callable[[], int], days: float = 100, text: str = "x") -> Thread:
+    """A thread whose one question was answered and whose run ended that long ago."""
+    question = asked("approval", {"text": text}, advance)
+    services.decide(question.pk, "respond", {"approved": True, "text": text}, reason=text)
+    advance()
+    run = Run.objects.get(pk=question.run_id)
+    assert run.state == Run.State.SUCCEEDED
+    age(run.pk, days)
+    return run.thread
+
+
+def age(run_id: Any, days: float) -> None:
+    Run.objects.filter(pk=run_id).update(finished_at=timezone.now() - timedelta(days=days))
+
+
+def kept() -> set[int]:
+    return set(Thread.objects.values_list("pk", flat=True))
+
+
+def test_a_thread_that_ended_long_ago_is_deleted_with_all_its_rows(
+    advance: Callable[[], int],
+) -> None:
+    ended(advance)
+    recent = ended(advance, days=10)
+    assert retention.delete_ended(30, 10) == 1
+    assert kept() == {recent.pk}
+    for model in (Checkpoint, ChannelBlob, PendingWrite, Interrupt, AuditEntry, Run):
+        assert set(model.objects.values_list("thread", flat=True)) == {recent.pk}
+    assert retention.delete_ended(30, 10) == 0
+
+
+@pytest.mark.parametrize("state", Run.LIVE)
+def test_a_thread_with_a_live_run_is_kept_however_old(
+    advance: Callable[[], int], state: str
+) -> None:
+    thread = ended(advance)
+    Run.objects.create(thread=thread, graph="approval", state=state)
+    assert retention.delete_ended(30, 10) == 0
+    assert retention.prune_ended(30, 10) == 0
+    assert kept() == {thread.pk}
+
+
+def test_a_thread_counts_from_its_last_run(advance: Callable[[], int]) -> None:
+    thread = ended(advance)
+    later = Run.objects.create(thread=thread, graph="approval", state=Run.State.FAILED)
+    age(later.pk, 10)
+    assert retention.delete_ended(30, 10) == 0
+    assert retention.delete_ended(5, 10) == 1
+
+
+def test_threads_go_in_batches_and_those_longest_ended_first(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    threads = [ended(advance, days) for days in (40, 90, 50, 80, 60)]
+    assert retention.delete_ended(30, 3) == 3
+    assert kept() == {threads[0].pk, threads[2].pk}
+    assert retention.delete_ended(30, 100) == 2
+
+
+def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], int]) -> None:
+    thread = ended(advance, text="kept")
+    recent = ended(advance, days=1)
+    before = services.run_result(thread.runs.get().pk)
+    assert retention.prune_ended(30, 10) == 1
+    assert retention.prune_ended(30, 10) == 0
+    assert Checkpoint.objects.filter(thread=thread).count() == 1
+    assert Checkpoint.objects.filter(thread=recent).count() > 1
+    assert services.run_result(thread.runs.get().pk) == before
+    assert Decision.objects.filter(interrupt__thread=thread).exists()
+
+
+def test_only_a_set_retention_makes_the_sweep_delete(
+    advance: Callable[[], int], settings: Any
+) -> None:
+    ended(advance)
+    sweep()
+    assert len(kept()) == 1
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": 30}
+    sweep()
+    assert not kept()
+
+
+@pytest.mark.parametrize("days", [0, -1, "30", True])
+def test_days_that_are_no_number_are_an_error_of_the_checks(days: Any, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": days}
+    found = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
+    assert [one.id for one in found] == ["hitl_django.E003"]
+
+
+@pytest.mark.parametrize(("flags", "said"), [([], "deleted"), (["--prune"], "pruned")])
+def test_the_command_goes_on_until_nothing_is_left(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str
+) -> None:
+    monkeypatch.setattr("hitl_django.management.retain.PORTION", 2)
+    for _ in range(3):
+        ended(advance)
+    out = io.StringIO()
+    call_command("hitl", "retain", "--days=30", *flags, stdout=out, stderr=io.StringIO())
+    assert out.getvalue() == f"3 threads {said}.\n"
+    assert len(kept()) == (3 if flags else 0)
+
+
+def test_the_command_refuses_days_to_come() -> None:
+    with pytest.raises(CommandError, match="negative"):
+        call_command("hitl", "retain", "--days=-1")
+
+
+# Forgetting.
+
+
+def everything(thread: Thread) -> str:
+    """All that is stored of a thread, as text."""
+    found = [str(Thread.objects.filter(pk=thread.pk).values())]
+    for model in (Checkpoint, ChannelBlob, PendingWrite, Run, Interrupt, AuditEntry):
+        found += map(str, model.objects.filter(thread=thread).values_list())
+    found += map(str, Decision.objects.filter(interrupt__thread=thread).values_list())
+    return "\n".join(found)
+
+
+@pytest.mark.promise("P20")
+def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable[[], int]) -> None:
+    thread = ended(advance, text=SECRET)
+    Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
+    assert SECRET in everything(thread)
+    trail = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
+    digests = Decision.objects.values_list("request_digest", "payload_digest").get()
+
+    services.forget(thread.thread_id)
+
+    assert SECRET not in everything(thread)
+    assert not Checkpoint.objects.filter(thread=thread).exists()
+    after = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
+    assert (after[-1]["verb"], SECRET in str(after)) == ("forget", False)
+    for entry in trail + after:
+        entry["detail"].pop("reason", None)
+    assert after[:-1] == trail
+    assert Decision.objects.values_list("request_digest", "payload_digest").get() == digests
+    thread.refresh_from_db()
+    assert audit.first_fault(thread) is None
+
+
+@pytest.mark.promise("P20")
+def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int]) -> None:
+    thread = ended(advance, text=SECRET)
+    services.forget(thread.thread_id)
+    thread.refresh_from_db()
+    entry = AuditEntry.objects.get(thread=thread, verb="decide")
+    entry.detail["reason"] = "other words"
+    entry.save()
+    assert audit.first_fault(thread) == entry.seq
+    entry.detail["reason"] = SECRET
+    entry.save()
+    assert audit.first_fault(thread) is None
+
+
+def test_a_thread_that_still_runs_is_not_forgotten(advance: Callable[[], int]) -> None:
+    question = asked("approval", {"text": SECRET}, advance)
+    with pytest.raises(RunStateError):
+        services.forget(question.thread.thread_id)
+    assert SECRET in everything(question.thread)
+    services.decide(question.pk, "approve")
+
+
+def test_a_failed_run_of_a_forgotten_thread_is_not_tried_again(advance: Callable[[], int]) -> None:
+    thread = ended(advance)
+    run = thread.runs.get()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED)
+    services.forget(thread.thread_id)
+    with pytest.raises(RunStateError):
+        services.retry(run.pk)
+
+
+@pytest.mark.promise("P18")
+def test_only_who_may_operate_a_run_may_have_it_forgotten(
+    advance: Callable[[], int], user: Callable[..., Any]
+) -> None:
+    thread = ended(advance, text=SECRET)
+    with pytest.raises(ThreadNotFound):
+        services.forget(thread.thread_id, by=user("stranger"))
+    with pytest.raises(NotAllowedError):
+        services.forget(thread.thread_id, by=user("looker", "view_run"))
+    assert SECRET in everything(thread)
+    services.forget(thread.thread_id, by=user("olga", "view_run", "operate_run"))
+    assert SECRET not in everything(thread)
+    with pytest.raises(ThreadNotFound):
+        services.forget("nobody")
