@@ -65,6 +65,10 @@ class Watch:
         if runs and self.told is None:
             self.told = now, runs
 
+    def excuse(self) -> None:
+        """Forgets what was missed: nobody could do it."""
+        self.told = self.unsettled = None
+
     def complaint(self, now: float) -> str | None:
         """Says why the processes should be started anew, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
@@ -145,6 +149,7 @@ class Supervisor:
             except Exception:
                 # Without the database nobody can work, and there is nothing to start anew.
                 logger.exception("the supervisor can't look after runs")
+                watch.excuse()
                 connections.close_all()
         return f"ended by themselves with code {code}"
 

@@ -61,6 +61,22 @@ def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
     supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
 
 
+def test_a_cluster_whose_supervisor_is_killed_works_on_beside_the_next(
+    cluster: Start, book: Path
+) -> None:
+    supervised = cluster("hitl", "worker").ready()
+    orphaned = supervised.main()
+    try:
+        os.kill(supervised.process.pid, signal.SIGKILL)
+        supervised.wait_for(all_succeeded(start_laps(book, 4, laps=2)))
+        book.write_text("")
+        following = cluster("hitl", "worker").ready()
+        following.wait_for(all_succeeded(start_laps(book, 20, laps=2)))
+        assert max(begun(book).values()) == 1, "both clusters did the same"
+    finally:
+        os.killpg(orphaned, signal.SIGKILL)
+
+
 def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(
     cluster: Start, book: Path
 ) -> None:

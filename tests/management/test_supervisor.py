@@ -82,6 +82,15 @@ def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:
     assert watch.complaint(2 * PATIENCE) is None
 
 
+def test_what_nobody_could_do_is_not_held_against_them(due: Any) -> None:
+    watch = Watch()
+    watch.tell([due], 0.0)
+    watch.hear(Pulse("idle", 1), 1.0)
+    watch.tell([due], 2.0)
+    watch.excuse()
+    assert watch.complaint(1000.0) is None
+
+
 def test_nothing_told_is_nothing_missed() -> None:
     watch = Watch()
     watch.tell([], 0.0)
