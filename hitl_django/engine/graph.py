@@ -164,8 +164,9 @@ class StateGraph:
         elif action is None:
             raise GraphDefinitionError(f"Node `{node}` has no function.")
         self._check_name(node)
-        function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
-        hints = hints_of_function(function, self._hints_seen)
+        if error_handler is not None:
+            check_free(handler_name(node), handler_name(node) in self.nodes)
+        function, hints = self._described(action)
         ends = tuple(destinations or ()) or command_targets(hints.get("return"))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
@@ -175,12 +176,18 @@ class StateGraph:
         )
         if error_handler is not None:
             policies.handler = handler_name(node)
-            check_free(policies.handler, policies.handler in self.nodes)
-            self.nodes[policies.handler] = self._handler(action_of(error_handler))
+            self.nodes[policies.handler] = self._handler(error_handler)
         return self
 
-    def _handler(self, action: Action) -> NodeSpec:
-        return NodeSpec(action, self.state_schema, policies=Policies(handles=True))
+    def _described(self, action: Any) -> tuple[Any, dict[str, Any]]:
+        """Returns the function that a call of ``action`` is, and its annotations."""
+        function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
+        return function, hints_of_function(function, self._hints_seen)
+
+    def _handler(self, handler: Any) -> NodeSpec:
+        ends = command_targets(self._described(handler)[1].get("return"))
+        policies = Policies(handles=True)
+        return NodeSpec(action_of(handler), self.state_schema, policies=policies, ends=ends)
 
     def set_node_defaults(
         self,

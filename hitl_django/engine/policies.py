@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import GraphDefinitionError
 from .handlers import DEFAULT_HANDLER
-from .nodes import Action, action_of
+from .nodes import Action
 from .timeouts import check_stoppable
 from .types import CachePolicy, RetryPolicy, TimeoutPolicy
 
@@ -60,12 +60,12 @@ class NodeDefaults:
 
     def __init__(self) -> None:
         self.policies = Policies()
-        self.handler: Action | None = None
+        self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
         """Takes what a further call says, and leaves what it says nothing of."""
         if handler is not None:
-            self.handler = action_of(handler)
+            self.handler = handler
             policies.handler = DEFAULT_HANDLER
         self.policies = policies.over(self.policies)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .apply import InputWrites, apply, count_version
 from .checkpoint import CheckpointTuple
 from .constants import INPUT, NULL_TASK_ID, RESUME, RETURN
 from .effects import List, Load, Query
-from .handlers import failure_of, restored
+from .handlers import HandlerTask, failure_of, restored
 from .nodes import Write
 from .plan import Blueprint, Origin, State, Task, plan, read_state
 from .slots import TaskStatus, read_task_statuses
@@ -87,26 +87,14 @@ def snapshot(
     tasks = plan(blueprint, current, origin)
     statuses = read_task_statuses(pending)
     handlers = restored(blueprint, tasks, statuses)
-    if live:
-        done = [
-            task
-            for task in (*tasks, *handlers)
-            if task.id in statuses and statuses[task.id].finished
-        ]
-        for task in done:
-            task.writes = statuses[task.id].output
-        for handler in handlers:
-            if handler.writes:
-                handler.failed.writes = ()
-                done.append(handler.failed)
-        if done:
-            after = _with_writes(blueprint, current, done)
-            if after is None:
-                # The step has failed and is still to be taken.
-                for task in done:
-                    task.writes = None
-            else:
-                current = after
+    if live and (done := _finished(tasks, handlers, statuses)):
+        after = _with_writes(blueprint, current, done)
+        if after is None:
+            # The step has failed and is still to be taken.
+            for task in done:
+                task.writes = None
+        else:
+            current = after
     shown = []
     for task in (*tasks, *(h for h in handlers if _asks(statuses.get(h.id), live))):
         below = yield from _below(graph, saved, task, recurse)
@@ -126,6 +114,22 @@ def snapshot(
         tasks=tuple(shown),
         interrupts=tuple(interrupt for task in shown for interrupt in task.interrupts),
     )
+
+
+def _finished(
+    tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
+) -> list[Task]:
+    """Gives tasks that have finished their stored writes, and returns them.
+
+    A task whose failure was handled has finished, too, without any.
+    """
+    done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
+    for task in done:
+        task.writes = statuses[task.id].output
+    handled = [handler.failed for handler in handlers if handler.writes]
+    for task in handled:
+        task.writes = ()
+    return [*done, *handled]
 
 
 def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -393,6 +393,16 @@ def test_a_handlers_name_is_taken() -> None:
     default.set_node_defaults(error_handler=says("h"))
     with pytest.raises(ValueError, match="needs the name `__default_error_handler__`"):
         default.compile()
+
+
+def test_where_a_handler_says_it_goes_is_checked() -> None:
+    def handler(state: State) -> Command[Literal["nowhere"]]:
+        return Command(goto="nowhere")
+
+    said = "At '__error_handler__a' node, its Command names unknown target 'nowhere'"
+    graph = StateGraph(State).add_node("a", says("a"), error_handler=handler).add_edge(START, "a")
+    with pytest.raises(ValueError, match=said):
+        graph.compile()
 
 
 def test_what_is_not_given_stays_as_it_was() -> None:
