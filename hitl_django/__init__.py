@@ -86,6 +86,7 @@ _NAMES = {
         "NodeCancelledError",
         "NodeInterrupt",
         "NodeTimeoutError",
+        "OpenTransactionError",
         "NotAllowedError",
         "NothingPendingError",
         "OpenQuestionsError",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.core.exceptions import ValidationError
-from django.db import connections, router, transaction
+from django.db import router, transaction
 
 from . import dispatch, leases, registry, shapes
 from .conf import hitl
@@ -43,13 +43,12 @@ def advance(run_id: str) -> None:
         return
     if lease is None:
         return
-    free = not transaction.get_connection(_using()).in_atomic_block
     try:
         outcome = _drive(lease)
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
     except Exception as error:
-        _give_up(lease, error, free)
+        _give_up(lease, error)
     else:
         logger.info("run %s left: %s", run_id, outcome.status)
 
@@ -107,29 +106,13 @@ def _drainable(control: RunControl) -> Iterator[None]:
         _under_way.discard(control)
 
 
-def _drop_what_is_left_open(lease: Lease) -> None:
-    """Gives up the connection where a node left a transaction open or autocommit off.
-
-    Nothing that is stored on it would last, neither of this run nor of any later one of this
-    process. Its rows are rolled back, and the run's next attempt finds the node as it was.
-    """
-    connection = transaction.get_connection(_using())
-    is_open = connection.connection is not None
-    if connection.in_atomic_block or (is_open and not connection.autocommit):
-        logger.error("run %s: a node left a transaction open; it is rolled back", lease.run_id)
-        connection.close()
-        del connections[_using()]
-
-
 def _using() -> str:
     return router.db_for_write(Run)
 
 
-def _give_up(lease: Lease, error: Exception, free: bool) -> None:
+def _give_up(lease: Lease, error: Exception) -> None:
     logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
-        if free:
-            _drop_what_is_left_open(lease)
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))

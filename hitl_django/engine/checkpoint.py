@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from random import getrandbits
@@ -159,6 +160,10 @@ class BaseCheckpointSaver:
     a saver that can store both at once overrides it. ``copy_thread``, ``delete_for_runs`` and
     ``prune`` are upkeep, which the engine never asks for.
     """
+
+    #: Looks after the thread that calls a node's sync function, for the time of the call; it is
+    #: given the node's name. None where nothing is to be looked after.
+    around_call: Callable[[str], AbstractContextManager[None]] | None = None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace without an id."""

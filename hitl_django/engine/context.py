@@ -75,6 +75,7 @@ class RunContext:
 
     __slots__ = (
         "answers",
+        "around_call",
         "callbacks",
         "calls_home",
         "checkpoint_ids",
@@ -130,6 +131,7 @@ class RunContext:
         self.forwards, self.subgraphs = forwards, subgraphs
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
+        self.around_call = None if saver is None else saver.around_call
         #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
         self.calls_home = False
         #: Whether a node makes this run.

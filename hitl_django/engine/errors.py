@@ -10,6 +10,7 @@
     │  ├─ GraphDrained
     │  ├─ NodeTimeoutError
     │  ├─ NodeCancelledError
+    │  ├─ OpenTransactionError(RuntimeError)
     │  ├─ GraphChangedError
     │  ├─ NoSaverError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
@@ -112,6 +113,10 @@ class GraphRecursionError(GraphError, RecursionError):
 
 class GraphDrained(GraphError):
     """The run stopped at the edge of a super-step because it was asked to; it can go on later."""
+
+
+class OpenTransactionError(GraphError, RuntimeError):
+    """A node returned and left a database transaction open; it is rolled back."""
 
 
 class NodeTimeoutError(GraphError):

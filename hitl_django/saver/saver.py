@@ -26,6 +26,7 @@ from hitl_django.engine.slots import record_answer
 from hitl_django.engine.types import RunnableConfig
 
 from . import statements, upkeep
+from .connections import nothing_left_open
 from .growth import Tip, Tips
 from .loading import Row, open_rows
 from .payloads import unpack
@@ -69,6 +70,8 @@ class DjangoSaver(BaseCheckpointSaver):
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._tips = Tips(MET)
+
+    around_call = staticmethod(nothing_left_open)
 
     # Storing.
 

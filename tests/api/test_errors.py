@@ -29,7 +29,10 @@ NOT_ANSWERED = {
     errors.LeaseError,
     errors.LeaseLostError,
     errors.NodeCancelledError,
+    errors.InvalidNamespaceError,
     errors.NodeTimeoutError,
+    errors.OpenTransactionError,
+    errors.TaskNotFound,
 }
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
 

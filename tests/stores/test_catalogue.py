@@ -13,7 +13,13 @@ from django.contrib.auth.models import Group, User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.utils.translation import gettext_lazy
 
-from hitl_django import Command, InvalidUpdateError, UnserializableError, interrupt
+from hitl_django import (
+    Command,
+    InvalidUpdateError,
+    OpenTransactionError,
+    UnserializableError,
+    interrupt,
+)
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.saver import DjangoSaver
 from tests.engine.faults import Trial, said_of
@@ -154,6 +160,39 @@ def test_a_node_that_closes_the_connection_does_not_disturb_the_run(place: str) 
     assert trial.advance().status == "finished"
     assert sorted(seen_afresh(trial).values["log"]) == ["able", "after", "bad"]
     assert Group.objects.filter(name="by the node").exists()
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize("place", ["alone", "beside"])
+def test_a_node_that_leaves_a_transaction_open_fails_and_stores_nothing(place: str) -> None:
+    def node(state: Any) -> dict[str, Any]:
+        transaction.atomic().__enter__()
+        Group.objects.create(name="by the node")
+        return {"log": ["bad"]}
+
+    trial = Trial(node, place, DjangoSaver())
+    error = trial.failure()
+    assert isinstance(error, OpenTransactionError)
+    assert "Node 'bad'" in str(error)
+    assert not connection.in_atomic_block
+    assert not Group.objects.exists()
+    trial.assert_goes_on()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("savepoint", [True, False])
+def test_in_a_callers_transaction_only_what_the_node_began_is_undone(savepoint: bool) -> None:
+    def node(state: Any) -> dict[str, Any]:
+        transaction.atomic(savepoint=savepoint).__enter__()
+        Group.objects.create(name="by the node")
+        return {"log": ["bad"]}
+
+    Group.objects.create(name="by the caller")
+    trial = Trial(node, saver=DjangoSaver())
+    assert isinstance(trial.failure(), OpenTransactionError)
+    names = set(Group.objects.values_list("name", flat=True))
+    assert names == {"by the caller"} | ({"by the node"} if not savepoint else set())
+    trial.assert_goes_on()
 
 
 @pytest.mark.usefixtures("real")

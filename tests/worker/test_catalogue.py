@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, transaction
 
-from hitl_django import registry, services, testing, worker
+from hitl_django import registry, services, testing
 from hitl_django.engine.graph import StateGraph
 from hitl_django.models import Run, Thread
 from hitl_django.saver import DjangoSaver
@@ -25,11 +25,15 @@ class Spoilt:
     def __init__(self) -> None:
         self.fault: Fault = says("fine")
         self.able = 0
+        #: Whether another node runs at the same time, so that each has a thread of its own.
+        self.beside = False
 
     def build(self) -> StateGraph:
         graph = StateGraph(graphs.Log).add_node("able", self._able)
         graph.add_node("bad", lambda state: self.fault(state)).add_node("after", says("after"))
         graph.add_edge("__start__", "able").add_edge("able", "bad").add_edge("bad", "after")
+        graph.add_node("beside", says("beside"))
+        graph.add_conditional_edges("able", lambda state: ["beside"] * self.beside, ["beside"])
         return graph
 
     def _able(self, state: Any) -> dict[str, Any]:
@@ -80,24 +84,28 @@ def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
         sets_autocommit_off_and_fails,
     ],
 )
-def test_a_spoilt_connection_loses_nothing_and_the_run_goes_on(
-    spoilt: Spoilt, fault: Fault
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_spoilt_connection_fails_its_node_and_loses_nothing(
+    spoilt: Spoilt, fault: Fault, beside: bool
 ) -> None:
-    spoilt.fault = fault
+    spoilt.fault, spoilt.beside = fault, beside
     with testing.inline() as advance:
         info = services.start("spoilt", {"log": ["in"]})
         advance()
         assert (connection.in_atomic_block, connection.get_autocommit()) == (False, True)
         connection.close()  # what is there now was committed
         run = Run.objects.get()
-        assert run.state == "queued"
-        assert run.error != ""
+        assert run.state == "failed"
+        raises = fault is sets_autocommit_off_and_fails
+        assert ("with autocommit off" if raises else "Node 'bad' returned") in run.error
         assert not Group.objects.exists()
         spoilt.fault = says("fine")
-        worker.advance(str(info.id))
+        services.retry(info.id)
+        advance()
         connection.close()
         assert Run.objects.get().state == "succeeded"
-        assert services.run_result(info.id)["log"] == ["in", "able", "fine", "after"]
+        log = ["in", "able", "fine", *["beside"] * beside, "after"]
+        assert services.run_result(info.id)["log"] == log
         assert spoilt.able == 1
 
 

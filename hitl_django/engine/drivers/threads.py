@@ -87,9 +87,17 @@ def call_here(context: TaskContext, call: Call) -> Any:
         if action.sync is None:
             return _run_async(context, action, call.value)
         action = action.sync
+    around = context.run.around_call
+    if around is None:
+        return _called(context, action, call.value)
+    with around(context.task.name):
+        return _called(context, action, call.value)
+
+
+def _called(context: TaskContext, action: Action, value: Any) -> Any:
     if action.injected:
-        return action.call(call.value, **injected(context, action))
-    return action.call(call.value)
+        return action.call(value, **injected(context, action))
+    return action.call(value)
 
 
 def _stands_apart(context: TaskContext, threads: int) -> bool:

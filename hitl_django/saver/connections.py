@@ -1,0 +1,72 @@
+"""What a node leaves behind on the database connections of the thread that it ran on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+
+from hitl_django.engine.errors import OpenTransactionError
+
+logger = logging.getLogger("hitl_django")
+
+
+@contextmanager
+def nothing_left_open(node: str) -> Iterator[None]:
+    """Rolls back a transaction that a call of a node's function began and didn't end.
+
+    Raises OpenTransactionError, unless the call raises something itself: what the node stored is
+    undone, and what is stored after it on the same connection would be undone with it.
+    """
+    before = {
+        connection.alias: _depth(connection)
+        for connection in connections.all(initialized_only=True)
+    }
+    try:
+        yield
+    except BaseException:
+        for alias in _rolled_back(before):
+            logger.error("Node %s failed and left a transaction open on %r", node, alias)
+        raise
+    if left := _rolled_back(before):
+        raise OpenTransactionError(
+            f"Node '{node}' returned with an open transaction on {', '.join(map(repr, left))}, or "
+            "with autocommit off there. What it stored is rolled back."
+        )
+
+
+def _depth(connection: Any) -> int:
+    """Counts the atomic blocks that a connection is in; autocommit set off by hand is one."""
+    if connection.connection is None:
+        return 0
+    if connection.in_atomic_block:
+        return 1 + len(connection.savepoint_ids)
+    return 0 if connection.autocommit else 1
+
+
+def _rolled_back(before: dict[str, int]) -> list[str]:
+    """Ends what was begun since; returns the connections it was begun on."""
+    left = []
+    for connection in connections.all(initialized_only=True):
+        kept = before.get(connection.alias, 0)
+        if _depth(connection) <= kept:
+            continue
+        left.append(connection.alias)
+        if kept:
+            _roll_back_to(connection, kept - 1)
+        else:
+            connection.close()
+            del connections[connection.alias]
+    return left
+
+
+def _roll_back_to(connection: Any, savepoints: int) -> None:
+    """Leaves the inner atomic blocks, and the one that the caller is in as it was."""
+    while len(connection.savepoint_ids) > savepoints:
+        savepoint = connection.savepoint_ids.pop()
+        if savepoint is not None:
+            connection.needs_rollback = False
+            connection.savepoint_rollback(savepoint)
