@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from hitl_django import (
     Command,
@@ -94,13 +96,16 @@ def test_an_input_that_does_not_fit_is_refused(db: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.asyncio
-async def test_a_workflow_runs_on_an_event_loop_with_the_database(written: list[str]) -> None:
+def test_a_workflow_runs_on_an_event_loop_with_the_database(written: list[str]) -> None:
     graph = registry.get("essay").graph.with_saver(DjangoSaver())
     place = {"configurable": {"thread_id": "t"}}
-    await graph.ainvoke({"topic": "cats"}, place)
-    state = await graph.aget_state(place)
-    answers = {asked.id: "ok" for asked in state.interrupts}
-    result = await graph.ainvoke(Command(resume=answers), place)
-    assert result["said"] == ["Ann: ok", "Bob: ok"]
+
+    async def run() -> Any:
+        await graph.ainvoke({"topic": "cats"}, place)
+        state = await graph.aget_state(place)
+        answers = {asked.id: "ok" for asked in state.interrupts}
+        return await graph.ainvoke(Command(resume=answers), place)
+
+    # As under ASGI, the database is used on this thread, whose connection the test closes.
+    assert async_to_sync(run)()["said"] == ["Ann: ok", "Bob: ok"]
     assert written == ["cats", "cats, again"]
