@@ -31,7 +31,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
                 allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
             )
         DjangoSaver().delete_thread(thread_id)
-        Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="")
+        Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="", refusal="")
         Interrupt.objects.filter(thread=thread).update(
             title="", payload=None, response_schema=None, key=None
         )

@@ -13,10 +13,10 @@ _READING = ("SELECT",)
 
 
 class Counts:
-    """Statements, and the transactions that wrote something, on the default connection."""
+    """Statements, transactions that wrote, and bytes of payload, on the default connection."""
 
     def __init__(self) -> None:
-        self.statements = self.transactions = 0
+        self.statements = self.transactions = self.bytes = 0
         self.texts: list[str] = []
         self._writes = False
 
@@ -27,6 +27,7 @@ class Counts:
         self.statements += 1
         self.texts.append(sql)
         if word not in _READING:
+            self.bytes += sum(len(one) for one in rest[0] or () if isinstance(one, bytes))
             if connection.in_atomic_block:
                 self._writes = True
             else:
@@ -57,7 +58,11 @@ def counting() -> Iterator[Counts]:
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:
-    """Returns the statements and write transactions per unit of one round."""
+    """Returns the statements, write transactions and bytes of payload per unit of one round."""
     with counting() as counts:
         units = once()
-    return {"statements": counts.statements / units, "transactions": counts.transactions / units}
+    return {
+        "statements": counts.statements / units,
+        "transactions": counts.transactions / units,
+        "bytes": counts.bytes / units,
+    }

@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any
 
-from . import floors, stores
+from . import floors, lasting, stores
 from .engines import FLOOR, OURS
 from .stores import POSTGRES, SQLITE
 from .workloads import (
@@ -144,6 +144,12 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
     def steps(e: Any, n: int) -> Once:
         return _super_steps(e, n, kind)
 
+    def lasting_rows(name: str, title: str, work: Any, unit: str, **how: Any) -> Workload:
+        def build(e: Any, n: int) -> Once:
+            return work(e, n, saver(e.engine, kind))
+
+        return Workload(f"{kind}-{name}", title, build, 1000, unit, store=kind, **how)
+
     short = (10, 30, 100)
     return [
         Workload(
@@ -165,6 +171,18 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         Workload(
             f"{kind}-floor", f"sequential against its rows by hand, {title}", steps, 300,
             "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
+        ),
+        lasting_rows(
+            "messages", f"1,000 messages in one thread, {title}", lasting.messages, "super-step",
+            target=sequential,
+        ),
+        lasting_rows(
+            "state", f"state of a thread of 1,000 steps, {title}", lasting.state, "read",
+            target=2, growth=(10, 10_000),
+        ),
+        lasting_rows(
+            "page", f"10 states of a thread of 1,000 steps, {title}", lasting.page, "read",
+            target=2, growth=(10, 10_000),
         ),
     ]  # fmt: skip
 

@@ -38,7 +38,7 @@ def slope(points: Mapping[int, float]) -> float | None:
 
 HEAD = (
     f"{'workload':46} {'unit':>11} {'LangGraph':>11} {'ours':>10} {'ratio':>7} "
-    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions of ours per unit"
+    f"{'(min-max)':>13} {'target':>7}  met  statements, write transactions, bytes of ours per unit"
 )
 
 
@@ -61,5 +61,5 @@ def line(row: Any, found: Mapping[str, Any], error: str = "") -> str:
     spread = f"({low:.1f}-{high:.1f})"
     told = f"{both} {found['ratio']:6.1f}x {spread:>13} {target:>6}x  {'yes' if is_met else 'NO':3}"
     if "statements" in found:
-        told += f"  {found['statements']:.1f}, {found['transactions']:.1f}"
+        told += f"  {found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
     return told

@@ -1,0 +1,75 @@
+"""Threads that last: what a step of a long one stores, and what it takes to read it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any, TypedDict
+
+from .workloads import Count, Once, check, on_thread
+
+READS = 20
+PAGE = 10
+
+
+class Talk(TypedDict):
+    """Messages that grow by one in each step."""
+
+    messages: Annotated[list[dict[str, str]], operator.add]
+    count: int
+
+
+def _counting(e: Any, state: Any, node: Any, n: int, saver: Any) -> Any:
+    """Returns a graph whose one node runs n times."""
+    graph = e.StateGraph(state).add_node("node", node).add_edge(e.START, "node")
+    graph.add_conditional_edges("node", lambda seen: "node" if seen["count"] < n else e.END)
+    return graph.compile(checkpointer=saver)
+
+
+def messages(e: Any, n: int, saver: Any) -> Once:
+    """Talks n messages into a new thread, each of about 150 bytes."""
+
+    def node(state: Talk) -> dict[str, Any]:
+        said = {"role": "user", "content": f"{state['count']:06} {'word ' * 24}"}
+        return {"messages": [said], "count": state["count"] + 1}
+
+    graph = _counting(e, Talk, node, n, saver)
+
+    def once() -> int:
+        done = graph.invoke({"messages": [], "count": 0}, on_thread(n), durability="sync")
+        check(len(done["messages"]), n)
+        return n
+
+    return once
+
+
+def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
+    """Returns a graph and the config of a thread of n steps whose state stays small."""
+    graph = _counting(e, Count, lambda state: {"count": state["count"] + 1}, n, saver)
+    config = on_thread(n)
+    graph.invoke({"count": 0, "note": "x"}, config)
+    return graph, config
+
+
+def state(e: Any, n: int, saver: Any) -> Once:
+    """Reads the state of a thread of n steps."""
+    graph, config = _long_thread(e, n, saver)
+
+    def once() -> int:
+        for _ in range(READS):
+            check(graph.get_state(config).values["count"], n)
+        return READS
+
+    return once
+
+
+def page(e: Any, n: int, saver: Any) -> Once:
+    """Reads the newest page of the history of a thread of n steps."""
+    graph, config = _long_thread(e, n, saver)
+
+    def once() -> int:
+        for _ in range(READS):
+            found = [one.values["count"] for one in graph.get_state_history(config, limit=PAGE)]
+            check(found, list(range(n, n - len(found), -1)))
+        return READS
+
+    return once
