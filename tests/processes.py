@@ -25,7 +25,7 @@ from hitl_django import services, sweep, worker  # noqa: E402, F401  (what every
 PATIENCE = 120
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload([__name__])
+SERVER.set_forkserver_preload([__name__, "tests.chaos.victim", "tests.races.contenders"])
 
 
 def start(act: Callable[..., None], *args: Any, database: dict[str, Any] | None = None) -> Any:

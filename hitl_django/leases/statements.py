@@ -34,13 +34,15 @@ def _threads() -> models.QuerySet[Thread]:
 #: Locks a thread.
 LOCK = Select(lambda: _threads().filter(pk=_THREAD).values_list(*THREAD.names, "clock"), lock=True)
 
+
+def _asked_in() -> models.QuerySet[Interrupt, Any]:
+    return Interrupt.objects.order_by().filter(pk=_QUESTION).values("thread")
+
+
 #: Locks the thread that a question belongs to.
 LOCK_OF = Select(
-    lambda: (
-        _threads()
-        .filter(pk=Subquery(Interrupt.objects.order_by().filter(pk=_QUESTION).values("thread")))
-        .values_list(*THREAD.names, "clock")
-    ),
+    # Sliced, because Django 6.1 takes no other queryset for one value.
+    lambda: _threads().filter(pk=Subquery(_asked_in()[:1])).values_list(*THREAD.names, "clock"),
     lock=True,
 )
 

