@@ -53,8 +53,9 @@ class Record(Generic[M]):
         return found
 
     def _converting(self, connection: Any) -> Iterator[tuple[int, Any, list[Convert]]]:
-        for at, field in enumerate([*self.fields, *self.more.values()]):
-            column = Col("", field)
+        columns = [field.get_col("") for field in self.fields]
+        columns += [Col("", field) for field in self.more.values()]
+        for at, column in enumerate(columns):
             converters = [
                 *connection.ops.get_db_converters(column),
                 *column.get_db_converters(connection),

@@ -358,7 +358,7 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
                 worker.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
-        assert asked == ["time slice used up"]
+        assert asked[0] == "time slice used up"  # a heartbeat may find the thread given back
         assert advance() == 2  # the start's hint, and the one of the yield
         assert run_of(info).state == "succeeded"
     finally:

@@ -1,0 +1,186 @@
+"""What a run asks of the database: counted, as time is no measure on a busy machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from hitl_django import interrupt, leases, registry, services, testing, worker
+from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError, RunStateError
+from hitl_django.engine.graph import StateGraph
+from hitl_django.leases import RunFence
+from hitl_django.models import (
+    AuditEntry,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+)
+from hitl_django.saver import DjangoSaver, Writing
+from hitl_django.saver.records import Record
+from tests import graphs
+from tests.benchmarks.counts import counting
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAME = "counted"
+
+
+@pytest.fixture
+def counted() -> Iterator[str]:
+    """A graph of three nodes, of which the second asks."""
+    graph = StateGraph(graphs.Count)
+    graph.add_node("first", lambda state: {"count": state["count"] + 1})
+    graph.add_node("ask", lambda state: {"count": state["count"] + interrupt("How many?")})
+    graph.add_node("last", lambda state: {"count": state["count"] + 1})
+    for edge in (("__start__", "first"), ("first", "ask"), ("ask", "last"), ("last", "__end__")):
+        graph.add_edge(*edge)
+    registry.register(NAME)(lambda: graph)
+    with testing.inline():
+        yield NAME
+    registry.unregister(NAME)
+
+
+def paused(name: str) -> tuple[services.RunInfo, Any]:
+    info = services.start(name, {"count": 0})
+    worker.advance(str(info.id))
+    return info, Interrupt.objects.get(run=info.id)
+
+
+@pytest.mark.promise("P3")
+def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted: str) -> None:
+    services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
+    with counting() as starting:
+        info = services.start(counted, {"count": 0})
+    with counting() as asking:
+        worker.advance(str(info.id))
+    question = Interrupt.objects.get(run=info.id)
+    with counting() as deciding:
+        services.decide(question.pk, "respond", 1)
+    with counting() as ending:
+        worker.advance(str(info.id))
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    counts = (starting, asking, deciding, ending)
+    # A claim comes before the steps: the input's and the first, then the pause; two at the end.
+    assert [count.transactions for count in counts] == [1, 1 + 2 + 1, 1, 1 + 2]
+    found = [count.statements for count in counts]
+    # On PostgreSQL: the thread and the rest; the claim, three reads, a statement for each commit;
+    # lock, question, earlier answers, the rest; and what still waits is looked for at the end.
+    expected = [2, 7, 4, 7] if connection.vendor == "postgresql" else [6, 17, 9, 15]
+    assert found == expected, [text for count in counts for text in count.texts]
+
+
+def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
+    info = services.start(counted, {"count": 0})
+    with counting() as asking:
+        worker.advance(str(info.id))
+    reads = [text for text in asking.texts if text.startswith("SELECT") and "interrupt" in text]
+    assert reads == []
+    assert Thread.objects.get(thread_id=info.thread_id).asked
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("status", ["finished", "interrupted"])
+def test_a_run_that_was_changed_by_hand_stores_nothing_of_the_last_commit(
+    counted: str, status: Any
+) -> None:
+    info = services.start(counted, {"count": 0})
+    lease = leases.claim(info.id)
+    assert lease is not None
+    Run.objects.update(state="failed")
+    place = {"configurable": {"thread_id": info.thread_id}}
+    before = Checkpoint.objects.count()
+    saver = DjangoSaver(lease.thread, RunFence(lease, lambda run_id: None))
+    with pytest.raises(LeaseLostError):
+        saver.commit(Commit(place, [TaskWrites("t", "", [("count", 9)])], outcome=Outcome(status)))
+    assert (Checkpoint.objects.count(), PendingWrite.objects.count()) == (before, 0)
+    assert Run.objects.get().state == "failed"
+
+
+@pytest.mark.promise("P10")
+def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
+    counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = services.start(counted, {"count": 0})
+    run = Writing.run
+
+    def cut_short(writing: Writing) -> Any:
+        # What happens when the run's row is changed while the claim waits for the thread's.
+        found = run(writing)
+        Run.objects.update(state="cancelled")
+        return found[:1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writing, "run", cut_short)
+        assert leases.claim(info.id) is None
+    thread = Thread.objects.get()
+    assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)
+
+
+@pytest.mark.promise("P1")
+def test_a_decision_that_finds_its_question_closed_writes_nothing(
+    counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, question = paused(counted)
+    run = Writing.run
+
+    def late(writing: Writing) -> Any:
+        Interrupt.objects.update(status="cancelled", version=2)
+        return run(writing)
+
+    entries = AuditEntry.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(Writing, "run", late)
+        with pytest.raises(AlreadyDecidedError):
+            services.decide(question.pk, "respond", 1)
+    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
+
+
+def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
+    counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, question = paused(counted)
+    run = Writing.run
+
+    def late(writing: Writing) -> Any:
+        Run.objects.update(state="parked")
+        return run(writing)
+
+    entries = AuditEntry.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(Writing, "run", late)
+        with pytest.raises(RunStateError, match="parked"):
+            services.decide(question.pk, "respond", 1)
+    question.refresh_from_db()
+    assert question.status == "pending"
+    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
+
+
+@pytest.mark.parametrize("model", [Thread, Run, Interrupt])
+def test_a_row_read_by_a_made_query_is_the_row_the_orm_reads(counted: str, model: Any) -> None:
+    paused(counted)
+    record = Record(model)
+    row = model.objects.values_list(*record.names)
+    text, parameters = row.query.get_compiler(connection=connection).as_sql()
+    with connection.cursor() as cursor:
+        cursor.execute(text, parameters)
+        found = record.read("default", cursor.fetchone())
+    expected = model.objects.get()
+    assert [getattr(found, name) for name in record.names] == [
+        getattr(expected, name) for name in record.names
+    ]
+    assert found._state.db == "default"
+    assert not found._state.adding
+
+
+def test_a_thread_that_is_not_there_can_not_be_locked() -> None:
+    for which in ({"pk": 0}, {"interrupt": uuid4()}):
+        with pytest.raises(Thread.DoesNotExist):
+            leases.lock_thread(**which)
