@@ -6,15 +6,15 @@ import copy
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from . import launch, snapshots, subgraphs, updates
+from . import launch, results, snapshots, subgraphs, updates
 from .builder import NodeBuilder, built, check_graph
 from .cache import BaseCache, namespaces
 from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
-from .constants import INTERRUPT, NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
+from .constants import NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
 from .context import RunContext, current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
-from .errors import DrainSignal, GraphDrained, GraphInterrupt, NoSaverError, SaverFailed
+from .errors import NoSaverError, SaverFailed
 from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
@@ -23,7 +23,6 @@ from .runtime import RunControl
 from .schema import (
     ManagedValue,
     check_input,
-    coercion_for,
     hints_of,
     json_schema,
     updates_of,
@@ -31,7 +30,6 @@ from .schema import (
 from .stream import Chunk
 from .types import (
     All,
-    GraphOutput,
     RetryPolicy,
     RunnableConfig,
     Send,
@@ -133,7 +131,7 @@ class Pregel:
         its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
         which has them beside the state. Raises what a node raised.
         """
-        modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
+        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
         loop = launch.open_loop(
             self,
             input,
@@ -145,9 +143,9 @@ class Pregel:
         )  # fmt: skip
         chunks = list(self._chunks(loop, config))
         if stream_mode != "values":
-            _raise_outcome(loop)
-            return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return self._result(loop, version)
+            results.raise_outcome(loop)
+            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
+        return results.result_of(loop, version)
 
     def stream(
         self,
@@ -174,13 +172,17 @@ class Pregel:
         """
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
-            context, interrupt_before, interrupt_after, durability, control, _modes(mode),
+            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
             subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         loop = launch.open_loop(self, input, config, options)
         for chunk in self._chunks(loop, config):
-            yield self._part(chunk) if version == "v2" else _unpacked(chunk, mode, subgraphs)
-        _raise_outcome(loop)
+            yield (
+                results.part_of(self, chunk)
+                if version == "v2"
+                else results.unpacked(chunk, mode, subgraphs)
+            )
+        results.raise_outcome(loop)
 
     async def ainvoke(
         self,
@@ -197,7 +199,7 @@ class Pregel:
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Like invoke, on the running event loop."""
-        modes = frozenset() if stream_mode == "values" else _modes(stream_mode)
+        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
         loop = launch.open_loop(
             self,
             input,
@@ -209,9 +211,9 @@ class Pregel:
         )  # fmt: skip
         chunks = [chunk async for chunk in self._achunks(loop, config)]
         if stream_mode != "values":
-            _raise_outcome(loop)
-            return [_unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return self._result(loop, version)
+            results.raise_outcome(loop)
+            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
+        return results.result_of(loop, version)
 
     async def astream(
         self,
@@ -231,13 +233,17 @@ class Pregel:
         """Like stream, on the running event loop."""
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
-            context, interrupt_before, interrupt_after, durability, control, _modes(mode),
+            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
             subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         loop = launch.open_loop(self, input, config, options)
         async for chunk in self._achunks(loop, config):
-            yield self._part(chunk) if version == "v2" else _unpacked(chunk, mode, subgraphs)
-        _raise_outcome(loop)
+            yield (
+                results.part_of(self, chunk)
+                if version == "v2"
+                else results.unpacked(chunk, mode, subgraphs)
+            )
+        results.raise_outcome(loop)
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
 
@@ -475,32 +481,6 @@ class Pregel:
         finally:
             _let_go(loop.run)
 
-    def _result(self, loop: Loop, version: str) -> Any:
-        """Returns what invoke returns of a loop that has ended."""
-        _raise_outcome(loop)
-        assert loop.outcome is not None
-        values = loop.values() if loop.has_values else None
-        asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
-        if version == "v2":
-            return GraphOutput(_coerced(self.output_schema, values), tuple(asked))
-        if not asked:
-            return values
-        return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
-
-    def _part(self, chunk: Chunk) -> dict[str, Any]:
-        """Returns a chunk in the form of version 2."""
-        ns, mode, data = chunk
-        part = {"type": mode, "ns": ns, "data": data}
-        if mode == "values":
-            asked = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
-            if isinstance(data, dict):
-                data = {key: value for key, value in data.items() if key != INTERRUPT}
-                part["data"] = _coerced(self.output_schema, data)
-            part["interrupts"] = asked
-        elif mode == "checkpoints":
-            part["data"] = {**data, "values": _coerced(self.state_schema, data["values"])}
-        return part
-
     async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncIterator[Chunk]:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit, loop.run.loop = driver.emit, loop
@@ -523,39 +503,7 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _modes(stream_mode: Any) -> frozenset[str]:
-    return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
-
-
-def _unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
-    ns, mode, data = chunk
-    if isinstance(modes, str):
-        return (ns, data) if subgraphs else data
-    return (ns, mode, data) if subgraphs else (mode, data)
-
-
-def _coerced(schema: Any, values: Any) -> Any:
-    coercion = coercion_for(schema)
-    return coercion(values) if coercion is not None and isinstance(values, dict) else values
-
-
 def _let_go(run: RunContext) -> None:
     """Parts a run from its driver, which holds it: no cycle is left to collect."""
     run.emit, run.crew = launch.drop, None
     del run.loop
-
-
-def _raise_outcome(loop: Loop) -> None:
-    """Raises what an outcome means to a caller: an error, or for a parent task its pause."""
-    outcome = loop.outcome
-    if outcome is None:
-        return
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.status == "drained" and loop.job.nested:
-        raise DrainSignal
-    if outcome.status == "drained":
-        control = loop.run.control
-        raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
-    if outcome.status == "interrupted" and loop.job.nested:
-        raise GraphInterrupt(outcome.questions)
