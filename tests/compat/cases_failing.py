@@ -381,7 +381,7 @@ def the_second_attempt_is_in_time(engine: Engine) -> Any:
         return await slow(state) if len(calls) == 1 else {"log": [f"call {len(calls)}"]}
 
     retry = engine.RetryPolicy(initial_interval=0.001, jitter=False)
-    return alone(engine, node, timeout=0.05, retry_policy=retry)
+    return alone(engine, node, timeout=0.5, retry_policy=retry)
 
 
 @case(start({"x": 1}), ways=ASYNC)
@@ -435,7 +435,7 @@ def the_timeout_of_a_sent_task_is_stored_with_it(engine: Engine) -> Any:
 
 @case(start({"x": 1}), ways=ASYNC)
 def a_subgraph_takes_too_long(engine: Engine) -> Any:
-    return alone(engine, alone(engine, slow).compile(), timeout=0.02)
+    return alone(engine, alone(engine, slow).compile(), timeout=0.5)
 
 
 @case(start({"x": 1}), ways=ASYNC)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -26,6 +26,7 @@ from hitl_django import (
     interrupt,
     once,
 )
+from hitl_django.engine import timeouts
 from hitl_django.engine.pregel import Pregel
 
 from .graphs import CONFIG, State, line, log_of, saved, says, side_by_side
@@ -85,7 +86,7 @@ def test_each_attempt_has_the_whole_time(run: Run) -> None:
         attempts.append(runtime.execution_info.node_attempt)
         return await for_ever(state) if len(attempts) < 3 else {"log": ["in time"]}
 
-    graph = saved(limited(node, 0.02, retry_policy=AGAIN))
+    graph = saved(limited(node, 0.3, retry_policy=AGAIN))
     assert run(graph, {"x": 1})["log"] == ["in time"]
     assert attempts == [1, 2, 3]
 
@@ -160,29 +161,28 @@ def test_sends_with_other_timeouts_are_other_sends() -> None:
 
 # Progress.
 
-#: An idle timeout in seconds, and the number of parts of a node that takes somewhat longer.
-IDLE, PARTS = 0.2, 12
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes whose idle timeout began anew, each time that one did."""
+    found: list[str] = []
+    touch = timeouts.Watch.touch
+
+    def note(watch: timeouts.Watch) -> None:
+        if watch.policy.idle_timeout is not None:
+            found.append(watch.context.task.name)
+        touch(watch)
+
+    monkeypatch.setattr(timeouts.Watch, "touch", note)
+    return found
 
 
-def progressing(step: Callable[[Runtime], None]) -> Callable[..., Any]:
-    """Returns a node that takes more than IDLE, and far less until each time it reports."""
-
+def doing(step: Callable[[Runtime], None]) -> Callable[..., Any]:
     async def node(state: State) -> dict[str, Any]:
-        for _ in range(PARTS):
-            await asyncio.sleep(1.2 * IDLE / PARTS)
-            step(get_runtime())
+        step(get_runtime())
         return {"log": ["done"]}
 
     return node
-
-
-def ends(graph: StateGraph, run: Run = ainvoked) -> bool:
-    """Tells whether a graph comes to its end in time."""
-    try:
-        run(saved(graph), {"x": 1})
-    except NodeTimeoutError:
-        return False
-    return True
 
 
 def beat(runtime: Runtime) -> None:
@@ -200,17 +200,14 @@ def write(runtime: Runtime) -> None:
 
 
 def do_once(runtime: Runtime) -> None:
-    assert runtime.execution_info is not None
-    once(f"part {next(_numbers)}", str)
-
-
-_numbers = itertools.count()
+    once("it", str)
 
 
 def do_nothing(runtime: Runtime) -> None:
-    """Waits quietly."""
+    """Reports nothing."""
 
 
+@WAYS
 @pytest.mark.parametrize(
     ("step", "auto", "heartbeat"),
     [
@@ -221,48 +218,70 @@ def do_nothing(runtime: Runtime) -> None:
         (do_nothing, False, False),
     ],
 )
-def test_what_counts_as_progress(step: Any, auto: bool, heartbeat: bool) -> None:
-    found = {
-        how: ends(limited(progressing(step), TimeoutPolicy(idle_timeout=IDLE, refresh_on=how)))  # type: ignore[arg-type]
-        for how in ("auto", "heartbeat")
-    }
-    assert found == {"auto": auto, "heartbeat": heartbeat}
+def test_what_counts_as_progress(
+    run: Run, step: Any, auto: bool, heartbeat: bool, noted: list[str]
+) -> None:
+    for how, counts in (("auto", auto), ("heartbeat", heartbeat)):
+        policy = TimeoutPolicy(idle_timeout=60, refresh_on=how)  # type: ignore[arg-type]
+        noted.clear()
+        run(saved(limited(doing(step), policy)), {"x": 1})
+        assert noted == (["a"] if counts else [])
 
 
-def test_progress_counts_under_a_sync_caller_too() -> None:
-    assert ends(limited(progressing(beat), TimeoutPolicy(idle_timeout=IDLE)), invoked)
-
-
-def steps_below() -> Pregel:
-    async def step(state: State) -> dict[str, Any]:
-        await asyncio.sleep(1.2 * IDLE / PARTS)
-        return {"log": ["step"]}
-
-    return line(**{f"s{number}": step for number in range(PARTS)}).compile()
-
-
-@pytest.mark.parametrize("run", [invoked, ainvoked])
-def test_steps_of_a_graph_below_are_progress(run: Run) -> None:
-    child = steps_below()
+@WAYS
+def test_steps_of_a_graph_below_are_progress(run: Run, noted: list[str]) -> None:
+    child = line(one=says("one"), two=says("two")).compile()
     above = line(middle=child).compile()
 
     async def calls(state: State) -> Any:
         return await above.ainvoke(state)
 
     for node in (child, above, calls):
-        assert ends(limited(node, TimeoutPolicy(idle_timeout=IDLE)), run)
-        asked = TimeoutPolicy(idle_timeout=IDLE, refresh_on="heartbeat")
-        assert not ends(limited(node, asked), run)
+        noted.clear()
+        run(saved(limited(node, TimeoutPolicy(idle_timeout=60))), {"x": 1})
+        assert set(noted) == {"a"}
+        assert len(noted) > 2
+        noted.clear()
+        asked = TimeoutPolicy(idle_timeout=60, refresh_on="heartbeat")
+        run(saved(limited(node, asked)), {"x": 1})
+        assert noted == []
 
 
-def test_a_heartbeat_of_a_node_below_reaches_the_node_above() -> None:
-    child = limited(progressing(beat), TimeoutPolicy(run_timeout=60)).compile()
-    asked = TimeoutPolicy(idle_timeout=IDLE, refresh_on="heartbeat")
-    assert ends(limited(child, asked))
+def test_a_heartbeat_of_a_node_below_reaches_every_node_above(noted: list[str]) -> None:
+    asked = TimeoutPolicy(idle_timeout=60, refresh_on="heartbeat")
+    below = StateGraph(State).add_node("b", doing(beat), timeout=asked).add_edge(START, "b")
+    plain = line(middle=below.compile()).compile()
+    ainvoked(saved(limited(plain, asked)), {"x": 1})
+    assert noted == ["b", "a"]
 
 
-def test_a_heartbeat_without_a_timeout_does_nothing() -> None:
-    assert ends(line(a=progressing(beat)))
+def test_a_context_given_to_a_graph_below_keeps_the_heartbeat(noted: list[str]) -> None:
+    below = line(b=doing(beat)).compile()
+
+    async def calls(state: State) -> Any:
+        return await below.ainvoke(state, context={"who": "me"})
+
+    asked = TimeoutPolicy(idle_timeout=60, refresh_on="heartbeat")
+    ainvoked(saved(limited(calls, asked)), {"x": 1})
+    assert noted == ["a"]
+
+
+def test_a_heartbeat_without_a_timeout_does_nothing(noted: list[str]) -> None:
+    assert ainvoked(saved(line(a=doing(beat))), {"x": 1})["log"] == ["done"]
+    assert noted == []
+
+
+@WAYS
+def test_a_node_that_reports_may_take_longer_than_its_idle_timeout(run: Run) -> None:
+    async def node(state: State, runtime: Runtime) -> dict[str, Any]:
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1.2:
+            await asyncio.sleep(0.01)
+            runtime.heartbeat()
+        return {"log": ["done"]}
+
+    policy = TimeoutPolicy(idle_timeout=1)
+    assert run(saved(limited(node, policy)), {"x": 1})["log"] == ["done"]
 
 
 # What comes too late.
@@ -296,7 +315,7 @@ def test_a_late_attempt_reaches_neither_stream_nor_state_nor_people() -> None:
             return {"log": [f"call {len(calls)}"]}
 
         graph = saved(limited(node, 5, retry_policy=AGAIN))
-        graph.nodes["a"].timeout = TimeoutPolicy(run_timeout=0.05)
+        graph.nodes["a"].timeout = TimeoutPolicy(run_timeout=0.5)
         heard = [
             chunk
             async for chunk in graph.astream({"x": 1}, CONFIG, stream_mode=["custom", "values"])
@@ -351,7 +370,7 @@ def test_the_next_attempt_waits_for_the_last_one_to_clean_up() -> None:
             await asyncio.sleep(0.01)
             told.append("has cleaned up")
 
-    graph = saved(limited(node, 0.02, retry_policy=RetryPolicy(0.0001, jitter=False)))
+    graph = saved(limited(node, 0.3, retry_policy=RetryPolicy(0.0001, jitter=False)))
     assert ainvoked(graph, {"x": 1})["log"] == ["begins", "has cleaned up", "begins"]
 
 
@@ -368,7 +387,7 @@ def test_a_question_and_what_was_done_once_outlive_a_timeout(run: Run) -> None:
         once("pay", done.append, "paid")
         return await for_ever(state) if slow else {"log": [given]}
 
-    graph = saved(limited(node, 0.05))
+    graph = saved(limited(node, 0.5))
     run(graph, {"x": 1})
     with pytest.raises(NodeTimeoutError):
         run(graph, Command(resume="yes"))
