@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, leases
@@ -17,6 +16,7 @@ from hitl_django.text import storable
 
 from . import closing, refusals
 from .info import RunInfo
+from .latest import later_run
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
@@ -92,13 +92,10 @@ def _refuse_if_overtaken(run: Run) -> None:
     """Refuses to revive a run whose thread has gone on without it."""
     if run.state not in RETRYABLE:
         return
-    newer = Run.objects.filter(thread=run.thread_id).filter(
-        Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
-    )
-    overtaken = newer.order_by("-created_at").first()
-    if overtaken is not None:
+    newer = later_run(run)
+    if newer is not None:
         raise RunStateError(
-            f"The thread has a newer run, {overtaken.pk}, so this one can't go on.",
+            f"The thread has a newer run, {newer}, so this one can't go on.",
             state=str(run.state),
             allowed=RETRYABLE,
         )

@@ -6,7 +6,6 @@ import json
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
 from pydantic_core import to_json
 
 from hitl_django import dispatch, registry
@@ -14,6 +13,8 @@ from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateErro
 from hitl_django.models import Run
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
+
+from .latest import later_run
 
 
 def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
@@ -47,8 +48,7 @@ def _refuse_if_not_last(run: Run) -> None:
     done = [Run.State.SUCCEEDED]
     if run.state not in done:
         raise RunStateError(f"The run is {run.state}.", state=str(run.state), allowed=done)
-    newer = Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
-    if run.thread.runs.using(dispatch.alias()).filter(newer).exists():
+    if later_run(run) is not None:
         raise RunStateError(
             "A later run of the thread has changed its state.", state=str(run.state), allowed=done
         )

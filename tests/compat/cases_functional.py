@@ -441,7 +441,7 @@ def a_task_whose_results_are_cached(engine: Engine) -> Any:
     )
 
     def flow(x: int) -> Any:
-        return [slow(x).result(), slow(x).result(), len(calls)]
+        return [slow(x).result(), len(calls)]
 
     return Flow(engine, flow, cache=engine.InMemoryCache())
 

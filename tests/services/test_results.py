@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from hitl_django import services
 from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
@@ -44,6 +45,14 @@ def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance:
     with pytest.raises(RunStateError, match="later run"):
         services.run_result(runs[0].id)
     assert len(services.run_result(runs[1].id)["log"]) == 12
+
+
+def test_a_run_is_not_later_than_itself(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    advance()
+    with connection.cursor() as cursor:  # the text that SQLite's clock writes at a whole second
+        cursor.execute("UPDATE hitl_django_run SET created_at = '2026-01-02 03:04:05.000'")
+    assert services.run_result(info.id)
 
 
 @pytest.mark.promise("P18")
