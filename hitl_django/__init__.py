@@ -136,6 +136,7 @@ _NAMES = {
         "All",
         "CachePolicy",
         "Command",
+        "Expiry",
         "Durability",
         "ErrorCode",
         "GraphOutput",

@@ -17,6 +17,9 @@ interrupt_created = Signal()
 #: Somebody decided. ``decision`` is a services.DecisionInfo.
 interrupt_decided = Signal()
 
+#: A question expired. ``interrupt_id``, ``run_id``, ``thread_id``, ``graph``, ``then``.
+interrupt_expired = Signal()
+
 #: A run came to its end. ``run_id``, ``thread_id``, ``graph``.
 run_succeeded = Signal()
 

@@ -1,4 +1,4 @@
-"""What no message brought along: found in the rows, and hinted again.
+"""What no message brought along: found in the rows, and hinted again; and what the clock decides.
 
 A hint can be lost with its queue, and a worker can die with its run. Both leave a row that says so:
 QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from . import dispatch, retention
+from . import dispatch, retention, services
 from .conf import hitl
 from .models import Run
 
@@ -25,9 +25,11 @@ logger = logging.getLogger("hitl_django")
 def sweep() -> list[UUID]:
     """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
-    Several sweeps at once do no harm: a hint too many ends in a claim that finds nothing to do.
-    Where RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them.
+    Questions whose time is up expire first. Several sweeps at once do no harm: a hint too many
+    ends in a claim that finds nothing to do. Where RETENTION_DAYS is set, threads that ended that
+    long ago are deleted, a batch of them.
     """
+    services.expire_due()
     run_ids = _hint_overdue()
     if hitl.RETENTION_DAYS is not None:
         retention.delete_ended(hitl.RETENTION_DAYS, hitl.SWEEP_BATCH)

@@ -13,6 +13,7 @@ from hitl_django.engine.constants import END, START
 from hitl_django.engine.functional import entrypoint, task
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.types import Expiry
 from hitl_django.registry import register
 
 
@@ -110,6 +111,23 @@ def booking() -> StateGraph:
 
     inner = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").compile()
     return StateGraph(Log).add_node("inner", inner).add_edge(START, "inner").add_edge("inner", END)
+
+
+#: When and how the question of "patient" expires: a test fills it.
+PATIENCE: list[Expiry] = []
+
+
+@register("patient")
+def patient() -> StateGraph:
+    """Asks for a typed answer, and waits no longer than PATIENCE."""
+
+    def ask(state: Log) -> Log:
+        expires = PATIENCE[0] if PATIENCE else None
+        answer = interrupt("How many?", response_schema=Booking, expires=expires)
+        return {"answers": [answer.seats]}
+
+    graph = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask")
+    return graph.add_node("beside", lambda state: {"log": ["beside"]}).add_edge(START, "beside")
 
 
 @register("steps")

@@ -45,6 +45,13 @@ CLOSED = {
     Interrupt.Status.DECIDED: Notice(_("This question was decided")),
 }
 
+#: What became of the run of a question that expired.
+EXPIRED = {
+    "answer": (_("The run went on with the answer that was named for this case."),),
+    "cancel": (_("Its run was cancelled."),),
+    "park": (_("Its run waits until somebody lets it go on, and then asks again."),),
+}
+
 CONFLICTS: dict[type[Exception], Notice] = {
     NotAllowedError: Notice(
         _("You may not decide this question"),
@@ -78,7 +85,10 @@ YOU: dict[str, Any] = {
 def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     """Says what became of a closed question."""
     if decision is None or item.status != Interrupt.Status.DECIDED:
-        return CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
+        notice = CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
+        if item.status == Interrupt.Status.EXPIRED:
+            return replace(notice, lines=(*notice.lines, *EXPIRED.get(item.then, ())))
+        return notice
     mine = decision.by_id is not None and decision.by_id == user.pk
     headline = YOU[decision.type] if mine else WHO[decision.type] % {"who": decision.by_label}
     moment = localize(localtime(decision.created_at))

@@ -101,7 +101,7 @@ class WorkerHealthSerializer(serializers.Serializer):
 class DecisionBody(Body):
     """What a person decides."""
 
-    type = Choice(choices=Decision.Type.values)
+    type = Choice(choices=[answers.APPROVE, answers.EDIT, answers.REJECT, answers.RESPOND])
     value = AnyJSON(required=False)
     reason = Text(max_length=10_000, allow_blank=True, required=False)
 
@@ -137,6 +137,7 @@ class InterruptSerializer(serializers.Serializer):
     created_at = Moment()
     closed_at = Moment(allow_null=True)
     changed_at = Moment(allow_null=True)
+    expires_at = Moment(allow_null=True)
 
 
 class InterruptDetailSerializer(InterruptSerializer):

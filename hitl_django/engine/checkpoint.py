@@ -9,7 +9,7 @@ from functools import partial
 from random import getrandbits
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from .types import Interrupt, RunnableConfig
+from .types import Expiry, Interrupt, RunnableConfig
 
 Version = Any  # whatever get_next_version returns: ordered, and one per super-step
 PendingWrite = tuple[str, str, Any]  # task id, channel, value
@@ -100,7 +100,8 @@ class Question:
     An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
     of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
     ``breakpoint`` for a static breakpoint, which asks nothing but to go on. ``refusal`` says why
-    the answer that was stored doesn't fit, where the question is asked again for that.
+    the answer that was stored doesn't fit, where the question is asked again for that, ``expires``
+    what becomes of it without an answer.
     """
 
     interrupt: Interrupt
@@ -113,6 +114,7 @@ class Question:
     key: str | None = None
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
     refusal: str = ""
+    expires: Expiry | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from .errors import (
 from .payload import check_json
 from .runtime import ExecutionInfo, RunControl, Runtime
 from .schema import coerce, json_schema
-from .types import Interrupt, RunnableConfig, Unanswered
+from .types import Expiry, Interrupt, RunnableConfig, Unanswered
 
 if TYPE_CHECKING:
     from .calls import Calls, Crew
@@ -254,7 +254,7 @@ class TaskContext:
         counted = [self.attempt, self.first_attempted(), time.time() + seconds]
         return self._commit([*self.memory(), (ATTEMPTS, counted)])
 
-    def ask(self, value: Any, schema: Any, key: str | None) -> Any:
+    def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
         check_json(value, "The question's payload")
         index = -1 if key is not None else self._next_index()
@@ -274,9 +274,12 @@ class TaskContext:
                 refusal = str(error)
                 self._take_back(index, key, name)
         self.asked = {**self.asked, slot: print_}
+        if expires is not None and expires.then == "answer":
+            check_json(expires.answer, "The answer on expiry")
+            _checked(expires.answer, schema, self.task)
         described = None if schema is None else json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.question(question, max(index, 0), key, refusal))
+        self._opens(self.task.question(question, max(index, 0), key, refusal, expires))
         raise GraphInterrupt(self.open)
 
     def _next_index(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from .context import TaskContext, current, saver_calls
 from .errors import NoSaverError
 from .runtime import Runtime
-from .types import RunnableConfig
+from .types import Expiry, RunnableConfig
 
 ContextT = TypeVar("ContextT")
 
@@ -23,7 +23,13 @@ def running() -> TaskContext:
     return context
 
 
-def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None) -> Any:
+def interrupt(
+    value: Any,
+    *,
+    response_schema: Any = None,
+    key: str | None = None,
+    expires: Expiry | None = None,
+) -> Any:
     """Stops the node to ask a person; returns the answer when the node runs again.
 
     The node runs again from its first line once the answer is there; the n-th call in the node
@@ -32,6 +38,8 @@ def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None
     shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
     what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
     each answer is validated and returned, or a JSON schema dict, which is only advertised.
+
+    ``expires`` says when it need not be answered any more, and what then.
 
     Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
     where the answer doesn't fit (a worker asks again instead, and says why), RuntimeError outside
@@ -48,7 +56,7 @@ def interrupt(value: Any, *, response_schema: Any = None, key: str | None = None
             f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
             "it could never be answered. Compile the graph with one."
         )
-    return context.ask(value, response_schema, key)
+    return context.ask(value, response_schema, key, expires)
 
 
 def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

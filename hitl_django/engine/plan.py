@@ -14,7 +14,7 @@ from .layouts import LAYOUT, upgraded
 from .messages import is_message_reducer
 from .nodes import Node, Write
 from .schema import ManagedValue
-from .types import All, Interrupt, Send
+from .types import All, Expiry, Interrupt, Send
 
 
 class State:
@@ -242,7 +242,12 @@ class Task:
         return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
 
     def question(
-        self, interrupt: Interrupt, index: int, key: str | None = None, refusal: str = ""
+        self,
+        interrupt: Interrupt,
+        index: int,
+        key: str | None = None,
+        refusal: str = "",
+        expires: Expiry | None = None,
     ) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(
@@ -255,6 +260,7 @@ class Task:
             index=index,
             key=key,
             refusal=refusal,
+            expires=expires,
         )
 
 

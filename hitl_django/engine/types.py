@@ -66,6 +66,28 @@ class Interrupt:
         return self.id
 
 
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """When a question that nobody has answered expires, and what becomes of its run.
+
+    ``after`` counts from when it is asked, on the database's clock. ``then`` is "park" (the run is
+    set aside until an operator lets it go on, which asks again), "cancel" (it ends) or "answer" (it
+    goes on with ``answer``). For runs that a worker advances; the sweep looks for what is due.
+    """
+
+    after: timedelta
+    then: Literal["park", "cancel", "answer"] = "park"
+    answer: Any = None
+
+    def __post_init__(self) -> None:
+        if self.after <= timedelta(0):
+            raise ValueError("A question expires after a time of more than 0.")
+        if self.then not in ("park", "cancel", "answer"):
+            raise ValueError(f"then is 'park', 'cancel' or 'answer', not {self.then!r}.")
+        if self.then != "answer" and self.answer is not None:
+            raise ValueError("An answer is given with then='answer'.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutPolicy:
     """Limits how long one attempt at an async node may take.

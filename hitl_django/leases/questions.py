@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db.models.functions import Now
 
 from hitl_django import audit, signals
 from hitl_django.engine.checkpoint import Question
+from hitl_django.engine.types import Expiry
 from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.saver import DjangoSaver, Writing
@@ -22,13 +24,15 @@ from .lock import lock_thread
 
 NODE_LENGTH, REFUSAL_LENGTH = 255, 10_000
 WORKER = "worker"
-PENDING, DECIDED = Interrupt.Status.PENDING, Interrupt.Status.DECIDED
+PENDING = Interrupt.Status.PENDING
 
 
 def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> None:
     """Adds the first questions that a thread asks to what is written."""
     rows = [_row(lease, question) for question in questions]
     _insert(rows, writing)
+    if any(question.expires for question in questions):
+        writing.follow(partial(_limit, rows, writing.using))
     writing.tell(partial(_announce, lease, rows, writing.using))
 
 
@@ -48,10 +52,10 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
         row = known.get(question.interrupt.id)
         if row is None:
             continue
-        if question.refusal and row.status == DECIDED:
+        if question.refusal and row.is_answered:
             _refuse_answer(lease, row, question.refusal, using)
             reopened.append(row)
-        if row.status != DECIDED or row in reopened:
+        if not row.is_answered or row in reopened:
             _ask_again(row, _row(lease, question), using)
     # What the run no longer asks was asked by a task that has gone another way since.
     waiting = {found for (found,) in statements.WAITING.run(using, run=lease.run_id)}
@@ -60,8 +64,9 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
     writing = Writing(using)
     _insert(new, writing)
     writing.run()
+    _limit(new, using)
     _announce(lease, [*new, *reopened], using)
-    return any(row.status == DECIDED for row in known.values() if row not in reopened)
+    return any(row.is_answered for row in known.values() if row not in reopened)
 
 
 def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:
@@ -135,12 +140,36 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
         status=PENDING,
         closed_at=None,
         changed_at=None,
+        expires_at=None,
         title=asked.title,
         payload=asked.payload,
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,
         version=F("version") + 1,
     )
+    # A question that merely waited is told anew from what is stored, without its terms.
+    asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
+    if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
+        # The answer for this case turned out not to fit: it would be given again for ever.
+        asked.expiry = {**asked.expiry, "then": "park", "answer": None}
+    _limit([asked], using)
+
+
+def _limit(rows: Sequence[Interrupt], using: str) -> None:
+    """Sets when questions expire that do, on the clock of the database."""
+    for row in rows:
+        if row.expiry:
+            due = Now() + timedelta(seconds=row.expiry["seconds"])
+            asked = Interrupt.objects.using(using).filter(pk=row.pk)
+            asked.update(expires_at=due, expiry=row.expiry)
+
+
+def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
+    """Returns the terms of an expiry as they are stored: seconds, then, answer."""
+    if expires is None:
+        return None
+    seconds = expires.after.total_seconds()
+    return {"seconds": seconds, "then": expires.then, "answer": expires.answer}
 
 
 def _row(lease: Lease, question: Question) -> Interrupt:
@@ -162,4 +191,5 @@ def _row(lease: Lease, question: Question) -> Interrupt:
         payload=asked.value,
         payload_digest=digest_json(asked.value),
         response_schema=asked.response_schema,
+        expiry=terms_of(question.expires),
     )

@@ -99,6 +99,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("closed_at", models.DateTimeField(blank=True, null=True, verbose_name="closed")),
+                ("expires_at", models.DateTimeField(blank=True, null=True, verbose_name="expires")),
+                ("expiry", hitl_django.models.fields.JSONTextField(blank=True, null=True)),
                 (
                     "changed_at",
                     models.DateTimeField(blank=True, null=True, verbose_name="asked otherwise"),
@@ -500,6 +502,7 @@ class Migration(migrations.Migration):
                             ("edit", "edit"),
                             ("reject", "reject"),
                             ("respond", "respond"),
+                            ("expire", "expired"),
                         ],
                         max_length=20,
                         verbose_name="decision",
@@ -639,6 +642,14 @@ class Migration(migrations.Migration):
                 condition=models.Q(("status", "pending")),
                 fields=["graph", "created_at", "id"],
                 name="hitl_interrupt_graph_pending",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="interrupt",
+            index=models.Index(
+                condition=models.Q(("expires_at__isnull", False), ("status", "pending")),
+                fields=["expires_at"],
+                name="hitl_interrupt_expires",
             ),
         ),
         migrations.AddConstraint(

@@ -33,8 +33,9 @@ class JSONTextField(models.TextField):
             return None
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-    def value_to_string(self, obj: models.Model) -> str:
-        return self.get_prep_value(self.value_from_object(obj)) or ""
+    def value_to_string(self, obj: models.Model) -> Any:
+        # Serializers write it as the JSON it is, which ``to_python`` takes as it comes.
+        return self.value_from_object(obj)
 
 
 def canonical_json(value: Any) -> bytes:

@@ -65,6 +65,9 @@ class Interrupt(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(_("asked"), db_default=Now(), editable=False)
     closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
+    #: When it expires on the database's clock, and by which terms (leases.questions.terms_of).
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    expiry = JSONTextField(null=True, blank=True)
     #: When its node, running again, asked something else in its place than was answered.
     changed_at = models.DateTimeField(_("asked otherwise"), null=True, blank=True)
 
@@ -92,6 +95,11 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending"),
                 name="hitl_interrupt_graph_pending",
             ),
+            models.Index(
+                fields=["expires_at"],
+                condition=models.Q(status="pending", expires_at__isnull=False),
+                name="hitl_interrupt_expires",
+            ),
         ]
         permissions: ClassVar = [("decide_interrupt", _("Can decide questions"))]
 
@@ -107,6 +115,17 @@ class Interrupt(models.Model):
         # The decision raised the version, and reopening the question raised it once more.
         found = self._effective(self.version - 2) if self.status == self.Status.PENDING else None
         return found if found is not None and found.refusal else None
+
+    @property
+    def then(self) -> str:
+        """What becomes of the run when the question expires."""
+        return str((self.expiry or {}).get("then", ""))
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it has an answer that the graph gets: somebody's, or the one for its expiry."""
+        expired = self.status == self.Status.EXPIRED and self.then == "answer"
+        return expired or self.status == self.Status.DECIDED
 
     def _effective(self, version: int) -> Decision | None:
         if version < 1:
@@ -149,6 +168,7 @@ class Decision(models.Model):
         EDIT = "edit", _("edit")
         REJECT = "reject", _("reject")
         RESPOND = "respond", _("respond")
+        EXPIRE = "expire", _("expired")  # nobody's: the answer that was given for this case
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     interrupt = models.ForeignKey(

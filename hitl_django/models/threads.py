@@ -86,7 +86,7 @@ class Run(models.Model):
                 State.CANCELLED,
             }
         ),
-        State.INTERRUPTED: frozenset({State.QUEUED, State.CANCELLED}),
+        State.INTERRUPTED: frozenset({State.QUEUED, State.PARKED, State.CANCELLED}),
         State.FAILED: frozenset({State.QUEUED, State.CANCELLED}),
         State.PARKED: frozenset({State.QUEUED, State.CANCELLED}),
         State.SUCCEEDED: frozenset(),

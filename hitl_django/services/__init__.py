@@ -14,6 +14,7 @@ from __future__ import annotations
 from hitl_django.answers import UNSET
 
 from .decisions import check_answer, decide
+from .expiry import expire_due
 from .forgetting import forget
 from .health import WorkerHealth, worker_health
 from .info import DecisionInfo, RunInfo
@@ -29,6 +30,7 @@ __all__ = [
     "cancel",
     "check_answer",
     "decide",
+    "expire_due",
     "forget",
     "retry",
     "run_result",

@@ -201,12 +201,15 @@ def _decision(interrupt: Interrupt) -> Decision | None:
 def _already(interrupt: Interrupt, decision: Decision | None) -> AlreadyDecidedError:
     info = None
     message = f"The question is no longer open: it is {interrupt.get_status_display()}."
-    if decision is not None:
-        info = DecisionInfo.of(decision, interrupt.run_id)
+    if interrupt.status == Interrupt.Status.EXPIRED:
+        message = "The question expired before. Nothing of yours was recorded."
+    elif decision is not None:
         message = (
             f"The question was already decided: {decision.type} by {decision.by_label} at "
             f"{decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing of yours was recorded."
         )
+    if decision is not None:
+        info = DecisionInfo.of(decision, interrupt.run_id)
     return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
 
 

@@ -460,3 +460,24 @@ def test_an_answer_that_was_used_for_another_question_says_so(
     assert "asked something else" in text_of(reviewer.get(page_of(item)))
     run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
     assert "then asked otherwise" in run
+
+
+def test_a_question_that_expired_says_what_became_of_its_run(
+    reviewer: Client, asked: Asked
+) -> None:
+    for then, said in (("answer", "went on with"), ("cancel", "cancelled"), ("park", "asks again")):
+        item = asked()
+        day = timedelta(days=1)
+        terms = {"seconds": 1, "then": then, "answer": {"approved": False, "amount": 1}}
+        rows = Interrupt.objects.filter(pk=item.pk)
+        rows.update(expires_at=timezone.now() + day, expiry=terms)
+        assert "expires" in text_of(reviewer.get(page_of(item)))
+        sheet = sheet_of(reviewer, item)
+        rows.update(expires_at=timezone.now() - day)
+        assert services.expire_due() == 1
+        response = press(reviewer, item, "approve", sheet)
+        assert response.status_code == 409
+        page = text_of(response)
+        assert "This question expired" in page
+        assert said in page
+        assert "Nothing of yours was sent." in page

@@ -77,6 +77,7 @@ def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> 
         "version": 1,
         "closed_at": None,
         "changed_at": None,
+        "expires_at": None,
     }
 
 

@@ -158,13 +158,15 @@ def writes(record: Record) -> Iterator[str]:
 
 def answers(record: Record) -> Iterator[str]:
     """I3."""
-    decided = {row.pk: row for row in record.interrupts if row.status == Interrupt.Status.DECIDED}
-    given = Counter(decision.interrupt_id for decision in record.decisions)
+    decided = {row.pk: row for row in record.interrupts if row.is_answered}
+    # One whose answer its node refused stays in the history, and counts no more.
+    standing = [decision for decision in record.decisions if not decision.refusal]
+    given = Counter(decision.interrupt_id for decision in standing)
     for pk in decided.keys() | given.keys():
         if (pk in decided, given[pk]) != (True, 1):
             yield f"question {pk}: decided {pk in decided}, {given[pk]} decisions"
     stored = stored_answers(record)
-    for decision in record.decisions:
+    for decision in standing:
         place = _place(decision.interrupt)
         if place not in stored:
             yield f"question {decision.interrupt_id}: its answer isn't stored"

@@ -38,6 +38,11 @@ def decide(number: int, question: str) -> str:
     return f"won:{services.decide(question, kind, via='api', reason=str(number)).id}"
 
 
+def sweep(number: int, question: str) -> str:
+    """Half decide, half come for the question because its time is up."""
+    return decide(number, question) if number % 2 else f"expired:{services.expire_due()}"
+
+
 def repeat(number: int, question: str) -> str:
     info = services.decide(question, "respond", {"same": "content"}, key="one key")
     return f"{'repeated' if info.repeated else 'won'}:{info.id}"
@@ -75,6 +80,7 @@ def together(number: int, run: str) -> str:
 
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
+    "sweep": sweep,
     "repeat": repeat,
     "start": start,
     "claim": claim,

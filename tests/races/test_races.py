@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from django_q.models import OrmQ
 
 from hitl_django import audit, registry, services, testing
@@ -83,6 +84,25 @@ def test_one_of_fifty_decides_and_the_others_learn_who(rounds: int) -> None:
     assert invariants.faults() == []
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
+
+
+@pytest.mark.promise("P1")
+def test_a_reviewer_or_the_clock_decides_and_never_both(rounds: int) -> None:
+    asked = questions(rounds)
+    terms = {"seconds": 1, "then": "answer", "answer": False}
+    Interrupt.objects.update(expires_at=Now(), expiry=terms)
+    for question, words in race("sweep", asked).items():
+        row = Interrupt.objects.get(pk=question)
+        decision = Decision.objects.get(interrupt=row)
+        won = [word for word in words if word.startswith("won")]
+        assert won == ([f"won:{decision.pk}"] if row.status == "decided" else [])
+        assert (decision.via, row.status) in (("api", "decided"), ("timeout", "expired"))
+        late = {word for word in words if word.startswith("late")}
+        assert late == {f"late:{decision.pk}"}
+        assert {word for word in words if not word.startswith(("won", "late", "expired"))} == set()
+        assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
+        assert audit.first_fault(row.thread) is None
+    assert invariants.faults() == []
 
 
 @pytest.mark.promise("P2")

@@ -1,0 +1,114 @@
+"""expire: what becomes of a question that nobody answered in time."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import audit, dispatch, leases, signals
+from hitl_django.conf import hitl
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing
+
+from . import closing, statements
+
+logger = logging.getLogger("hitl_django")
+
+#: Through what a question expires: never shown as a person's doing.
+TIMEOUT = "timeout"
+
+
+def expire_due() -> int:
+    """Expires the questions whose time is up, as many as one batch holds; returns how many.
+
+    Each in a transaction of its own, so that one that fails keeps no other from expiring. A run
+    that is under way is left until it pauses again.
+    """
+    waiting = Interrupt.objects.using(dispatch.alias()).filter(
+        status=Interrupt.Status.PENDING, expires_at__lte=Now(), run__state=Run.State.INTERRUPTED
+    )
+    due = waiting.order_by("expires_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
+    expired = 0
+    for pk, thread_pk in list(due):
+        try:
+            with transaction.atomic(using=dispatch.alias()):
+                expired += _expire(pk, thread_pk)
+        except Exception:
+            logger.exception("question %s could not be expired", pk)
+    return expired
+
+
+def _expire(pk: UUID, thread_pk: int) -> bool:
+    thread = leases.lock_thread(pk=thread_pk)
+    interrupts = Interrupt.objects.using(dispatch.alias())
+    interrupt = interrupts.select_related("run").get(pk=pk)
+    if interrupt.run.state != Run.State.INTERRUPTED:
+        return False
+    # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
+    # sweeps one UPDATE matches. Zero rows: somebody decided after all, or another sweep was here.
+    expired = interrupts.filter(
+        pk=pk,
+        status=Interrupt.Status.PENDING,
+        version=interrupt.version,
+        expires_at__lte=Now(),
+    ).update(status=Interrupt.Status.EXPIRED, closed_at=Now(), version=F("version") + 1)
+    if not expired:
+        return False
+    detail = {
+        "type": interrupt.then,
+        "question": interrupt.payload_digest,
+        "version": interrupt.version,
+    }
+    if interrupt.then == "answer":
+        detail["answer"] = digest_json(_answer(interrupt, thread))
+    elif interrupt.then == "cancel":
+        detail["questions"] = closing.cancel_run(
+            interrupt.run, thread, questions=Interrupt.Status.CANCELLED
+        )
+    else:
+        error = f"The question {interrupt.title!r} expired, and nobody had answered it."
+        Run.objects.using(dispatch.alias()).filter(pk=interrupt.run_id).update(
+            state=Run.State.PARKED, error=error, traceback=""
+        )
+    audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
+    signals.send_on_commit(
+        signals.interrupt_expired,
+        using=dispatch.alias(),
+        interrupt_id=str(pk),
+        run_id=str(interrupt.run_id),
+        thread_id=thread.thread_id,
+        graph=interrupt.graph,
+        then=interrupt.then,
+    )
+    return True
+
+
+def _answer(interrupt: Interrupt, thread: Thread) -> object:
+    """Gives the graph the answer that was named for this case, as a decision of nobody's."""
+    answer = (interrupt.expiry or {}).get("answer")
+    decision = Decision(
+        interrupt=interrupt,
+        version=interrupt.version,
+        type=Decision.Type.EXPIRE,
+        value=answer,
+        by_label=audit.SYSTEM,
+        via=TIMEOUT,
+        payload_digest=interrupt.payload_digest,
+        created_at=thread.now,
+    )
+    writing = Writing(dispatch.alias())
+    # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's lock to
+    # do so. Nothing of this stays, and the next sweep looks again.
+    writing.require(statements.RESUME, {"run": interrupt.run_id})
+    writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
+    key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+    DjangoSaver(key).put_answer(interrupt, answer, writing)
+    if not writing.run():
+        raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
+    dispatch.hint(interrupt.run_id)
+    return answer

@@ -1,0 +1,53 @@
+"""Saves threads as this version of the code stores them.
+
+    python -m tests.histories NAME
+
+writes tests/histories/NAME.json, which stays as it is from then on: made once for each release.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+MODELS = (
+    "GraphShape", "Thread", "Run", "Checkpoint", "ChannelBlob", "PendingWrite", "Interrupt",
+    "Decision", "AuditEntry",
+)  # fmt: skip
+
+
+def main(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DATABASE_URL"] = f"sqlite:///{folder}/history.sqlite3"
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+        import django
+
+        django.setup()
+        from django.apps import apps
+        from django.core import serializers
+        from django.core.management import call_command
+        from django.core.serializers.json import DjangoJSONEncoder
+
+        from tests.histories.stages import make
+
+        class Exact(DjangoJSONEncoder):
+            """Keeps microseconds, over which the entries of the record are hashed."""
+
+            def default(self, o: Any) -> Any:
+                return o.isoformat() if isinstance(o, datetime) else super().default(o)
+
+        call_command("migrate", verbosity=0)
+        make()
+        models = [apps.get_model("hitl_django", model) for model in MODELS]
+        rows = [row for model in models for row in model.objects.order_by("pk")]
+        text = serializers.serialize("json", rows, indent=1, cls=Exact)
+        (HERE / f"{name}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,52 @@
+"""How far the saved threads are, and how each comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hitl_django import services, testing
+from hitl_django.models import Interrupt, Run
+
+from . import graphs
+
+
+def make() -> None:
+    """Brings threads to where a later version takes them up; the thread's id says where."""
+    graphs.register()
+    with testing.inline() as advance:
+        start("gated-at-its-breakpoint", "history-gated", advance)
+        services.start("history-everything", {"log": []}, thread_id="queued")
+        testing._hinted.clear()
+        start("paused", "history-everything", advance)
+        start("finished", "history-everything", advance)
+        answer("finished", advance, most=99)
+        start("under-way", "history-everything", advance)
+        answer("under-way", advance, most=3)
+        start("decided", "history-everything", advance)
+        answer("decided", lambda: 0, most=2)
+        testing._hinted.clear()
+
+
+def start(thread_id: str, graph: str, advance: Callable[[], int]) -> None:
+    services.start(graph, {"log": []}, thread_id=thread_id)
+    advance()
+
+
+def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
+    """Answers that many questions of a thread, in the order in which they stand in the graph."""
+    asked = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
+    for _ in range(most):
+        question = asked.order_by("title").first()
+        if question is None:
+            return
+        if question.kind == "breakpoint":
+            services.decide(question.pk, "approve")
+        else:
+            services.decide(question.pk, "respond", graphs.reply(question.title))
+        advance()
+
+
+def ended() -> set[str]:
+    """Returns the threads whose run succeeded."""
+    runs = Run.objects.filter(state=Run.State.SUCCEEDED)
+    return set(runs.values_list("thread__thread_id", flat=True))

@@ -1,0 +1,203 @@
+"""Questions that nobody answered in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+
+from hitl_django import Expiry, audit, services, signals
+from hitl_django.engine.errors import AlreadyDecidedError
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.sweep import sweep
+from tests import graphs
+from tests.chaos import invariants
+from tests.reading import values_of
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def question(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
+    def ask(*terms: Any) -> Interrupt:
+        graphs.PATIENCE[:] = [Expiry(*terms)]
+        return asked("patient", {"log": []}, advance)
+
+    yield ask
+    graphs.PATIENCE.clear()
+
+
+def pass_(time: timedelta) -> None:
+    """Let the time pass for every question."""
+    Interrupt.objects.update(expires_at=F("expires_at") - time, created_at=F("created_at") - time)
+
+
+def again(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=question.pk)
+
+
+def test_a_question_expires_on_the_databases_clock_and_not_before(
+    question: Callable[..., Interrupt], advance: Advance
+) -> None:
+    row = question(DAY)
+    assert timedelta(0) <= row.expires_at - row.created_at - DAY < timedelta(minutes=1)
+    pass_(DAY - timedelta(minutes=1))
+    sweep()
+    assert again(row).status == "pending"
+    pass_(timedelta(minutes=1))
+    sweep()
+    assert again(row).status == "expired"
+
+
+@pytest.mark.promise("P20")
+def test_a_named_answer_goes_to_the_graph_as_nobodys(
+    question: Callable[..., Interrupt], advance: Advance
+) -> None:
+    told: list[str] = []
+
+    def listen(then: str, **kwargs: object) -> None:
+        told.append(then)
+
+    signals.interrupt_expired.connect(listen)
+    row = question(DAY, "answer", {"seats": 8})
+    pass_(DAY)
+    sweep()
+    row = again(row)
+    assert (row.status, row.version, row.closed_at is None) == ("expired", 2, False)
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by, decision.by_label) == ("expire", None, "system")
+    assert (decision.via, decision.value) == ("timeout", {"seats": 8})
+    entry = AuditEntry.objects.get(verb="expire")
+    assert (entry.actor_label, entry.via, entry.subject) == ("system", "timeout", str(row.pk))
+    assert advance() == 1
+    assert Run.objects.get().state == "succeeded"
+    assert values_of(row.thread)["answers"] == [8]
+    assert invariants.faults() == []
+    sweep()
+    assert Decision.objects.count() == 1
+
+
+def test_a_parked_run_asks_again_when_it_is_let_go_on(
+    question: Callable[..., Interrupt], advance: Advance
+) -> None:
+    row = question(DAY)
+    pass_(DAY)
+    sweep()
+    run = Run.objects.get()
+    assert (run.state, run.error) == (
+        "parked",
+        "The question 'How many?' expired, and nobody had answered it.",
+    )
+    assert advance() == 0
+    services.retry(run.pk)
+    advance()
+    row = again(row)
+    assert (row.status, row.version, Run.objects.get().state) == ("pending", 3, "interrupted")
+    pass_(DAY - timedelta(minutes=1))
+    sweep()
+    assert again(row).status == "pending"
+    services.decide(row.pk, "respond", {"seats": 2}, version=3)
+    advance()
+    assert values_of(row.thread)["answers"] == [2]
+
+
+def test_a_run_may_end_with_its_question(
+    question: Callable[..., Interrupt], advance: Advance
+) -> None:
+    row = question(DAY, "cancel")
+    pass_(DAY)
+    sweep()
+    assert (again(row).status, Run.objects.get().state) == ("expired", "cancelled")
+
+
+@pytest.mark.promise("P1")
+def test_whoever_decides_first_wins(
+    question: Callable[..., Interrupt], advance: Advance, reviewer: User
+) -> None:
+    late = question(DAY, "answer", {"seats": 8})
+    pass_(DAY)
+    services.decide(late.pk, "respond", {"seats": 2}, by=reviewer)
+    assert services.expire_due() == 0
+    assert again(late).status == "decided"
+
+    early = asked("patient", {"log": []}, advance)
+    pass_(DAY)
+    assert services.expire_due() == 1
+    with pytest.raises(AlreadyDecidedError, match="expired") as caught:
+        services.decide(early.pk, "respond", {"seats": 2}, by=reviewer)
+    assert caught.value.status == "expired"
+
+
+def test_a_run_under_way_is_left_until_it_pauses_again(
+    question: Callable[..., Interrupt], advance: Advance
+) -> None:
+    row = question(DAY)
+    pass_(DAY)
+    Run.objects.update(state="running")
+    assert services.expire_due() == 0
+    Run.objects.update(state="interrupted")
+    assert services.expire_due() == 1
+    assert again(row).status == "expired"
+
+
+def test_one_that_fails_keeps_no_other_from_expiring(
+    question: Callable[..., Interrupt],
+    advance: Advance,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = question(DAY)
+    second = asked("patient", {"log": []}, advance)
+    pass_(DAY)
+    append = audit.append
+
+    def broken(thread: Thread, *args: Any, **kwargs: Any) -> None:
+        if thread.pk == first.thread_id:
+            raise RuntimeError("no more room")
+        append(thread, *args, **kwargs)
+
+    monkeypatch.setattr(audit, "append", broken)
+    assert services.expire_due() == 1
+    assert "could not be expired" in caplog.text
+    assert (again(first).status, again(second).status) == ("pending", "expired")
+    assert Run.objects.get(pk=first.run_id).state == "interrupted"
+
+
+def test_a_named_answer_that_the_node_refuses_is_not_given_for_ever(
+    question: Callable[..., Interrupt], advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = question(DAY, "answer", {"seats": 8})
+    Interrupt.objects.update(expiry={"seconds": 86400, "then": "answer", "answer": {"seats": 3}})
+    pass_(DAY)
+    sweep()
+    advance()
+    row = again(row)
+    assert (row.status, row.then) == ("pending", "park")
+    assert "pairs" in row.refused().refusal
+    pass_(DAY)
+    sweep()
+    assert Run.objects.get().state == "parked"
+
+
+def test_a_named_answer_that_does_not_fit_fails_where_it_is_named(advance: Advance) -> None:
+    graphs.PATIENCE[:] = [Expiry(DAY, "answer", {"seats": 3})]
+    info = services.start("patient", {"log": []})
+    advance()
+    graphs.PATIENCE.clear()
+    assert "seats are sold in pairs" in Run.objects.get(pk=info.id).error
+    assert not Interrupt.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "terms", [(timedelta(0),), (-DAY,), (DAY, "shrug"), (DAY, "park", True)], ids=str
+)
+def test_terms_that_make_no_sense_are_refused(terms: Any) -> None:
+    with pytest.raises(ValueError):
+        Expiry(*terms)
