@@ -79,9 +79,7 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         place = Place.of(commit.config)
         fence = self.fence if self._is_bound_to(place) else None
-        # Only what is stored for good can be continued.
-        own = not connections[self.using].in_atomic_block
-        batch = self._batch(commit, place, own)
+        batch = self._batch(commit, place)
         try:
             self._write(batch, place, fence, commit)
         except IntegrityError:
@@ -89,13 +87,13 @@ class DjangoSaver(BaseCheckpointSaver):
             if self._met.pop(place.thread_id, None) is None:
                 raise
             self._tips.forget(place.thread_id)
-            batch = self._batch(commit, place, own)
+            batch = self._batch(commit, place)
             self._write(batch, place, fence, commit)
         if batch.grown:
             self._tips.add(place.thread_id, place.ns, batch.grown)
 
-    def _batch(self, commit: Commit, place: Place, own: bool) -> Batch:
-        tips = self._tips.of(place.thread_id, place.ns) if own else None
+    def _batch(self, commit: Commit, place: Place) -> Batch:
+        tips = self._tips.of(place.thread_id, place.ns) if self._may_continue(place) else None
         batch = Batch(place, self._epoch(place), tips)
         fenced = self.fence is not None and self._is_bound_to(place)
         for task in commit.writes:
@@ -273,7 +271,7 @@ class DjangoSaver(BaseCheckpointSaver):
             rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
         tips: dict[str, Tip] = {}
         found = next(open_rows(rows, self.using, tips=tips), None)
-        if not connections[self.using].in_atomic_block:
+        if self._may_continue(place):
             self._tips.replace(place.thread_id, place.ns, tips)
         return found
 
@@ -322,6 +320,15 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _is_bound_to(self, place: Place) -> bool:
         return self.thread is not None and self.thread.thread_id == place.thread_id
+
+    def _may_continue(self, place: Place) -> bool:
+        """Tells whether what is read or stored now can be continued by a later commit.
+
+        What a caller's transaction sees may be undone with it; but a saver that is bound and has no
+        fence was made for that one transaction, and is undone with it as well.
+        """
+        part = self._is_bound_to(place) and self.fence is None
+        return part or not connections[self.using].in_atomic_block
 
     def _epoch(self, place: Place) -> int:
         return self.thread.epoch if self.thread and self._is_bound_to(place) else 0

@@ -19,7 +19,7 @@ from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.serde import Codec
 from hitl_django.models import ChannelBlob, Checkpoint, Run, Thread
-from hitl_django.saver import DjangoSaver, growth
+from hitl_django.saver import DjangoSaver, ThreadKey, growth
 
 from .test_conformance import checkpoint, place
 
@@ -297,6 +297,16 @@ def test_what_was_rolled_back_is_not_continued() -> None:
         transaction.set_rollback(True)
     kept = put_log(saver, configs[-1], [*log, "never stored", "stored"])
     assert logs(DjangoSaver(), [kept]) == [[*log, "never stored", "stored"]]
+
+
+@real
+def test_a_service_continues_the_list_in_its_transaction() -> None:
+    log = logs(DjangoSaver(), grown(DjangoSaver(), 1) + grown(DjangoSaver(), 5))[-1]
+    with transaction.atomic():
+        saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
+        put_log(saver, saver.get_tuple(place()).config, [*log, "the next turn"])
+    assert logs(DjangoSaver(), [place()]) == [[*log, "the next turn"]]
+    assert growth.is_part(bytes(ChannelBlob.objects.order_by("-pk")[0].data))
 
 
 @real
