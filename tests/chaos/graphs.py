@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,8 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from hitl_django import END, START, Runtime, Send, StateGraph, get_runtime, interrupt, register
+
+PATIENCE = 120
 
 
 class Effects:
@@ -37,6 +41,13 @@ class Effects:
     def done(self) -> list[str]:
         """Returns the task of each function that came to its end, as often as it did."""
         return self._marked("done")
+
+    def wait_for_more(self) -> None:
+        """Waits until one more function has come to its end, however slow the machine."""
+        done, deadline = len(self.done()), time.monotonic() + PATIENCE
+        while len(self.done()) <= done:
+            assert time.monotonic() < deadline, "the workers get nowhere"
+            threading.Event().wait(0.01)
 
     def _marked(self, wanted: str) -> list[str]:
         if not self.path.exists():

@@ -84,6 +84,8 @@ def test_workers_killed_at_random_instants_lose_and_double_nothing(
     try:
         for point in range(1, points + 1):
             workers.hire()
+            if point % 3 == 0:
+                effects.wait_for_more()
             threading.Event().wait(chance.uniform(0, LIFE))
             workers.kill(chance.randrange(2))
             note_what_is_stored(seen, effects)
