@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .constants import NS_END, NS_SEP
-from .context import RunContext, TaskContext, current
+from .context import TaskContext, current
 from .effects import Job
 from .loop import Loop
+from .runs import RunContext
 from .runtime import RunControl, Runtime
 from .schema import is_model
 from .stream import Chunk

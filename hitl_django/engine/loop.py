@@ -24,7 +24,7 @@ from .checkpoint import (
     stored_metadata,
 )
 from .constants import ERROR, INPUT, NO_WRITES, NULL_TASK_ID
-from .context import NO_MEMORY, Memory, RunContext, TaskContext
+from .context import NO_MEMORY, Memory, TaskContext
 from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, RunBeside, Save
 from .errors import (
     DrainSignal,
@@ -37,6 +37,7 @@ from .handlers import failure_of, hand_over, takes
 from .ledger import Ledger, blamed
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
+from .runs import RunContext
 from .slots import TaskStatus, answers_for
 from .types import Interrupt
 

@@ -19,7 +19,6 @@ from .constants import (
     START,
     TASKS,
 )
-from .context import Replay
 from .effects import Effects, List, Load, Notify
 from .errors import (
     EmptyInputError,
@@ -33,6 +32,7 @@ from .handlers import restored
 from .messages import identified
 from .nodes import Write, goto_writes
 from .plan import plan
+from .runs import Replay
 from .slots import (
     TaskStatus,
     answers_for,

@@ -12,13 +12,14 @@ from .cache import BaseCache, namespaces
 from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
-from .context import RunContext, current
+from .context import current
 from .drivers import AsyncDriver, SyncDriver, aask, ask
 from .errors import NoSaverError, SaverFailed
 from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
 from .plan import Blueprint
+from .runs import RunContext
 from .runtime import RunControl
 from .schema import (
     ManagedValue,
