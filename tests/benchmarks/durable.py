@@ -120,6 +120,43 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
     return once
 
 
+class _Decisions:
+    """Decides n questions over HTTP, or with a bare view; asking them is not measured."""
+
+    def __init__(self, e: Any, n: int, kind: str) -> None:
+        set_up_django(kind)
+        from django.conf import settings
+        from django.contrib.auth import get_user_model
+        from django.test import Client
+
+        from hitl_django import registry
+
+        registry.register("bench-pause")(lambda: three_nodes(e))
+        settings.ALLOWED_HOSTS = ["testserver"]
+        if e.engine == FLOOR:
+            settings.ROOT_URLCONF = "tests.benchmarks.bare"
+        self.n, self.client = n, Client()
+        user, _ = get_user_model().objects.get_or_create(username="bench", is_superuser=True)
+        self.client.force_login(user)
+        self.waiting: list[Any] = []
+
+    def prepare(self) -> None:
+        from hitl_django import models, services, worker
+
+        runs = [services.start("bench-pause", {"count": 0, "note": "x"}).id for _ in range(self.n)]
+        for run in runs:
+            worker.advance(str(run))
+        asked = models.Interrupt.objects.filter(run__in=runs)
+        self.waiting = list(asked.values_list("pk", flat=True))
+
+    def __call__(self) -> int:
+        body = {"type": "respond", "value": "yes"}
+        for pk in self.waiting:
+            url = f"/hitl/api/v1/interrupts/{pk}/decisions/"
+            check(self.client.post(url, body, "application/json").status_code, 202)
+        return self.n
+
+
 def _super_steps(e: Any, n: int, kind: str) -> Once:
     set_up_django(kind)
     from hitl_django.saver import DjangoSaver
@@ -149,6 +186,9 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
             return work(e, n, saver(e.engine, kind))
 
         return Workload(f"{kind}-{name}", title, build, 1000, unit, store=kind, **how)
+
+    def decisions(e: Any, n: int) -> Once:
+        return _Decisions(e, n, kind)
 
     short = (10, 30, 100)
     return [
@@ -183,6 +223,10 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         lasting_rows(
             "page", f"10 states of a thread of 1,000 steps, {title}", lasting.page, "read",
             target=2, growth=(10, 10_000),
+        ),
+        Workload(
+            f"{kind}-decide", f"a decision over HTTP against a bare view, {title}", decisions, 50,
+            "decision", 1.5, growth=short, store=kind, against=FLOOR,
         ),
     ]  # fmt: skip
 
