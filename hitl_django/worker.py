@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from django.db import router, transaction
 
 from . import dispatch, leases, registry, shapes
@@ -37,10 +37,11 @@ def advance(run_id: str) -> None:
         dispatch.hint(run_id)  # for a worker that stays
         return
     try:
-        lease = leases.claim(run_id)
-    except (ValueError, ValidationError):
+        run = UUID(str(run_id))
+    except ValueError:
         logger.error("%r is not a run's id", run_id)
         return
+    lease = leases.claim(run)
     if lease is None:
         return
     try:
