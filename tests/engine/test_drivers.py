@@ -56,6 +56,19 @@ def test_async_tasks_of_one_step_run_at_the_same_time() -> None:
     assert asyncio.run(drive())["log"] == ["met"] * 3
 
 
+def test_a_task_that_computes_until_another_has_run_doesnt_hold_it_up() -> None:
+    ran = threading.Event()
+
+    def computes(state: State) -> dict[str, Any]:
+        until = time.monotonic() + 10
+        while not ran.is_set() and time.monotonic() < until:
+            pass
+        return {"log": [ran.is_set()]}
+
+    graph = side_by_side(a=computes, b=lambda state: ran.set() or {"log": ["b"]}).compile()
+    assert graph.invoke({"x": 1})["log"] == [True, "b"]
+
+
 @WAYS
 def test_a_single_task_runs_where_the_caller_is(run: Run) -> None:
     seen = []

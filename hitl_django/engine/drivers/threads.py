@@ -226,6 +226,10 @@ class SyncDriver:
         #: When more threads start, by the monotonic clock, and how many have.
         self.hire_at = 0.0
         self.hired = 0
+        #: The processor clocks of the threads at work; what they had used, and the number of tasks
+        #: that were left, at the last look.
+        self.clocks: list[int] = []
+        self.used, self.left = 0.0, 0
         #: The thread that drives, once there are others.
         self.thread: int | None = None
         #: What ended a task that was no failure of its node.
@@ -303,25 +307,43 @@ class SyncDriver:
             context.perform = self.perform_here
         self.place = contextvars.copy_context()
         self.waiting.extend(contexts)
-        self.hired = 0
+        self.hired, self.clocks = 0, []
         self._hire(1)
 
     def _hire(self, count: int) -> None:
         """Lets more threads take waiting tasks.
 
         Tasks that only compute run fastest one after the other, as they can't share the
-        interpreter; tasks that wait for something outside should all be waiting. Which they are
-        shows within a fraction of a millisecond: so one thread begins, and the number doubles
-        while tasks are left.
+        interpreter; tasks that wait for something outside should all be waiting. Which they do
+        shows within a millisecond: so one thread begins, and the number doubles while tasks are
+        left, unless the threads at work get on with them and spend most of their time computing.
         """
         assert self.pool is not None
         self.hired += count
         for _ in range(count):
             self.futures.append(self.pool.submit(self._work_off))
+        self._be_patient()
+
+    def _be_patient(self) -> None:
         self.hire_at = time.monotonic() + _PATIENCE
+        self.used, self.left = self._time_used(), len(self.waiting)
+
+    def _are_busy(self) -> bool:
+        """Tells whether the threads at work have taken tasks and computed since the last look.
+
+        Only both: a task that computes for long, maybe until another has run, holds up no other.
+        """
+        since = time.monotonic() - self.hire_at + _PATIENCE
+        return len(self.waiting) < self.left and self._time_used() - self.used > since / 2
+
+    def _time_used(self) -> float:
+        """Returns the processor time that the threads at work have used, in seconds."""
+        return sum(map(time.clock_gettime, tuple(self.clocks)))
 
     def _work_off(self) -> None:
         assert self.place is not None
+        if hasattr(time, "pthread_getcpuclockid"):  # not on every system
+            self.clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
         while True:
             try:
                 context = self.waiting.popleft()
@@ -364,7 +386,10 @@ class SyncDriver:
         while True:
             now = time.monotonic()
             if self.waiting and now >= self.hire_at and self.hired < self.limit:
-                self._hire(min(self.hired, len(self.waiting), self.limit - self.hired))
+                if self._are_busy():
+                    self._be_patient()
+                else:
+                    self._hire(min(self.hired, len(self.waiting), self.limit - self.hired))
             moments = [self.hire_at] if self.waiting and self.hired < self.limit else []
             if self.deadline is not None:
                 moments.append(self.deadline)
