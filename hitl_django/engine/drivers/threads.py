@@ -215,7 +215,10 @@ class SyncDriver:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
         self.ended: list[Task] = []
-        self.inbox: SimpleQueue[Task | Callable[[], Any]] = SimpleQueue()
+        #: Tasks that have ended on a thread of the pool, and what other threads ask of this one;
+        #: None only wakes it.
+        self.finished: deque[Task] = deque()
+        self.inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self.chunks: list[Chunk] = []
         self.pool: ThreadPoolExecutor | None = None
         self.limit = max_concurrency or MOST_THREADS
@@ -358,7 +361,17 @@ class SyncDriver:
             crash = error
             self.inbox.put(lambda: self._crashed(crash))
         else:
-            self.inbox.put(task)
+            self.finished.append(task)
+            if task.error is not None or self.loop.run.modes or not self._looks():
+                self.inbox.put(None)
+
+    def _looks(self) -> bool:
+        """Tells whether the driver looks by itself for what has ended, as while it hires.
+
+        A driver that is woken by each of many short tasks takes the interpreter from them each
+        time; what waits for its look waits a millisecond.
+        """
+        return bool(self.waiting) and self.hired < self.limit
 
     def _crashed(self, error: BaseException) -> None:
         # SystemExit and its like end the process: they are raised again on the driver's thread,
@@ -369,28 +382,28 @@ class SyncDriver:
 
     def _take(self) -> Iterator[Chunk]:
         """Waits for a task to end or to ask something of this thread."""
-        self._accept(self._get())
-        while not self.inbox.empty():
-            self._accept(self.inbox.get())
+        item = self._get()
+        while True:
+            if item is not None:
+                item()
+            if self.inbox.empty():
+                break
+            item = self.inbox.get()
+        while self.finished:
+            self.ended.append(self.finished.popleft())
         if self.chunks:
             yield from self._drain()
 
-    def _accept(self, item: Task | Callable[[], Any]) -> None:
-        """Takes a task that has ended, or does what another thread asks of this one."""
-        if isinstance(item, Task):
-            self.ended.append(item)
-        else:
-            item()
-
-    def _get(self) -> Task | Callable[[], Any]:
-        while True:
+    def _get(self) -> Callable[[], Any] | None:
+        """Waits until a task has ended or another thread asks something."""
+        while not self.finished:
             now = time.monotonic()
             if self.waiting and now >= self.hire_at and self.hired < self.limit:
                 if self._are_busy():
                     self._be_patient()
                 else:
                     self._hire(min(self.hired, len(self.waiting), self.limit - self.hired))
-            moments = [self.hire_at] if self.waiting and self.hired < self.limit else []
+            moments = [self.hire_at] if self._looks() else []
             if self.deadline is not None:
                 moments.append(self.deadline)
             try:
@@ -398,6 +411,7 @@ class SyncDriver:
             except Empty:
                 if self.deadline is not None and time.monotonic() >= self.deadline:
                     raise TimeoutError("Timed out") from None
+        return None
 
     def _drain(self) -> Iterator[Chunk]:
         chunks, self.chunks = self.chunks, []
@@ -448,7 +462,9 @@ class SyncDriver:
         # A node that is still running may wait for a call to be made on this thread.
         while any(not future.done() for future in self.futures):
             try:
-                self._accept(self.inbox.get(timeout=0.05))
+                item = self.inbox.get(timeout=0.05)
+                if item is not None:
+                    item()
             except Exception:
                 continue
         self.pool.shutdown()
