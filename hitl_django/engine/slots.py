@@ -55,8 +55,11 @@ class TaskStatus:
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
-        """The questions that wait for an answer."""
-        return () if self.finished else self.interrupts
+        """The questions that wait for an answer.
+
+        A failure that goes to a handler ends a task: nobody is going to use another answer.
+        """
+        return () if self.finished or self.handled is not None else self.interrupts
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:

@@ -287,6 +287,18 @@ def test_a_handlers_question_is_open_until_it_is_answered() -> None:
     assert open_questions(graph) == {}
 
 
+def test_what_the_failed_node_was_told_is_not_asked_beside_its_handlers_question() -> None:
+    def node(state: State) -> None:
+        raise ValueError(interrupt("why?"))
+
+    graph = StateGraph(State).add_node("a", node, error_handler=asking_handler)
+    compiled = saved(graph.add_edge(START, "a"))
+    compiled.invoke({"x": 1}, CONFIG)
+    compiled.invoke(Command(resume="so"), CONFIG)
+    assert list(open_questions(compiled)) == ["a failed: so ValueError('so')"]
+    assert compiled.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
+
+
 def test_an_answer_stored_from_outside_reaches_the_handler() -> None:
     graph = saved(handled_by_a_person())
     graph.submit({"x": 1}, CONFIG)
