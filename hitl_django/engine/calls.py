@@ -84,13 +84,15 @@ class Crew(Protocol):
 class Calls:
     """The tasks that one running task has called, by id."""
 
-    __slots__ = ("_attempt", "_index", "_known", "context", "crash", "recalled")
+    __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
 
     def __init__(self, context: TaskContext) -> None:
         self.context = context
         self._attempt = 0
         self._index = itertools.count()
         self._known: dict[str, tuple[CalledTask, AnyFuture]] = {}
+        #: Those of the tasks that were started, by their ids.
+        self._contexts: dict[str, TaskContext] = {}
         #: What ended a called task that was no failure of its function.
         self.crash: BaseException | None = None
         #: Those whose results came from the cache.
@@ -123,7 +125,7 @@ class Calls:
         if self.context.run.modes:
             self._emit(telling.of_call(loop, task))
         known = self._known.get(task.id)
-        if known is not None and known[0].error is None:
+        if known is not None and known[0].error is None and not known[1].cancelled():
             # An earlier attempt of the caller made the same call.
             task, future = known
             done = future.done() and task.writes is not None
@@ -149,11 +151,15 @@ class Calls:
         on_loop: asyncio.AbstractEventLoop | None,
         is_async: bool,
     ) -> AnyFuture:
-        context = self.context.run.loop.context_of(task)
+        run, before = self.context.run, self._contexts.get(task.id)
+        # What an earlier attempt of the caller started, and what failed or was cut off, goes on
+        # with what it knew: that is newer than what was stored when the run began.
+        context = TaskContext(task, run, before.known()) if before else run.loop.context_of(task)
+        self._contexts[task.id] = context
         context.perform, context.is_async = seen.perform, self.context.is_async
         if on_loop is not None:
             return on_loop.create_task(self._arun(context))
-        crew = self.context.run.crew
+        crew = run.crew
         if is_async:
             assert crew is not None
             assert crew.home is not None

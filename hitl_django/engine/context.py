@@ -234,6 +234,13 @@ class TaskContext:
             return interrupt
         return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
+    def known(self) -> Memory:
+        """Returns what the task knows by now, for the same task when it is called again."""
+        keyed = {**self._memory.keyed, **(self.keyed or {})}
+        memory = Memory(self.answers, keyed, self.asked, self.once)
+        memory.voided = self._memory.voided
+        return memory
+
     def leave(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored when the task stops; its attempts are counted anew."""
         return [*self.memory(), (ATTEMPTS, None)] if self.attempt > 1 else self.memory()

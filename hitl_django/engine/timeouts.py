@@ -81,6 +81,7 @@ class Watch:
             # The run is cancelled: the node cleans up, as it would if it were awaited directly.
             running.cancel()
             await asyncio.wait([running])
+            view.hand_over(context)
             raise
         view.hand_over(context)
         if kind is None:
