@@ -140,7 +140,8 @@ class TaskContext:
     def count_attempt(self, seconds: float) -> Commit | None:
         """Notes that the task waits to be tried again; returns the commit that makes it last."""
         counted = [self.attempt, self.first_attempted(), time.time() + seconds]
-        return self._commit([*self.memory(), (ATTEMPTS, counted)])
+        self.task.memory = [*self.memory(), (ATTEMPTS, counted)]
+        return self._commit(self.task.memory)
 
     def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
