@@ -27,6 +27,7 @@ from .futures import AnyFuture, CallFuture, resolved, running_loop
 from .ledger import blamed, described, stored_writes
 from .nodes import Node
 from .plan import Task
+from .slots import TaskStatus
 
 _Effect = Run | Save | Recall | Keep
 
@@ -277,6 +278,8 @@ class Calls:
                 self._emit(telling.of_task(loop, task))
         if task.error is not None:
             raise task.error
+        # Whoever calls it may itself be called again, by a task that is tried again.
+        context.run.loop.statuses[task.id] = TaskStatus.ended(task.writes or ())
         return task.returned
 
     def _emit(self, chunks: list[Any]) -> None:

@@ -7,7 +7,7 @@ stopped between any two effects without losing anything that was stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream, telling
@@ -85,7 +85,7 @@ class Loop:
         self.tasks: list[Task] = []
         #: The tasks of the step that is being run and stored.
         self.ran: list[Task] = []
-        self.statuses: Mapping[str, TaskStatus] = {}
+        self.statuses: dict[str, TaskStatus] = {}
         self.state: State
         self.origin: Origin
         self.checkpoint_id: str | None = None

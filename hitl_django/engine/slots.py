@@ -53,6 +53,13 @@ class TaskStatus:
         #: How often it was tried, where it waits to be tried again (see Memory).
         self.attempts: Any = None
 
+    @classmethod
+    def ended(cls, output: Iterable[tuple[str, Any]]) -> TaskStatus:
+        """Returns the status of a task that has finished with these writes."""
+        status = cls()
+        status.finished, status.output = True, list(output)
+        return status
+
     @property
     def open(self) -> tuple[Interrupt, ...]:
         """The questions that wait for an answer.

@@ -223,6 +223,27 @@ def test_a_failed_task_goes_on_with_what_it_did_once_when_its_caller_is_tried_ag
     assert sent == [1]
 
 
+def test_what_a_failed_task_had_called_is_kept_when_its_caller_is_tried_again() -> None:
+    ran: list[str] = []
+
+    @task
+    def inner(name: str) -> str:
+        ran.append(name)
+        return name
+
+    @task
+    def outer() -> str:
+        done = inner("inner").result()
+        ran.append("outer")
+        if ran.count("outer") < 3:
+            raise ConnectionError
+        return str(done)
+
+    graph = tried_again(lambda state: {"log": [outer().result()]})
+    assert graph.invoke({"x": 1}, CONFIG)["log"] == ["inner"]
+    assert ran == ["inner", "outer", "outer", "outer"]
+
+
 @pytest.mark.parametrize("timeout", [None, 60], ids=["of its caller", "of its own, too"])
 def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float | None) -> None:
     sent: list[int] = []
