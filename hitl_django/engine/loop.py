@@ -38,6 +38,7 @@ from .ledger import Ledger, blamed
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .runs import RunContext
+from .runtime import RunControl
 from .slots import TaskStatus, answers_for
 from .types import Interrupt
 
@@ -299,8 +300,15 @@ class Loop:
             self.outcome = Outcome("finished")
         elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
             self.outcome = self._breakpoint(hits)
-        elif self.run.control is not None and self.run.control.drain_requested:
+        elif self.run.control is not None and self._drains(self.run.control):
             self.outcome = Outcome("drained", next=_names(self.tasks))
+
+    def _drains(self, control: RunControl) -> bool:
+        """Tells whether the run stops at this edge because somebody asked.
+
+        An answer that came with the call is stored with the step that uses it, and nowhere before.
+        """
+        return control.drain_requested and not self.run.answers
 
     def decide_opening(self) -> Effects:
         """Settles whether a run that starts from a stored checkpoint goes on at all."""
