@@ -176,10 +176,13 @@ class Loop:
                 waiting += len(handlers)
 
     def _hand_over(self, ended: Sequence[Task]) -> Sequence[Task]:
-        """Gives failures to their nodes' handlers; returns those that may start now."""
+        """Gives failures to their nodes' handlers; returns those that may start now.
+
+        None may once a failure that nobody takes has failed the run: they wait for the next one.
+        """
         handlers = [hand_over(self.blueprint, task) for task in ended if takes(task)]
         self.tasks.extend(handlers)
-        return () if any(_stops_siblings(task) for task in ended) else handlers
+        return () if any(_stops_siblings(task) for task in self.tasks) else handlers
 
     def context_of(self, task: Task) -> TaskContext:
         """Returns what a task that is about to run knows from before."""

@@ -14,6 +14,7 @@ from hitl_django import (
     START,
     Command,
     GraphDrained,
+    InMemorySaver,
     NodeError,
     RetryPolicy,
     RunControl,
@@ -216,6 +217,32 @@ def test_a_handler_starts_while_siblings_are_running(run: Run) -> None:
     graph = StateGraph(State).add_node("a", Fault().node, error_handler=handler)
     graph.add_node("b", sibling).add_edge(START, "a").add_edge(START, "b")
     assert run(saved(graph), {"x": 1})["log"] == ["handled", "b"]
+
+
+def test_no_handler_starts_once_the_run_has_failed() -> None:
+    failed, fault = threading.Event(), Fault()
+
+    class Tells(InMemorySaver):
+        def commit(self, commit: Any) -> None:
+            super().commit(commit)
+            if any(name == ERROR for task in commit.writes for name, _ in task.writes):
+                failed.set()
+
+    def late(state: State) -> None:
+        assert failed.wait(5)
+        fault.node(state)
+
+    def bad(state: State) -> None:
+        if not failed.is_set():
+            raise KeyError("unhandled")
+
+    graph = StateGraph(State).add_node("a", late, error_handler=fault.handler)
+    compiled = saved(graph.add_node("b", bad).add_edge(START, "a").add_edge(START, "b"), Tells())
+    with pytest.raises(KeyError, match="unhandled"):
+        compiled.invoke({"x": 1}, CONFIG)
+    assert fault.calls == ["node"]
+    compiled.invoke(None, CONFIG)
+    assert fault.calls == ["node", "handler"]
 
 
 @WAYS
