@@ -115,6 +115,7 @@ class Calls:
         ``seen`` is the context as the code that makes the call sees it.
         """
         self.context = seen.whole
+        self.context.progress()
         if self._attempt != self.context.attempt:
             self._attempt, self._index = self.context.attempt, itertools.count()
         on_loop = running_loop()
@@ -268,6 +269,7 @@ class Calls:
         """Tells of a task that has ended; returns its result, or raises why there is none."""
         task = context.task
         assert isinstance(task, CalledTask)
+        self.context.progress()
         if task.questions:
             raise GraphInterrupt(task.questions)
         if self.context.run.modes:

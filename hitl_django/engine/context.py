@@ -261,6 +261,11 @@ class TaskContext:
             kept.append((CHANGED, list(self.changed)))
         return kept
 
+    def progress(self) -> None:
+        """Tells a node above, whose time without progress is limited, that something happened."""
+        if self.run.progress is not None:
+            self.run.progress()
+
     def remember(self, key: str, result: Any) -> Commit | None:
         """Notes a result of once(); returns the commit that makes it last, where there is one."""
         self.once = {**self.once, key: result}

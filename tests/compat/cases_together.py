@@ -230,6 +230,19 @@ def a_task_that_was_cut_off_runs_again_with_its_node(engine: Engine) -> Any:
     return one(engine, node, timeout=0.05, retry_policy=quick(engine))
 
 
+@case(start({"x": 1}), ways=ASYNC)
+def a_node_whose_tasks_end_one_by_one_is_not_idle(engine: Engine) -> Any:
+    @engine.task
+    async def step(x: int) -> int:
+        await asyncio.sleep(0.1)
+        return x
+
+    async def node(state: State) -> Any:
+        return {"log": [await step(x) for x in range(4)]}
+
+    return one(engine, node, timeout=engine.TimeoutPolicy(idle_timeout=0.3))
+
+
 @case(start(1), ways=("ainvoke",))
 def a_task_of_a_task_is_cut_off(engine: Engine) -> Any:
     tried: list[int] = []
