@@ -27,6 +27,7 @@ from .futures import AnyFuture, CallFuture, resolved, running_loop
 from .ledger import blamed, described, stored_writes
 from .nodes import Node
 from .plan import Task
+from .slots import TaskStatus
 
 _Effect = Run | Save | Recall | Keep
 
@@ -84,13 +85,15 @@ class Crew(Protocol):
 class Calls:
     """The tasks that one running task has called, by id."""
 
-    __slots__ = ("_attempt", "_index", "_known", "context", "crash", "recalled")
+    __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
 
     def __init__(self, context: TaskContext) -> None:
         self.context = context
         self._attempt = 0
         self._index = itertools.count()
         self._known: dict[str, tuple[CalledTask, AnyFuture]] = {}
+        #: Those of the tasks that were started, by their ids.
+        self._contexts: dict[str, TaskContext] = {}
         #: What ended a called task that was no failure of its function.
         self.crash: BaseException | None = None
         #: Those whose results came from the cache.
@@ -112,6 +115,7 @@ class Calls:
         ``seen`` is the context as the code that makes the call sees it.
         """
         self.context = seen.whole
+        self.context.progress()
         if self._attempt != self.context.attempt:
             self._attempt, self._index = self.context.attempt, itertools.count()
         on_loop = running_loop()
@@ -123,7 +127,7 @@ class Calls:
         if self.context.run.modes:
             self._emit(telling.of_call(loop, task))
         known = self._known.get(task.id)
-        if known is not None and known[0].error is None:
+        if known is not None and known[0].error is None and not known[1].cancelled():
             # An earlier attempt of the caller made the same call.
             task, future = known
             done = future.done() and task.writes is not None
@@ -149,11 +153,15 @@ class Calls:
         on_loop: asyncio.AbstractEventLoop | None,
         is_async: bool,
     ) -> AnyFuture:
-        context = self.context.run.loop.context_of(task)
+        run, before = self.context.run, self._contexts.get(task.id)
+        # What an earlier attempt of the caller started, and what failed or was cut off, goes on
+        # with what it knew: that is newer than what was stored when the run began.
+        context = TaskContext(task, run, before.known()) if before else run.loop.context_of(task)
+        self._contexts[task.id] = context
         context.perform, context.is_async = seen.perform, self.context.is_async
         if on_loop is not None:
             return on_loop.create_task(self._arun(context))
-        crew = self.context.run.crew
+        crew = run.crew
         if is_async:
             assert crew is not None
             assert crew.home is not None
@@ -261,6 +269,7 @@ class Calls:
         """Tells of a task that has ended; returns its result, or raises why there is none."""
         task = context.task
         assert isinstance(task, CalledTask)
+        self.context.progress()
         if task.questions:
             raise GraphInterrupt(task.questions)
         if self.context.run.modes:
@@ -271,6 +280,8 @@ class Calls:
                 self._emit(telling.of_task(loop, task))
         if task.error is not None:
             raise task.error
+        # Whoever calls it may itself be called again, by a task that is tried again.
+        context.run.loop.statuses[task.id] = TaskStatus.ended(task.writes or ())
         return task.returned
 
     def _emit(self, chunks: list[Any]) -> None:

@@ -140,7 +140,8 @@ class TaskContext:
     def count_attempt(self, seconds: float) -> Commit | None:
         """Notes that the task waits to be tried again; returns the commit that makes it last."""
         counted = [self.attempt, self.first_attempted(), time.time() + seconds]
-        return self._commit([*self.memory(), (ATTEMPTS, counted)])
+        self.task.memory = [*self.memory(), (ATTEMPTS, counted)]
+        return self._commit(self.task.memory)
 
     def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
@@ -234,6 +235,13 @@ class TaskContext:
             return interrupt
         return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
+    def known(self) -> Memory:
+        """Returns what the task knows by now, for the same task when it is called again."""
+        keyed = {**self._memory.keyed, **(self.keyed or {})}
+        memory = Memory(self.answers, keyed, self.asked, self.once)
+        memory.voided = self._memory.voided
+        return memory
+
     def leave(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored when the task stops; its attempts are counted anew."""
         return [*self.memory(), (ATTEMPTS, None)] if self.attempt > 1 else self.memory()
@@ -252,6 +260,11 @@ class TaskContext:
         if self.changed:
             kept.append((CHANGED, list(self.changed)))
         return kept
+
+    def progress(self) -> None:
+        """Tells a node above, whose time without progress is limited, that something happened."""
+        if self.run.progress is not None:
+            self.run.progress()
 
     def remember(self, key: str, result: Any) -> Commit | None:
         """Notes a result of once(); returns the commit that makes it last, where there is one."""

@@ -7,7 +7,7 @@ stopped between any two effects without losing anything that was stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream, telling
@@ -17,28 +17,27 @@ from .callbacks import GraphInterruptEvent
 from .checkpoint import (
     CheckpointMetadata,
     CheckpointTuple,
-    Commit,
     Outcome,
     Question,
-    TaskWrites,
     stored_metadata,
 )
-from .constants import ERROR, INPUT, NO_WRITES, NULL_TASK_ID
+from .constants import NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, TaskContext
-from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, RunBeside, Save
+from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, RunBeside
 from .errors import (
     DrainSignal,
     GraphRecursionError,
     InvalidAnswerError,
     ParentCommand,
-    PayloadError,
 )
 from .handlers import failure_of, hand_over, takes
-from .ledger import Ledger, blamed
+from .ledger import Ledger
 from .nodes import Write
 from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
 from .runs import RunContext
+from .runtime import RunControl
 from .slots import TaskStatus, answers_for
+from .storing import leave, state_commit, store
 from .types import Interrupt
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Loop:
         self.tasks: list[Task] = []
         #: The tasks of the step that is being run and stored.
         self.ran: list[Task] = []
-        self.statuses: Mapping[str, TaskStatus] = {}
+        self.statuses: dict[str, TaskStatus] = {}
         self.state: State
         self.origin: Origin
         self.checkpoint_id: str | None = None
@@ -140,7 +139,7 @@ class Loop:
             if todo and not _failed(todo):
                 yield from self._run_tasks(todo)
         if self.broken is not None:
-            yield from self._leave()
+            yield from leave(self)
         elif failed := _failed(tasks):
             yield from self._fail(failed)
         elif [task for task in tasks if task.questions]:
@@ -167,7 +166,7 @@ class Loop:
             if (waiting or handlers) and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it. Nor may a
                 # node run again because its handler didn't come to its end.
-                yield from self._store(self.ledger.commit(None), held=True)
+                yield from store(self, self.ledger.commit(None), held=True)
             ended = []
             if handlers and self.broken is None:
                 contexts = [self.context_of(task) for task in handlers]
@@ -175,10 +174,13 @@ class Loop:
                 waiting += len(handlers)
 
     def _hand_over(self, ended: Sequence[Task]) -> Sequence[Task]:
-        """Gives failures to their nodes' handlers; returns those that may start now."""
+        """Gives failures to their nodes' handlers; returns those that may start now.
+
+        None may once a failure that nobody takes has failed the run: they wait for the next one.
+        """
         handlers = [hand_over(self.blueprint, task) for task in ended if takes(task)]
         self.tasks.extend(handlers)
-        return () if any(_stops_siblings(task) for task in ended) else handlers
+        return () if any(_stops_siblings(task) for task in self.tasks) else handlers
 
     def context_of(self, task: Task) -> TaskContext:
         """Returns what a task that is about to run knows from before."""
@@ -207,13 +209,13 @@ class Loop:
             self.outcome = Outcome("finished", error=error)
         elif isinstance(error, DrainSignal):
             self.outcome = Outcome("drained", next=_names(self.tasks))
-        yield from self._leave()
+        yield from leave(self)
 
     def _pause(self) -> Effects:
         questions = tuple(q for task in self.tasks for q in task.questions)
         self.outcome = Outcome("interrupted", questions, _names(self.tasks))
         self.has_values = True
-        yield from self._leave()
+        yield from leave(self)
         done = [task for task in self.tasks if task.writes]
         if done and not self.job.nested:
             # What finished beside the pause is stored as pending; the caller sees it applied.
@@ -233,7 +235,7 @@ class Loop:
             # and stay finished, the step can't be taken.
             self.outcome = Outcome("failed", next=_names(tasks), error=error)
             self.state.touched = set()
-            yield from self._leave()
+            yield from leave(self)
             return
         if self.run.modes or not self.has_values:
             yield from self.emit_values([w for task in tasks for w in task.writes or ()])
@@ -262,11 +264,11 @@ class Loop:
     def _store_checkpoint(self, *, raises: bool) -> Effects:
         if self.saver is not None:
             if not self.exits:
-                yield from self._store(self._state_commit(self.outcome), raises=raises)
+                yield from store(self, state_commit(self, self.outcome), raises=raises)
             else:
                 self.ledger.unsaved = []
                 if self.outcome is not None:
-                    yield from self._leave()
+                    yield from leave(self)
         if self.run.modes:
             yield from self.emit_step()
 
@@ -299,14 +301,21 @@ class Loop:
             self.outcome = Outcome("finished")
         elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
             self.outcome = self._breakpoint(hits)
-        elif self.run.control is not None and self.run.control.drain_requested:
+        elif self.run.control is not None and self._drains(self.run.control):
             self.outcome = Outcome("drained", next=_names(self.tasks))
+
+    def _drains(self, control: RunControl) -> bool:
+        """Tells whether the run stops at this edge because somebody asked.
+
+        An answer that came with the call is stored with the step that uses it, and nowhere before.
+        """
+        return control.drain_requested and not self.run.answers
 
     def decide_opening(self) -> Effects:
         """Settles whether a run that starts from a stored checkpoint goes on at all."""
         self._decide(())
         if self.outcome is not None and self.saver is not None:
-            yield from self._leave()
+            yield from leave(self)
         yield from self.emit_step()
 
     def _breakpoint(self, hits: Sequence[Task]) -> Outcome:
@@ -324,58 +333,6 @@ class Loop:
             kind="breakpoint",
         )
         return Outcome("interrupted", (question,), _names(self.tasks))
-
-    # What is stored.
-
-    def _store(self, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
-        """Stores a commit.
-
-        A value that can't be stored is the fault of the node that returned it: what the others
-        wrote is stored all the same, and the run fails with an error that names it. With
-        ``raises`` it is the caller's fault; with ``held`` siblings are still running.
-        """
-        try:
-            yield Save(commit)
-        except PayloadError as error:
-            if raises:
-                raise
-            yield from self._store_rest(commit, error, held)
-        else:
-            self.ledger.stored(commit, self.state)
-
-    def _store_rest(self, commit: Commit, error: PayloadError, held: bool) -> Effects:
-        """Stores each task's writes that can be stored, and the others' failure."""
-        names = {task.id: task.name for task in self.ran}
-        for writes in commit.writes:
-            try:
-                yield Save(Commit(commit.config, [writes]))
-            except PayloadError as found:
-                error = blamed(found, names.get(writes.task_id, INPUT), writes.writes)
-                failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
-                yield Save(Commit(commit.config, [failure]))
-        outcome = Outcome("failed", next=tuple(t.name for t in self.ran), error=error)
-        if held:
-            self.broken = outcome
-            return
-        self.outcome = outcome
-        yield Save(Commit(commit.config, outcome=outcome))
-
-    def _leave(self) -> Effects:
-        """Stores what is left when the run stops where it is."""
-        if self.broken is not None:
-            self.outcome = self.broken
-        if self.saver is None:
-            return
-        if self.exits and self.state.touched and self.origin.checkpoint_id != self.ledger.saved_id:
-            # The writes stand on this checkpoint, so it has to be there first.
-            writes, self.ledger.unsaved = self.ledger.unsaved, []
-            yield from self._store(self._state_commit(None))
-            self.ledger.unsaved = writes
-        yield from self._store(self.ledger.commit(self.outcome))
-
-    def _state_commit(self, outcome: Outcome | None) -> Commit:
-        about = {**self.user_metadata, **self.metadata}
-        return self.ledger.commit_state(self.state, self.origin.checkpoint_id, about, outcome)
 
     def restore(self, saved: CheckpointTuple | None) -> None:
         """Takes up a stored checkpoint, or begins before the first."""

@@ -53,10 +53,20 @@ class TaskStatus:
         #: How often it was tried, where it waits to be tried again (see Memory).
         self.attempts: Any = None
 
+    @classmethod
+    def ended(cls, output: Iterable[tuple[str, Any]]) -> TaskStatus:
+        """Returns the status of a task that has finished with these writes."""
+        status = cls()
+        status.finished, status.output = True, list(output)
+        return status
+
     @property
     def open(self) -> tuple[Interrupt, ...]:
-        """The questions that wait for an answer."""
-        return () if self.finished else self.interrupts
+        """The questions that wait for an answer.
+
+        A failure that goes to a handler ends a task: nobody is going to use another answer.
+        """
+        return () if self.finished or self.handled is not None else self.interrupts
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:

@@ -81,6 +81,7 @@ class Watch:
             # The run is cancelled: the node cleans up, as it would if it were awaited directly.
             running.cancel()
             await asyncio.wait([running])
+            view.hand_over(context)
             raise
         view.hand_over(context)
         if kind is None:
@@ -145,8 +146,7 @@ class TimedContext(TaskContext):
         """Notes that something has happened, where the policy counts that."""
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
-        if self.run.progress is not None:
-            self.run.progress()
+        super().progress()
 
     def heartbeat(self) -> None:
         """Notes progress that the node itself tells of, here and in the nodes above."""

@@ -205,6 +205,20 @@ TABLE = (
         "Who is to answer has to see what is asked.",
     ),
     Difference(
+        "an answer is used before a run drains",
+        "A call with an answer that is to be drained stops at once, and stores the answer for "
+        "whichever question comes first.",
+        "It takes the step that uses the answer, and stops after that.",
+        "An answer stands under its question or nowhere, and mustn't be lost.",
+    ),
+    Difference(
+        "an answer lasts through a retry of the caller",
+        "A node of a subgraph that was answered and fails asks again when the node above is tried "
+        "again.",
+        "It has its answer.",
+        "A person isn't asked twice because a server was down.",
+    ),
+    Difference(
         "a task that nobody waited for may ask",
         "A workflow that returns while a task of its own asks has a result and can't go on.",
         "It pauses, and the question is shown.",

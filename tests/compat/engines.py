@@ -39,9 +39,9 @@ OURS: Engine = SimpleNamespace(
         for name in (
             "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
             "IsLastStep", "MessagesState", "NodeCancelledError", "NodeError", "NodeTimeoutError",
-            "Overwrite", "RemainingSteps", "RetryPolicy", "Runtime", "Send", "StateGraph",
-            "TimeoutPolicy", "add_messages", "entrypoint", "get_config", "get_runtime",
-            "get_stream_writer", "interrupt", "task",
+            "Overwrite", "RemainingSteps", "RetryPolicy", "RunControl", "Runtime", "Send",
+            "StateGraph", "TimeoutPolicy", "add_messages", "entrypoint", "get_config",
+            "get_runtime", "get_stream_writer", "interrupt", "task",
         )
     },
 )  # fmt: skip
@@ -75,6 +75,7 @@ LANGGRAPH: Engine = SimpleNamespace(
     Overwrite=langgraph.types.Overwrite,
     RemainingSteps=langgraph.managed.RemainingSteps,
     RetryPolicy=langgraph.types.RetryPolicy,
+    RunControl=langgraph.runtime.RunControl,
     Runtime=langgraph.runtime.Runtime,
     Send=langgraph.types.Send,
     StateGraph=langgraph.graph.StateGraph,

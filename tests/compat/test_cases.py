@@ -12,6 +12,7 @@ from . import (
     cases_functional,
     cases_state,
     cases_subgraphs,
+    cases_together,
     cases_travel,
 )
 from .differences import TABLE
@@ -29,6 +30,7 @@ CASES: list[Case] = [
     *cases_travel.CASES,
     *cases_failing.CASES,
     *cases_functional.CASES,
+    *cases_together.CASES,
 ]
 ROWS = {row.name for row in TABLE}
 RUNS = [pytest.param(case, way, id=f"{case.name}-{way}") for case in CASES for way in case.ways]

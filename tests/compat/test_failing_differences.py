@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from hitl_django.engine import errors
 
 from .cases_failing import alone, cached, counting, fails, handling, slow
-from .cases_flow import State
+from .cases_flow import State, says
+from .cases_functional import Flaky
 from .engines import LANGGRAPH, OURS, Engine
 from .test_differences import CONFIG, asks, error_of, one, shows, stored
 
@@ -192,3 +193,40 @@ def test_an_error_with_a_response() -> None:
             calls[name, status] = len(made)
     assert calls == {("langgraph", 404): 2, ("langgraph", 503): 2, ("ours", 404): 1,
                      ("ours", 503): 2}  # fmt: skip
+
+
+@shows("an answer is used before a run drains")
+def test_an_answer_to_a_run_that_is_to_stop() -> None:
+    left = {}
+    for name, engine in BOTH:
+        built = engine.StateGraph(State).add_node("b", says("b"))
+        built.add_node("a", lambda state, e=engine: {"log": [e.interrupt("q")]})
+        graph = stored(engine, built.add_edge(engine.START, "a").add_edge("a", "b"))
+        graph.invoke({"x": 1}, CONFIG)
+        control = engine.RunControl()
+        control.request_drain()
+        error = error_of(
+            lambda e=engine, g=graph, c=control: g.invoke(e.Command(resume=1), CONFIG, control=c)
+        )
+        assert type(error).__name__ == "GraphDrained"
+        left[name] = graph.get_state(CONFIG).next
+        assert graph.invoke(None, CONFIG)["log"] == [1, "b"]
+    assert left == {"langgraph": ("a",), "ours": ("b",)}
+
+
+@shows("an answer lasts through a retry of the caller")
+def test_a_subgraph_that_is_tried_again_after_its_answer() -> None:
+    shown = {}
+    for name, engine in BOTH:
+        flaky = Flaky(1)
+
+        def node(state: State, engine: Engine = engine, flaky: Flaky = flaky) -> dict[str, Any]:
+            return {"log": [engine.interrupt("q"), flaky("fine")]}
+
+        retry = engine.RetryPolicy(initial_interval=0.0001, jitter=False)
+        below = engine.StateGraph(State).add_node("n", node).add_edge(engine.START, "n").compile()
+        graph = engine.StateGraph(State).add_node("a", below, retry_policy=retry)
+        graph = stored(engine, graph.add_edge(engine.START, "a"))
+        graph.invoke({"x": 1}, CONFIG)
+        shown[name] = "__interrupt__" in graph.invoke(engine.Command(resume="yes"), CONFIG)
+    assert shown == {"langgraph": True, "ours": False}

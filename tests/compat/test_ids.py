@@ -59,6 +59,8 @@ APART = {
     "a_task_that_asks",
     "a_task_that_asks_twice_and_another",
     "a_task_that_asks_until_it_is_right",
+    "a_task_is_tried_again_after_its_answer",
+    "sent_tasks_call_tasks_that_ask",
     "two_nodes_call_tasks_that_ask",
 }
 KINDS = [case for case in CASES if "invoke" in case.ways and case.name not in APART]

@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hitl_django import InMemorySaver, RetryPolicy, RunControl, StateGraph, get_runtime, interrupt
+from hitl_django import (
+    Command,
+    GraphDrained,
+    InMemorySaver,
+    RetryPolicy,
+    RunControl,
+    StateGraph,
+    get_runtime,
+    interrupt,
+    once,
+)
 from hitl_django.engine.constants import ATTEMPTS
 from hitl_django.engine.pregel import Pregel
 
@@ -141,6 +152,30 @@ def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> No
     assert [outcome.status for outcome in left] == ["drained"]
     assert stored(graph)[0][0] == 1
     assert node.attempts == [1]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_who_stops_a_waiting_run_loses_no_answer(durability: str) -> None:
+    control, calls = RunControl(), Counter[str]()
+
+    def node(state: State) -> dict[str, Any]:
+        said = interrupt("go on?")
+        once("mail", calls.update, ["mail"])
+        calls["node"] += 1
+        if calls["node"] == 1:
+            raise ConnectionError
+        return {"log": [said, get_runtime().execution_info.node_attempt]}
+
+    def request(error: Exception) -> bool:
+        control.request_drain()
+        return True
+
+    graph = trying(node, retry_on=request, initial_interval=0.01)
+    graph.invoke({"x": 1, "log": []}, CONFIG, durability=durability)
+    with pytest.raises(GraphDrained):
+        graph.invoke(Command(resume="yes"), CONFIG, durability=durability, control=control)
+    assert graph.invoke(None, CONFIG, durability=durability)["log"] == ["yes", 2]
+    assert calls["mail"] == 1
 
 
 def test_a_replay_counts_from_the_first_attempt() -> None:

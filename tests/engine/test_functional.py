@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import as_completed
 from typing import Any
 
 import pytest
 
 from hitl_django import (
+    START,
     Command,
     InMemoryStore,
     MessagesState,
@@ -29,7 +31,7 @@ from hitl_django import (
 from hitl_django.engine.pregel import Pregel
 
 from .crashing import Crash, Frail, store_answer
-from .graphs import CONFIG, line, saved
+from .graphs import CONFIG, State, line, saved
 
 
 def asked(graph: Pregel) -> list[Any]:
@@ -193,6 +195,74 @@ def test_a_workflow_that_is_tried_again_keeps_its_tasks() -> None:
 
     assert flow.invoke(1) == ["up", "down"]
     assert ran == ["flow", "up", "down", "down", "down", "flow"]
+
+
+def tried_again(function: Callable[..., Any], **policies: Any) -> Pregel:
+    """Returns a graph of a node that is tried again, and may ask."""
+    retry = RetryPolicy(0.0001, jitter=False)
+    graph = StateGraph(State).add_node("a", function, retry_policy=retry, **policies)
+    return saved(graph.add_edge(START, "a"))
+
+
+def test_a_failed_task_goes_on_with_what_it_did_once_when_its_caller_is_tried_again() -> None:
+    sent: list[int] = []
+    failing = [2]
+
+    @task
+    def mail(x: int) -> Any:
+        once("mail", sent.append, x)
+        said = interrupt(f"{x}?")
+        if failing[0]:
+            failing[0] -= 1
+            raise ConnectionError
+        return said
+
+    graph = tried_again(lambda state: {"log": [mail(state["x"]).result()]})
+    graph.invoke({"x": 1}, CONFIG)
+    assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == ["yes"]
+    assert sent == [1]
+
+
+def test_what_a_failed_task_had_called_is_kept_when_its_caller_is_tried_again() -> None:
+    ran: list[str] = []
+
+    @task
+    def inner(name: str) -> str:
+        ran.append(name)
+        return name
+
+    @task
+    def outer() -> str:
+        done = inner("inner").result()
+        ran.append("outer")
+        if ran.count("outer") < 3:
+            raise ConnectionError
+        return str(done)
+
+    graph = tried_again(lambda state: {"log": [outer().result()]})
+    assert graph.invoke({"x": 1}, CONFIG)["log"] == ["inner"]
+    assert ran == ["inner", "outer", "outer", "outer"]
+
+
+@pytest.mark.parametrize("timeout", [None, 60], ids=["of its caller", "of its own, too"])
+def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float | None) -> None:
+    sent: list[int] = []
+    began: list[int] = []
+
+    @task(timeout=timeout)
+    async def mail(x: int) -> str:
+        once("mail", sent.append, x)
+        began.append(x)
+        if len(began) == 1:
+            await asyncio.Event().wait()
+        return "sent"
+
+    async def node(state: State) -> Any:
+        return {"log": [await mail(state["x"])]}
+
+    graph = tried_again(node, timeout=0.05)
+    assert asyncio.run(graph.ainvoke({"x": 1}, CONFIG))["log"] == ["sent"]
+    assert (sent, began) == ([1], [1, 1])
 
 
 # Questions.

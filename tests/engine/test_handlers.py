@@ -14,6 +14,7 @@ from hitl_django import (
     START,
     Command,
     GraphDrained,
+    InMemorySaver,
     NodeError,
     RetryPolicy,
     RunControl,
@@ -218,6 +219,32 @@ def test_a_handler_starts_while_siblings_are_running(run: Run) -> None:
     assert run(saved(graph), {"x": 1})["log"] == ["handled", "b"]
 
 
+def test_no_handler_starts_once_the_run_has_failed() -> None:
+    failed, fault = threading.Event(), Fault()
+
+    class Tells(InMemorySaver):
+        def commit(self, commit: Any) -> None:
+            super().commit(commit)
+            if any(name == ERROR for task in commit.writes for name, _ in task.writes):
+                failed.set()
+
+    def late(state: State) -> None:
+        assert failed.wait(5)
+        fault.node(state)
+
+    def bad(state: State) -> None:
+        if not failed.is_set():
+            raise KeyError("unhandled")
+
+    graph = StateGraph(State).add_node("a", late, error_handler=fault.handler)
+    compiled = saved(graph.add_node("b", bad).add_edge(START, "a").add_edge(START, "b"), Tells())
+    with pytest.raises(KeyError, match="unhandled"):
+        compiled.invoke({"x": 1}, CONFIG)
+    assert fault.calls == ["node"]
+    compiled.invoke(None, CONFIG)
+    assert fault.calls == ["node", "handler"]
+
+
 @WAYS
 def test_an_unhandled_failure_fails_the_run_whatever_was_handled(run: Run) -> None:
     fault = Fault()
@@ -285,6 +312,18 @@ def test_a_handlers_question_is_open_until_it_is_answered() -> None:
         graph.update_state(CONFIG, {"x": 2}, "a")
     assert graph.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
     assert open_questions(graph) == {}
+
+
+def test_what_the_failed_node_was_told_is_not_asked_beside_its_handlers_question() -> None:
+    def node(state: State) -> None:
+        raise ValueError(interrupt("why?"))
+
+    graph = StateGraph(State).add_node("a", node, error_handler=asking_handler)
+    compiled = saved(graph.add_edge(START, "a"))
+    compiled.invoke({"x": 1}, CONFIG)
+    compiled.invoke(Command(resume="so"), CONFIG)
+    assert list(open_questions(compiled)) == ["a failed: so ValueError('so')"]
+    assert compiled.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
 
 
 def test_an_answer_stored_from_outside_reaches_the_handler() -> None:

@@ -25,6 +25,7 @@ from hitl_django import (
     get_stream_writer,
     interrupt,
     once,
+    task,
 )
 from hitl_django.engine import timeouts
 from hitl_django.engine.pregel import Pregel
@@ -226,6 +227,32 @@ def test_what_counts_as_progress(
         noted.clear()
         run(saved(limited(doing(step), policy)), {"x": 1})
         assert noted == (["a"] if counts else [])
+
+
+@WAYS
+@pytest.mark.parametrize(("how", "each"), [("auto", 2), ("heartbeat", 0)])
+def test_the_beginning_and_the_end_of_each_task_that_a_node_calls_are_progress(
+    run: Run, how: Any, each: int, noted: list[str]
+) -> None:
+    @task
+    async def step(x: int) -> int:
+        return x
+
+    def calling(count: int) -> Any:
+        async def node(state: State) -> Any:
+            return {"log": [await step(x) for x in range(count)]}
+
+        return node
+
+    def progress(node: Any) -> int:
+        noted.clear()
+        run(saved(limited(node, TimeoutPolicy(idle_timeout=60, refresh_on=how))), {"x": 1})
+        assert set(noted) <= {"a"}
+        return len(noted)
+
+    assert progress(calling(3)) == 3 * each
+    none, some = (progress(line(n=calling(count)).compile()) for count in (0, 3))
+    assert some == none + 3 * each
 
 
 @WAYS
