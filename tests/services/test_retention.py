@@ -157,6 +157,7 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     thread = ended(advance, text=SECRET)
     Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
     Decision.objects.update(refusal=SECRET)
+    Interrupt.objects.update(expiry={"seconds": 60, "then": "answer", "answer": SECRET})
     assert SECRET in everything(thread)
     trail = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
     digests = Decision.objects.values_list("request_digest", "payload_digest").get()
