@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -29,12 +31,13 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
             state=run.state,
             allowed=CANCELLABLE,
         )
+    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
+    freed: dict[str, Any] = {"attempts": 0}
     if run.state == Run.State.RUNNING:
         # The worker isn't asked to stop but shut out: with another epoch on the thread its next
         # commit matches no row, and it gives up.
-        Thread.objects.filter(pk=thread.pk).update(
-            epoch=F("epoch") + 1, lease_owner="", lease_until=None, attempts=0
-        )
+        freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
+    Thread.objects.filter(pk=thread.pk).update(**freed)
     waiting = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     waiting.update(status=questions, closed_at=Now(), version=F("version") + 1)
