@@ -154,7 +154,9 @@ def test_a_worker_that_loses_its_thread_in_a_node_gives_up(
 
 
 def test_a_failing_node_is_the_runs_failure_not_the_workers(
-    advance: Advance, made: Callable[..., None]
+    advance: Advance,
+    made: Callable[..., None],
+    django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
@@ -171,7 +173,9 @@ def test_a_failing_node_is_the_runs_failure_not_the_workers(
 
     signals.run_failed.connect(hear)
     info = services.start("fail", {"count": 1})
-    advance()
+    with django_capture_on_commit_callbacks(execute=True):
+        advance()
+    assert heard == [(str(info.id), "failed")]
     assert (run_of(info).state, run_of(info).error) == ("failed", "Unprintable")
     assert "Unprintable" in run_of(info).traceback
 
@@ -304,7 +308,9 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
 
 
 @pytest.mark.promise("P14")
-def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> None:
+def test_damaged_state_parks_the_run_and_stays_as_it_is(
+    advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
     info = services.start("steps", {"log": ["x"]})
     blob = ChannelBlob.objects.order_by("pk")[0]
     damaged = bytes(blob.data)[:-1] + b"\x00"
@@ -315,7 +321,9 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> Non
         heard.append(state)
 
     signals.run_failed.connect(hear)
-    advance()
+    with django_capture_on_commit_callbacks(execute=True):
+        advance()
+    assert heard == ["parked"]
     run = run_of(info)
     assert run.state == "parked"
     assert "damaged" in run.error
