@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
@@ -305,6 +305,28 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
     run = run_of(info)
     assert run.state == "parked"
     assert "No graph named 'gone'" in run.error
+
+
+@pytest.mark.promise("P22")
+def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop(lease: leases.Lease) -> Outcome:
+        raise ValueError("canary 4711")
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        try:
+            raise ConnectionError("the server closed the connection")
+        except ConnectionError as error:
+            raise OperationalError from error
+
+    monkeypatch.setattr(worker, "_drive", stop)
+    monkeypatch.setattr(leases, "abandon", refuse)
+    info = services.start("steps", {"log": []})
+    worker.advance(str(info.id))
+    assert "could not be given back" in caplog.text
+    assert "the server closed the connection" in caplog.text
+    assert "canary" not in caplog.text
 
 
 @pytest.mark.promise("P14")
