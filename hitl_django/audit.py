@@ -97,9 +97,10 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
 
 def erase(thread: Thread) -> None:
     """Replaces the reasons in a thread's entries by their digests; the hashes still hold."""
-    for entry in AuditEntry.objects.filter(thread=thread).order_by("seq").iterator():
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
+    for entry in entries.filter(thread=thread).order_by("seq").iterator():
         if (detail := _digested(entry.detail)) != entry.detail:
-            AuditEntry.objects.filter(pk=entry.pk).update(detail=detail)
+            entries.filter(pk=entry.pk).update(detail=detail)
 
 
 def _digested(detail: dict[str, Any]) -> dict[str, Any]:
@@ -111,8 +112,8 @@ def _digested(detail: dict[str, Any]) -> dict[str, Any]:
 
 def first_fault(thread: Thread) -> int | None:
     """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
-    entries = AuditEntry.objects.filter(thread=thread).order_by("seq")
-    return _first_fault(thread, entries.iterator())
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
+    return _first_fault(thread, entries.order_by("seq").iterator())
 
 
 def faults() -> Iterator[tuple[str, int]]:
@@ -122,19 +123,21 @@ def faults() -> Iterator[tuple[str, int]]:
     depend on how many there are.
     """
     last: Any = 0
-    while threads := list(Thread.objects.filter(pk__gt=last).order_by("pk")[:BATCH]):
+    every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
+    while threads := list(every.filter(pk__gt=last)[:BATCH]):
         last = threads[-1].pk
         for thread in _doubtful(threads):
             # It may have grown between two reads; with its row locked it can't.
-            with transaction.atomic(using=router.db_for_write(Thread)):
-                locked = Thread.objects.select_for_update().filter(pk=thread.pk).first()
+            with transaction.atomic(using=every.db):
+                locked = every.select_for_update().filter(pk=thread.pk).first()
                 fault = None if locked is None else first_fault(locked)
             if fault is not None:
                 yield thread.thread_id, fault
 
 
 def _doubtful(threads: list[Thread]) -> Iterator[Thread]:
-    entries = AuditEntry.objects.filter(thread__in=[thread.pk for thread in threads])
+    entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
+    entries = entries.filter(thread__in=[thread.pk for thread in threads])
     ordered = entries.order_by("thread_id", "seq").iterator(CHUNK)
     groups = groupby(ordered, key=attrgetter("thread_id"))
     owner, group = next(groups, (None, iter(())))

@@ -44,14 +44,19 @@ def advance(run_id: str) -> None:
     lease = leases.claim(run)
     if lease is None:
         return
+    stopped: Exception | None = None
     try:
         outcome = _drive(lease)
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
     except Exception as error:
-        _give_up(lease, error)
+        stopped = error
     else:
         logger.info("run %s left: %s", run_id, outcome.status)
+    if stopped is not None:
+        # Not while it is handled: it may quote what the run works on, and would be logged along
+        # with whatever goes wrong now.
+        _give_up(lease, stopped)
 
 
 #: What every run of this process is told to control it by.

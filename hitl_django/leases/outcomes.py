@@ -117,7 +117,8 @@ def _leave(
     elif state == Run.State.QUEUED:
         statement = statements.REQUEUE
     # Zero rows: the run isn't RUNNING although its thread is ours. Only a change by hand can do
-    # that; whoever made it wins, and nothing is stored but that the thread is free.
+    # that; whoever made it wins, and nothing of ours is stored. The thread is free at once where
+    # this was one statement, and else when the lease has run out.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     writing.require(statement, {"run": lease.run_id, **how}, LeaseLostError)
 

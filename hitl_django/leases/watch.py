@@ -28,8 +28,8 @@ logger = logging.getLogger("hitl_django")
 def watched(lease: Lease, control: RunControl, slice_: float | None) -> Iterator[None]:
     """Renews the lease meanwhile, and asks for a drain when ``slice_`` seconds are used up."""
     run = _Run(lease, control, slice_)
-    _watch.add(run)
     try:
+        _watch.add(run)
         yield
     finally:
         _watch.remove(run)
@@ -84,8 +84,10 @@ class _Watch:
         with self._changed:
             self._runs.add(run)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._go_on, name="hitl-leases", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._go_on, name="hitl-leases", daemon=True)
+                # Where no thread can be started now, the next run tries again.
+                thread.start()
+                self._thread = thread
             elif run.due() < self._wakes:
                 self._changed.notify()
 

@@ -157,8 +157,8 @@ def _runs() -> Iterator[Finding]:
     if count:
         yield Finding(
             "warning",
-            f"{count} runs are parked: they got nowhere, several times.",
-            "Read their errors in the admin (Runs, state parked); then retry or cancel them.",
+            f"{count} runs are parked: they can't get on by themselves.",
+            "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
         )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import F
 from django.db.models.functions import Now
 
+from hitl_django import dispatch
 from hitl_django.engine.errors import RunStateError
 from hitl_django.models import Interrupt, Run, Thread
 
@@ -18,25 +21,30 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
 
     Returns the ids of those questions. The thread's row is locked by the caller.
     """
+    using = dispatch.alias()
     # Zero rows: the run came to an end of its own while we waited for the lock.
-    cancelled = Run.objects.filter(pk=run.pk, state__in=CANCELLABLE).update(
-        state=Run.State.CANCELLED, finished_at=Now()
+    cancelled = (
+        Run.objects.using(using)
+        .filter(pk=run.pk, state__in=CANCELLABLE)
+        .update(state=Run.State.CANCELLED, finished_at=Now())
     )
     if not cancelled:
-        run.refresh_from_db(fields=["state"])
+        run.refresh_from_db(using, fields=["state"])
         raise RunStateError(
             f"The run is {run.state}, so there is nothing to cancel.",
             state=run.state,
             allowed=CANCELLABLE,
         )
+    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
+    freed: dict[str, Any] = {"attempts": 0}
     if run.state == Run.State.RUNNING:
         # The worker isn't asked to stop but shut out: with another epoch on the thread its next
         # commit matches no row, and it gives up.
-        Thread.objects.filter(pk=thread.pk).update(
-            epoch=F("epoch") + 1, lease_owner="", lease_until=None, attempts=0
-        )
-    waiting = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
+        freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
+    Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
+    interrupts = Interrupt.objects.using(using)
+    waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     waiting.update(status=questions, closed_at=Now(), version=F("version") + 1)
-    run.refresh_from_db(fields=["state", "finished_at"])
+    run.refresh_from_db(using, fields=["state", "finished_at"])
     return closed

@@ -255,12 +255,12 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
     saver.put_answer(interrupt, answer, writing)
     held = writing.run()
     if not held:
-        interrupt.refresh_from_db()
+        interrupt.refresh_from_db(dispatch.alias())
         if interrupt.status == Interrupt.Status.PENDING:
             raise StaleQuestionError
         raise _already(interrupt, _decision(interrupt))
     if waits and len(held) == 1:
-        interrupt.run.refresh_from_db(fields=["state"])
+        interrupt.run.refresh_from_db(dispatch.alias(), fields=["state"])
         raise _unheard(interrupt.run)
     if waits:
         dispatch.hint(interrupt.run_id)

@@ -59,6 +59,11 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
     ).update(status=Interrupt.Status.EXPIRED, closed_at=Now(), version=F("version") + 1)
     if not expired:
         return False
+    told = {
+        "run_id": str(interrupt.run_id),
+        "thread_id": thread.thread_id,
+        "graph": interrupt.graph,
+    }
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,
@@ -75,15 +80,16 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         Run.objects.using(dispatch.alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
+        signals.send_on_commit(
+            signals.run_failed, using=dispatch.alias(), state=str(Run.State.PARKED), **told
+        )
     audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
     signals.send_on_commit(
         signals.interrupt_expired,
         using=dispatch.alias(),
         interrupt_id=str(pk),
-        run_id=str(interrupt.run_id),
-        thread_id=thread.thread_id,
-        graph=interrupt.graph,
         then=interrupt.then,
+        **told,
     )
     return True
 

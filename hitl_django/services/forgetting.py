@@ -12,6 +12,8 @@ from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
 
+from . import refusals
+
 
 def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     """Erases the payloads of a thread whose runs have ended.
@@ -20,9 +22,11 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     decisions and the audit trail stay, with who, when and the digests of what was said, and the
     hash chain still holds. A run that failed counts as cancelled.
     """
-    with transaction.atomic(using=dispatch.alias()):
+    refusal = refusals.recorded("forget", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
         thread = _operated(thread_id, by)
-        live = Run.objects.filter(thread=thread, state__in=Run.LIVE).first()
+        runs = Run.objects.using(dispatch.alias()).filter(thread=thread)
+        live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             raise RunStateError(
                 f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
@@ -33,9 +37,8 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         DjangoSaver().delete_thread(thread_id)
         Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="", refusal="")
         Interrupt.objects.filter(thread=thread).update(
-            title="", payload=None, response_schema=None, key=None
+            title="", payload=None, response_schema=None, key=None, expiry=None
         )
-        runs = Run.objects.filter(thread=thread)
         runs.update(error="", traceback="")
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
@@ -54,5 +57,7 @@ def _operated(thread_id: str, by: Any) -> Thread:
         raise ThreadNotFound
     thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
-        raise NotAllowedError("You may not erase what is stored of this thread.")
+        raise NotAllowedError(
+            "You may not erase what is stored of this thread.", thread_id=thread.thread_id
+        )
     return thread

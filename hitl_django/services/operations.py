@@ -64,7 +64,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         Thread.objects.filter(pk=thread.pk).update(attempts=0)
         audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
         dispatch.hint(run.pk)
-        run.refresh_from_db()
+        run.refresh_from_db(dispatch.alias(), fields=["state", "error"])
         return RunInfo.of(run)
 
 

@@ -186,7 +186,8 @@ class _Start:
     def _take_over(self, thread: Thread) -> None:
         """Makes sure that the thread is free for a new run."""
         if self.by is not None:
-            visible = get_policy().visible_threads(self.by, Thread.objects.filter(pk=thread.pk))
+            found = Thread.objects.using(dispatch.alias()).filter(pk=thread.pk)
+            visible = get_policy().visible_threads(self.by, found)
             if not visible.exists():
                 raise ThreadNotFound
         if thread.graph not in ("", self.registered.name):
@@ -194,7 +195,7 @@ class _Start:
                 f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
                 [("thread_id", f"belongs to the graph {thread.graph!r}")],
             )
-        runs = Run.objects.filter(thread=thread)
+        runs = Run.objects.using(dispatch.alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
@@ -215,7 +216,8 @@ class _Start:
                 allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
             )
         if not self.discard:
-            waiting = Interrupt.objects.filter(run=live, status=Interrupt.Status.PENDING)
+            interrupts = Interrupt.objects.using(dispatch.alias())
+            waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             raise OpenQuestionsError(
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],

@@ -87,6 +87,7 @@ WAYS = pytest.mark.parametrize("run", [advanced, ainvoked])
 
 
 @WAYS
+@pytest.mark.promise("P12")
 def test_a_crash_between_two_attempts_doesnt_begin_to_count_anew(run: Run) -> None:
     node, saver = Failing(5), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))

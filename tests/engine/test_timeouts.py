@@ -60,6 +60,7 @@ def limited(node: Any, timeout: Any, **policies: Any) -> StateGraph:
 
 
 @WAYS
+@pytest.mark.promise("P12")
 def test_an_attempt_that_takes_too_long_fails_its_node(run: Run) -> None:
     with pytest.raises(NodeTimeoutError, match="Node 'a' reached its run timeout") as raised:
         run(saved(limited(for_ever, timedelta(milliseconds=10))), {"x": 1})

@@ -143,7 +143,7 @@ def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> No
     code, said = examined()
     assert code == 0
     assert "2 runs wait for a worker. The oldest was queued 2\xa0hours ago." in said
-    assert "1 runs are parked" in said
+    assert "1 runs are parked: they can't get on by themselves" in said
 
 
 def test_a_clock_that_is_off_is_a_warning(

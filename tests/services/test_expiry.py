@@ -58,17 +58,21 @@ def test_a_question_expires_on_the_databases_clock_and_not_before(
 
 @pytest.mark.promise("P20")
 def test_a_named_answer_goes_to_the_graph_as_nobodys(
-    question: Callable[..., Interrupt], advance: Advance
+    question: Callable[..., Interrupt],
+    advance: Advance,
+    django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
-    told: list[str] = []
+    told: list[tuple[str, str]] = []
 
-    def listen(then: str, **kwargs: object) -> None:
-        told.append(then)
+    def listen(interrupt_id: str, then: str, **kwargs: object) -> None:
+        told.append((interrupt_id, then))
 
     signals.interrupt_expired.connect(listen)
     row = question(DAY, "answer", {"seats": 8})
     pass_(DAY)
-    sweep()
+    with django_capture_on_commit_callbacks(execute=True):
+        sweep()
+    assert told == [(str(row.pk), "answer")]
     row = again(row)
     assert (row.status, row.version, row.closed_at is None) == ("expired", 2, False)
     decision = Decision.objects.get()
@@ -85,12 +89,22 @@ def test_a_named_answer_goes_to_the_graph_as_nobodys(
 
 
 def test_a_parked_run_asks_again_when_it_is_let_go_on(
-    question: Callable[..., Interrupt], advance: Advance
+    question: Callable[..., Interrupt],
+    advance: Advance,
+    django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
     row = question(DAY)
     pass_(DAY)
-    sweep()
+    told: list[tuple[str, str]] = []
+
+    def hear(run_id: str, state: str, **kwargs: object) -> None:
+        told.append((run_id, state))
+
+    signals.run_failed.connect(hear)
+    with django_capture_on_commit_callbacks(execute=True):
+        sweep()
     run = Run.objects.get()
+    assert told == [(str(run.pk), "parked")]
     assert (run.state, run.error) == (
         "parked",
         "The question 'How many?' expired, and nobody had answered it.",

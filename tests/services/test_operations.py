@@ -111,6 +111,16 @@ def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
     assert advance() == 0
 
 
+@pytest.mark.promise("P11")
+def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=5)
+    services.cancel(info.id)
+    services.start("steps", {"log": []}, thread_id=info.thread_id)
+    advance()
+    assert sorted(Run.objects.values_list("state", flat=True)) == ["cancelled", "succeeded"]
+
+
 @pytest.mark.promise("P10")
 def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
     from hitl_django import leases

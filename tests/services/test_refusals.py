@@ -24,6 +24,7 @@ ATTEMPTS: dict[str, Attempt] = {
     "start": lambda question, who: services.start(
         "approval", {"text": "x"}, thread_id=question.thread.thread_id, by=who, via="api"
     ),
+    "forget": lambda question, who: services.forget(question.thread.thread_id, by=who, via="api"),
 }
 
 
@@ -44,7 +45,8 @@ def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
 ) -> None:
     with pytest.raises(NotAllowedError):
         ATTEMPTS[verb](question, onlooker)
-    subject = {"decide": str(question.pk), "start": ""}.get(verb, str(question.run_id))
+    of_thread = {"start": "", "forget": ""}
+    subject = {"decide": str(question.pk), **of_thread}.get(verb, str(question.run_id))
     assert refusals_of(question.thread) == [("olga", "api", subject, verb)]
     assert audit.first_fault(Thread.objects.get()) is None
     assert not Decision.objects.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -37,15 +38,21 @@ def refused(question: Interrupt, advance: Advance, **given: object) -> Interrupt
 
 
 @pytest.mark.promise("P5")
-def test_the_question_is_open_again_and_the_run_waits(booked: Interrupt, advance: Advance) -> None:
+def test_the_question_is_open_again_and_the_run_waits(
+    booked: Interrupt,
+    advance: Advance,
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
     told: list[str] = []
 
     def listen(interrupt_id: str, **kwargs: object) -> None:
         told.append(interrupt_id)
 
     signals.interrupt_created.connect(listen)
-    question = refused(booked, advance, reason="three of us")
+    with django_capture_on_commit_callbacks(execute=True):
+        question = refused(booked, advance, reason="three of us")
 
+    assert told == [str(question.pk)]
     assert (question.status, question.version, question.closed_at) == ("pending", 3, None)
     run = Run.objects.get()
     assert (run.state, run.error) == ("interrupted", "")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
+from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
 from hitl_django import audit, retention, services
@@ -115,6 +116,26 @@ def test_only_a_set_retention_makes_the_sweep_delete(
     assert not kept()
 
 
+def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
+    advance: Callable[[], int],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def protected(*args: Any) -> None:
+        raise ProtectedError("referenced", {SECRET})
+
+    ended(advance)
+    run = services.start("approval", {"text": "x"})
+    Run.objects.filter(pk=run.id).update(hinted_at=timezone.now() - timedelta(hours=1))
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": 30}
+    monkeypatch.setattr(QuerySet, "delete", protected)
+    assert sweep() == [run.id]
+    assert "hitl retain --days 30" in caplog.text
+    assert SECRET not in caplog.text
+    assert len(kept()) == 2
+
+
 @pytest.mark.parametrize("days", [0, -1, "30", True])
 def test_days_that_are_no_number_are_an_error_of_the_checks(days: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": days}
@@ -157,6 +178,7 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     thread = ended(advance, text=SECRET)
     Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
     Decision.objects.update(refusal=SECRET)
+    Interrupt.objects.update(expiry={"seconds": 60, "then": "answer", "answer": SECRET})
     assert SECRET in everything(thread)
     trail = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
     digests = Decision.objects.values_list("request_digest", "payload_digest").get()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
@@ -154,7 +154,9 @@ def test_a_worker_that_loses_its_thread_in_a_node_gives_up(
 
 
 def test_a_failing_node_is_the_runs_failure_not_the_workers(
-    advance: Advance, made: Callable[..., None]
+    advance: Advance,
+    made: Callable[..., None],
+    django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
@@ -171,7 +173,9 @@ def test_a_failing_node_is_the_runs_failure_not_the_workers(
 
     signals.run_failed.connect(hear)
     info = services.start("fail", {"count": 1})
-    advance()
+    with django_capture_on_commit_callbacks(execute=True):
+        advance()
+    assert heard == [(str(info.id), "failed")]
     assert (run_of(info).state, run_of(info).error) == ("failed", "Unprintable")
     assert "Unprintable" in run_of(info).traceback
 
@@ -303,8 +307,32 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
     assert "No graph named 'gone'" in run.error
 
 
+@pytest.mark.promise("P22")
+def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop(lease: leases.Lease) -> Outcome:
+        raise ValueError("canary 4711")
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        try:
+            raise ConnectionError("the server closed the connection")
+        except ConnectionError as error:
+            raise OperationalError from error
+
+    monkeypatch.setattr(worker, "_drive", stop)
+    monkeypatch.setattr(leases, "abandon", refuse)
+    info = services.start("steps", {"log": []})
+    worker.advance(str(info.id))
+    assert "could not be given back" in caplog.text
+    assert "the server closed the connection" in caplog.text
+    assert "canary" not in caplog.text
+
+
 @pytest.mark.promise("P14")
-def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> None:
+def test_damaged_state_parks_the_run_and_stays_as_it_is(
+    advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
     info = services.start("steps", {"log": ["x"]})
     blob = ChannelBlob.objects.order_by("pk")[0]
     damaged = bytes(blob.data)[:-1] + b"\x00"
@@ -315,7 +343,9 @@ def test_damaged_state_parks_the_run_and_stays_as_it_is(advance: Advance) -> Non
         heard.append(state)
 
     signals.run_failed.connect(hear)
-    advance()
+    with django_capture_on_commit_callbacks(execute=True):
+        advance()
+    assert heard == ["parked"]
     run = run_of(info)
     assert run.state == "parked"
     assert "damaged" in run.error
@@ -354,11 +384,14 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
             patch.setattr(worker, "RunControl", Control)
             patch.setattr(dispatch, "time_slice", lambda: 500)
             patch.setattr(watch, "monotonic", clock)
+            # The thread that renews has a connection of its own, to which this test's transaction
+            # is nothing but a lock (SQLite), or a lease that is not there (PostgreSQL).
+            patch.setattr(claims, "renew", lambda lease: True)
             with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
                 worker.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
-        assert asked[0] == "time slice used up"  # a heartbeat may find the thread given back
+        assert asked == ["time slice used up"]
         assert advance() == 2  # the start's hint, and the one of the yield
         assert run_of(info).state == "succeeded"
     finally:

@@ -80,3 +80,18 @@ def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
         watch._begin_anew()  # what the fork calls in the child
         assert watch._watch is not before
         assert watch._watch._thread is None
+
+
+def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
+    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError), watch.watched(a_lease(1), RunControl(), None):
+            pass
+    with watch.watched(a_lease(2), RunControl(), None):
+        assert renewals.again.wait(10)
+    assert {pk for pk, _ in renewals.seen} == {2}

@@ -1,0 +1,119 @@
+"""A router that sends reads to a replica, which may lag: nothing is decided by what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import Model
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import audit, retention, services
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from hitl_django.sweep import sweep
+from tests import graphs
+
+Advance = Callable[[], int]
+#: No database has this name, so whatever is read there fails.
+AWAY = "replica"
+
+
+class Router:
+    def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
+        return AWAY if model._meta.app_label == "hitl_django" else None
+
+    def db_for_write(self, model: type[Model], **hints: Any) -> str | None:
+        return "default" if model._meta.app_label == "hitl_django" else None
+
+
+@pytest.fixture
+def replica(advance: Advance) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[Router()]):
+        yield
+
+
+def written(model: Any) -> Any:
+    return model.objects.using("default")
+
+
+def asked(graph: str = "approval", **given: Any) -> services.RunInfo:
+    return services.start(graph, {"text": "x"}, **given)
+
+
+@pytest.fixture
+def operator(user: Callable[..., User]) -> User:
+    return user(
+        "olga",
+        *("view_run", "operate_run", "start_run", "view_thread"),
+        *("view_interrupt", "decide_interrupt"),
+    )
+
+
+def test_a_run_is_started_advanced_decided_and_read(
+    replica: None, advance: Advance, operator: User
+) -> None:
+    run = asked(by=operator, key="once")
+    assert asked(by=operator, key="once").id == run.id
+    advance()
+    question = written(Interrupt).get()
+    services.decide(question.pk, "respond", {"approved": True, "text": "x"}, by=operator)
+    advance()
+    assert written(Run).get().state == "succeeded"
+    services.run_result(run.id)
+
+
+def test_a_thread_is_taken_over_and_its_questions_are_discarded(
+    replica: None, advance: Advance, operator: User
+) -> None:
+    run = asked()
+    advance()
+    asked(thread_id=run.thread_id, by=operator, on_pending="discard")
+    advance()
+    waiting = written(Interrupt).order_by("created_at").values_list("status", flat=True)
+    assert sorted(waiting) == ["pending", "superseded"]
+    discarded = written(AuditEntry).get(verb="discard")
+    assert len(discarded.detail["questions"]) == 1
+
+
+def test_a_run_is_cancelled_and_its_thread_forgotten(
+    replica: None, advance: Advance, operator: User
+) -> None:
+    run = asked()
+    advance()
+    services.cancel(run.id, by=operator, reason="secret")
+    services.forget(run.thread_id, by=operator)
+    assert "secret" not in str(written(AuditEntry).values())
+    assert list(audit.faults()) == []
+
+
+def test_a_failed_run_is_retried(replica: None, advance: Advance, operator: User) -> None:
+    graphs.FAILING.add("yes")
+    run = services.start("fragile", {"count": 1})
+    advance()
+    graphs.FAILING.clear()
+    assert services.retry(run.id, by=operator).state == "queued"
+    advance()
+    assert written(Run).get().state == "succeeded"
+
+
+def test_the_sweep_expires_hints_and_deletes(
+    replica: None, advance: Advance, settings: Any
+) -> None:
+    run = asked()
+    advance()
+    written(Interrupt).update(expires_at=Now(), expiry={"seconds": 1, "then": "cancel"})
+    sweep()
+    assert written(Run).get().state == "cancelled"
+    asked(thread_id=run.thread_id)
+    written(Run).update(hinted_at=Now() - timedelta(hours=1))
+    assert len(sweep()) == 1
+    services.cancel(written(Run).get(state="queued").pk)
+    written(Run).update(finished_at=Now() - timedelta(days=9))
+    assert retention.prune_ended(1, 10) == 1
+    settings.HITL = {**settings.HITL, "RETENTION_DAYS": 1}
+    sweep()
+    assert not written(Thread).exists()
