@@ -171,34 +171,6 @@ def is_long_list(data: bytes) -> bool:
     return len(data) >= LEAST and (data[0] >> 4 == 0x9 or data[0] in (0xDC, 0xDD))
 
 
-class Tips:
-    """What may be continued, by place and channel, of as many places as ``most``."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._places: dict[tuple[str, str], dict[str, Tip]] = {}
-
-    def of(self, thread_id: str, ns: str) -> Mapping[str, Tip]:
-        return self._places.get((thread_id, ns), {})
-
-    def add(self, thread_id: str, ns: str, tips: Mapping[str, Tip]) -> None:
-        """Notes versions that are stored for good."""
-        if tips:
-            if len(self._places) >= self.most:
-                self._places.clear()
-            self._places.setdefault((thread_id, ns), {}).update(tips)
-
-    def replace(self, thread_id: str, ns: str, tips: Mapping[str, Tip]) -> None:
-        """Notes what was found stored, in place of whatever was thought to be."""
-        self._places.pop((thread_id, ns), None)
-        self.add(thread_id, ns, tips)
-
-    def forget(self, thread_id: str) -> None:
-        """Forgets a thread whose rows may be gone."""
-        for place in [place for place in self._places if place[0] == thread_id]:
-            del self._places[place]
-
-
 def _head_size(data: bytes) -> int:
     return {0xDC: 3, 0xDD: 5}.get(data[0], 1)
 

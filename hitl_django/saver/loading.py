@@ -7,7 +7,8 @@ from typing import Any
 
 from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from . import growth, statements
+from . import growth, statements, versions
+from .grounds import Ground
 from .payloads import codec, intact, unpack
 from .places import Place
 
@@ -18,16 +19,17 @@ def open_rows(
     rows: Iterable[Row],
     using: str,
     wanted: dict[str, Any] | None = None,
-    tips: dict[str, growth.Tip] | None = None,
+    ground: Ground | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Opens the rows whose metadata has what is wanted: two queries to a namespace, or four.
+    """Opens the rows whose metadata has what is wanted: two queries to a namespace, or five.
 
-    ``tips`` takes the lists that were found and may be continued.
+    ``ground`` takes what was found and may be built upon.
     """
     opened = [_Opened(row) for row in rows]
     opened = [one for one in opened if _matches(one.metadata, wanted)]
     for group in _by_namespace(opened):
-        _fill_values(group, using, tips)
+        _fill_versions(group, using, ground)
+        _fill_values(group, using, ground)
         _fill_writes(group, using)
     for one in opened:
         yield one.tuple()
@@ -37,15 +39,16 @@ class _Opened:
     """A checkpoint's row, decoded, while its values and writes are gathered."""
 
     __slots__ = (
-        "checkpoint_id", "head", "metadata", "ns", "parent_id", "thread", "thread_id", "values",
-        "writes",
+        "checkpoint_id", "head", "metadata", "ns", "parent_id", "record", "thread", "thread_id",
+        "values", "writes",
     )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
         self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
         data, about, stored = bytes(row[5]), bytes(row[6]), row[7]
         intact(data + about, stored, f"checkpoint {self.checkpoint_id}")
-        self.head: dict[str, Any] = codec.decode(data)
+        self.record = codec.decode(data)
+        self.head: versions.Head = {}
         self.metadata: CheckpointMetadata = codec.decode(about)
         self.values: dict[str, Any] = {}
         self.writes: list[PendingWrite] = []
@@ -61,7 +64,25 @@ class _Opened:
         )
 
 
-def _fill_values(group: Sequence[_Opened], using: str, tips: dict[str, growth.Tip] | None) -> None:
+def _fill_versions(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
+    """Tells the checkpoints of one thread and namespace by their bases, if they have any."""
+    named = {key for one in group if (key := versions.base_of(one.record)) is not None}
+    bases = read_bases(using, group[0].thread, group[0].ns, named)
+    for one in group:
+        one.head = versions.whole(one.record, bases)
+    if ground is not None:
+        ground.base = next(iter(bases.values()), None)
+
+
+def read_bases(
+    using: str, thread: int, ns: str, named: set[versions.Key]
+) -> dict[versions.Key, versions.Base]:
+    """Reads the bases of these names; no query if there are none."""
+    rows = _named(using, thread, ns, named) if named else {}
+    return {key: versions.open_base(key, *row) for key, row in rows.items()}
+
+
+def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
     """Reads the channel values of checkpoints of one thread and namespace."""
     wanted = {
         (channel, version)
@@ -71,7 +92,7 @@ def _fill_values(group: Sequence[_Opened], using: str, tips: dict[str, growth.Ti
     if not wanted:
         return
     rows = _read_values(group[0], using, wanted)
-    whole = {key: _whole(*key, rows, tips) for key in wanted if key in rows}
+    whole = {key: _whole(*key, rows, ground) for key in wanted if key in rows}
     for one in group:
         for pair in one.head["channel_versions"].items():
             if pair in whole:
@@ -81,50 +102,50 @@ def _fill_values(group: Sequence[_Opened], using: str, tips: dict[str, growth.Ti
 
 def _read_values(one: _Opened, using: str, wanted: set[tuple[str, int]]) -> growth.Rows:
     """Reads channels at versions, with what the lists among them are made of."""
-    place = {"thread": one.thread, "ns": one.ns}
-
-    def named(pairs: set[tuple[str, int]]) -> dict[tuple[str, int], growth.Stored]:
-        return _by_version(
-            statements.BLOBS.run(
-                using,
-                **place,
-                versions=list({version for _, version in pairs}),
-                keys=[f"{version}:{channel}" for channel, version in pairs],
-            )
-        )
-
-    rows = named(wanted)
+    rows = _named(using, one.thread, one.ns, wanted)
     parts = {key: part for key, (data, _) in rows.items() if (part := growth.part_of(data))}
     if parts:
         # From the newest seal on, or where that is another's, from the seal before.
         rows |= _by_version(
             statements.PARTS.run(
                 using,
-                **place,
+                thread=one.thread,
+                ns=one.ns,
                 channels=list({channel for channel, _ in parts}),
                 first=min(part.seal for part in parts.values()),
                 last=max(version for _, version in parts),
             )
         )
         if earlier := growth.seals_in(rows) - rows.keys():
-            rows |= named(earlier)
+            rows |= _named(using, one.thread, one.ns, earlier)
     return rows
+
+
+def _named(
+    using: str, thread: int, ns: str, pairs: set[tuple[str, int]]
+) -> dict[tuple[str, int], growth.Stored]:
+    return _by_version(
+        statements.BLOBS.run(
+            using,
+            thread=thread,
+            ns=ns,
+            versions=list({version for _, version in pairs}),
+            keys=[f"{version}:{channel}" for channel, version in pairs],
+        )
+    )
 
 
 def _by_version(rows: Iterable[Row]) -> dict[tuple[str, int], growth.Stored]:
     return {(channel, version): (bytes(data), stored) for channel, version, data, stored in rows}
 
 
-def _whole(
-    channel: str, version: int, rows: growth.Rows,
-    tips: dict[str, growth.Tip] | None,
-) -> bytes:  # fmt: skip
+def _whole(channel: str, version: int, rows: growth.Rows, ground: Ground | None) -> bytes:
     """Returns a value's bytes, whether its row holds them or a part of them."""
     data, stored = rows[channel, version]
-    if (data and growth.is_part(data)) or (tips is not None and growth.is_long_list(data)):
+    if (data and growth.is_part(data)) or (ground is not None and growth.is_long_list(data)):
         data, tip = growth.whole(channel, version, rows)
-        if tips is not None:
-            tips[channel] = tip
+        if ground is not None:
+            ground.tips[channel] = tip
         return data
     return intact(data, stored, f"channel {channel!r}")
 

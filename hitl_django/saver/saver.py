@@ -27,7 +27,7 @@ from hitl_django.engine.types import RunnableConfig
 
 from . import statements, upkeep
 from .connections import nothing_left_open
-from .growth import Tip, Tips
+from .grounds import Ground, Grounds
 from .loading import Row, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
@@ -69,7 +69,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self.thread, self.fence, self.writing = thread, fence, writing
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
-        self._tips = Tips(MET)
+        self._grounds = Grounds(MET)
 
     around_call = staticmethod(nothing_left_open)
 
@@ -86,15 +86,15 @@ class DjangoSaver(BaseCheckpointSaver):
             # A remembered row was deleted since, as delete_thread does: the thread begins anew.
             if self._met.pop(place.thread_id, None) is None:
                 raise
-            self._tips.forget(place.thread_id)
+            self._grounds.forget(place.thread_id)
             batch = self._batch(commit, place)
             self._write(batch, place, fence, commit)
-        if batch.grown:
-            self._tips.add(place.thread_id, place.ns, batch.grown)
+        if batch.grown or batch.base is not None:
+            self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base)
 
     def _batch(self, commit: Commit, place: Place) -> Batch:
-        tips = self._tips.of(place.thread_id, place.ns) if self._may_continue(place) else None
-        batch = Batch(place, self._epoch(place), tips)
+        known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
+        batch = Batch(place, self._epoch(place), known)
         fenced = self.fence is not None and self._is_bound_to(place)
         for task in commit.writes:
             batch.add_writes(task, answers_stand=fenced)
@@ -228,7 +228,7 @@ class DjangoSaver(BaseCheckpointSaver):
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
         self._met.pop(thread_id, None)
-        self._tips.forget(thread_id)
+        self._grounds.forget(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Gives another thread the whole history of one, in one transaction."""
@@ -237,6 +237,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Removes the checkpoints of these runs; raises RunStateError if one is under way."""
         upkeep.delete_runs(self.using, run_ids)
+        self._grounds.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
         """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
@@ -248,6 +249,7 @@ class DjangoSaver(BaseCheckpointSaver):
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:
             upkeep.keep_latest_of(self.using, wanted)
+            self._grounds.clear()
             return
         for thread_id in wanted:
             upkeep.refuse_live(self.using, thread__thread_id=thread_id)
@@ -259,7 +261,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace.
 
-        Three queries, and two more where a list has grown long.
+        Three queries, one more of a wide state, and two where a list has grown long.
         """
         place = Place.of(config)
         if self.writing is not None and self._is_bound_to(place):
@@ -269,10 +271,10 @@ class DjangoSaver(BaseCheckpointSaver):
             rows = statements.NEWEST.run(self.using, **where)
         else:
             rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
-        tips: dict[str, Tip] = {}
-        found = next(open_rows(rows, self.using, tips=tips), None)
+        ground = Ground()
+        found = next(open_rows(rows, self.using, ground=ground), None)
         if self._may_continue(place):
-            self._tips.replace(place.thread_id, place.ns, tips)
+            self._grounds.replace(place.thread_id, place.ns, ground)
         return found
 
     def list(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
-from . import growth, statements
+from . import growth, statements, versions
+from .grounds import Ground
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 from .writing import Writing
@@ -28,13 +29,12 @@ class Batch:
     long is done, before a transaction holds the thread.
     """
 
-    def __init__(
-        self, place: Place, epoch: int = 0, tips: Mapping[str, growth.Tip] | None = None
-    ) -> None:
+    def __init__(self, place: Place, epoch: int = 0, ground: Ground | None = None) -> None:
         self.place, self.epoch = place, epoch
-        #: Lists that may be continued, and those of this commit that may be later.
-        self.tips = tips
+        #: What may be built upon, and what of this commit may be later.
+        self.ground = ground
         self.grown: dict[str, growth.Tip] = {}
+        self.base: versions.Base | None = None
         self._kept: list[Row] = []
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
@@ -74,7 +74,7 @@ class Batch:
         for channel, version in new_versions.items():
             if channel in values:  # a channel that was emptied has a version and no value
                 self._blobs.append(self._blob(channel, version, values[channel]))
-        data, about = codec.encode_record(head), codec.encode(dict(metadata))
+        data, about = self._head(head), codec.encode(dict(metadata))
         self._checkpoints.append(
             (
                 self.place.ns,
@@ -89,11 +89,19 @@ class Batch:
             )
         )
 
+    def _head(self, head: versions.Head) -> bytes:
+        if self.ground is None or not versions.is_wide(head):
+            return codec.encode_record(head)
+        record, self.base, row = versions.tell(head, self.ground.base)
+        if row is not None:
+            self._blobs.append((self.place.ns, *self.base.key, row, digest(row)))
+        return codec.encode_record(record)
+
     def _blob(self, channel: str, version: Version, value: Any) -> Row:
         data, its_digest = pack_channel(channel, value)
-        if self.tips is not None and growth.is_long_list(data):
+        if self.ground is not None and growth.is_long_list(data):
             (data, its_digest), self.grown[channel] = growth.store(
-                self.tips.get(channel), version, data, len(value)
+                self.ground.tips.get(channel), version, data, len(value)
             )
         return self.place.ns, channel, version, data, its_digest
 

@@ -18,7 +18,8 @@ from hitl_django.engine.errors import RunStateError, ThreadNotFound
 from hitl_django.engine.pruning import keep_latest, latest_of
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
-from . import growth
+from . import growth, versions
+from .loading import read_bases
 from .payloads import codec, intact
 
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
@@ -108,11 +109,8 @@ class _History:
         kept = set(kept)
         checkpoints = [pk for place, pk in self.places.items() if place not in kept]
         named, orphans = set(), []
-        columns = ("pk", "ns", "parent_id", "data", "metadata", "digest")
-        for pk, ns, parent, data, about, stored in self._chosen(kept, *columns):
-            intact(bytes(data) + bytes(about), stored, f"checkpoint row {pk}")
-            versions = codec.decode(bytes(data))["channel_versions"]
-            named |= {(ns, channel, version) for channel, version in versions.items()}
+        for pk, ns, parent, names in self._chains(kept):
+            named |= {(ns, *name) for name in names}
             if parent is not None and (ns, parent) not in kept:
                 orphans.append(pk)
         for part in _batches(orphans):
@@ -124,6 +122,27 @@ class _History:
             [row[0] for row in writes.iterator() if row[1:] not in kept],
             self._unnamed(named),
         )
+
+    def _chains(self, kept: set[Place]) -> Iterator[tuple[int, str, str | None, set[Any]]]:
+        """Yields the checkpoints: key, namespace, parent, and the rows that each is read from."""
+        columns = ("pk", "ns", "parent_id", "data", "metadata", "digest")
+        for part in _batches(kept):
+            records: list[tuple[Any, ...]] = []
+            named: dict[str, set[versions.Key]] = {}
+            for pk, ns, parent, data, about, stored in self._chosen(part, *columns):
+                intact(bytes(data) + bytes(about), stored, f"checkpoint row {pk}")
+                record = codec.decode(bytes(data))
+                base = versions.base_of(record)
+                records.append((pk, ns, parent, record, base))
+                if base is not None:
+                    named.setdefault(ns, set()).add(base)
+            bases = {
+                ns: read_bases(self.using, self.thread, ns, keys) for ns, keys in named.items()
+            }
+            for pk, ns, parent, record, base in records:
+                head = versions.whole(record, bases.get(ns, {}))
+                names = {*head["channel_versions"].items()}
+                yield pk, ns, parent, names if base is None else names | {base}
 
     def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Returns the values that neither a checkpoint names nor a list that is one continues."""

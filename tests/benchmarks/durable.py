@@ -23,6 +23,7 @@ from .workloads import (
     pause_and_resume,
     sequential_saved,
     three_nodes,
+    wide_state,
 )
 
 _saver: Any = None  # kept: its connection lives as long as the process
@@ -211,6 +212,10 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         Workload(
             f"{kind}-floor", f"sequential against its rows by hand, {title}", steps, 300,
             "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
+        ),
+        lasting_rows(
+            "wide", f"300 keys, one changed a step, {title}", wide_state, "super-step",
+            target=sequential, growth=(10, 100, 300),
         ),
         lasting_rows(
             "messages", f"1,000 messages in one thread, {title}", lasting.messages, "super-step",

@@ -223,7 +223,9 @@ class Boxed(TypedDict):
     turn: int
 
 
-def _wide(e: Any, n: int, saver: Any) -> Once:
+def wide_state(e: Any, n: int, saver: Any) -> Once:
+    """Changes one of many keys in each of n nodes."""
+
     def node(at: int) -> Callable[[Any], Any]:
         key = f"key{at % WIDTH}"
         return lambda state: {key: f"{len(state)} changed"}
@@ -247,11 +249,11 @@ def _wide(e: Any, n: int, saver: Any) -> Once:
 
 
 def wide(e: Any, n: int) -> Once:
-    return _wide(e, n, None)
+    return wide_state(e, n, None)
 
 
 def wide_saved(e: Any, n: int) -> Once:
-    return _wide(e, n, e.InMemorySaver())
+    return wide_state(e, n, e.InMemorySaver())
 
 
 def _wide_dict(e: Any, n: int, saver: Any) -> Once:

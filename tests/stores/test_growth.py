@@ -335,15 +335,3 @@ def test_a_damaged_part_in_the_database_is_refused() -> None:
     row.delete()
     with pytest.raises(CorruptPayloadError):
         DjangoSaver().get_tuple(place())
-
-
-@real
-def test_saver_remembers_a_bounded_number_of_threads() -> None:
-    tips = growth.Tips(3)
-    one = growth.Tip(1, 10, b"", (1,), 10, 0)
-    for number in range(10):
-        tips.add(str(number), "", {"log": one})
-        assert len(tips._places) <= 3
-    assert tips.of("9", "") == {"log": one}
-    tips.forget("9")
-    assert tips.of("9", "") == {}

@@ -10,6 +10,13 @@ _SIZED = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _CONTAINER = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 _TRUE_NIL_FALSE = {0xC0, 0xC2, 0xC3}
+# Header byte → the bytes of a value that opens none and whose size the header tells; else 0.
+_WHOLE = [
+    1 if head < 0x80 or head >= 0xE0 or head in _TRUE_NIL_FALSE
+    else 1 + (head & 0x1F) if 0xA0 <= head < 0xC0
+    else 1 + _FIXED.get(head, -1)
+    for head in range(256)
+]  # fmt: skip
 
 
 def measure(data: bytes) -> tuple[int, int]:
@@ -19,36 +26,40 @@ def measure(data: bytes) -> tuple[int, int]:
     """
     end = len(data)
     at = items = depth = 0
-    open_counts = [1]  # values still to come, per open container
+    left = 1  # values still to come of this container, and of those around it
+    around: list[int] = []
+    inside: int | None
     while True:
-        while not open_counts[-1]:
-            open_counts.pop()
-            if not open_counts:
+        while not left:
+            if not around:
                 if at != end:
                     raise ValueError("there are bytes after the value")
                 return depth, items
+            left = around.pop()
         if at >= end:
             raise ValueError("unexpected end")
-        open_counts[-1] -= 1
+        left -= 1
         items += 1
-        at, inside = _step(data, at)
+        head = data[at]
+        if size := _WHOLE[head]:
+            at += size
+            continue
+        if head < 0xA0:
+            at, inside = at + 1, (head & 0x0F) * (2 if head < 0x90 else 1)
+        else:
+            at, inside = _step(data, at, head)
         if inside is not None:
-            open_counts.append(inside)
-            depth = max(depth, len(open_counts) - 1)
+            around.append(left)
+            left = inside
+            depth = max(depth, len(around))
 
 
-def _step(data: bytes, at: int) -> tuple[int, int | None]:
-    """Passes one header and what is not a value behind it; tells how many values it opens."""
-    head = data[at]
+def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
+    """Passes one of the longer headers and what is not a value behind it.
+
+    Tells how many values it opens.
+    """
     at += 1
-    if head < 0x80 or head >= 0xE0 or head in _TRUE_NIL_FALSE:
-        return at, None
-    if head < 0xA0:
-        return at, (head & 0x0F) * (2 if head < 0x90 else 1)
-    if head < 0xC0:
-        return at + (head & 0x1F), None
-    if head in _FIXED:
-        return at + _FIXED[head], None
     if head in _SIZED:
         width = _SIZED[head]
         return at + width + int.from_bytes(data[at : at + width], "big"), None

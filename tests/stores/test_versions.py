@@ -1,0 +1,319 @@
+"""Versions of wide states are stored by what changed, and come back whole."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import F, Sum
+from django.db.models.functions import Length
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hitl_django import InMemorySaver
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.errors import CorruptPayloadError
+from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.serde import digest
+from hitl_django.models import ChannelBlob, Checkpoint, Thread
+from hitl_django.saver import DjangoSaver, ThreadKey, versions
+from hitl_django.saver.grounds import Grounds
+from hitl_django.saver.growth import Tip
+from hitl_django.saver.payloads import codec
+
+from .test_conformance import checkpoint, place
+
+real = pytest.mark.django_db(transaction=True)
+WIDTH = 120
+KEYS = [f"key{at}" for at in range(WIDTH)]
+Wide: Any = TypedDict("Wide", {**dict.fromkeys(KEYS, str), "n": int}, total=False)  # type: ignore[misc]
+
+
+def turning(steps: int, every: int = WIDTH) -> Any:
+    """Returns a graph that changes one key of many in each step."""
+
+    def update(state: Any) -> Any:
+        return {f"key{state['n'] % every}": f"changed in {state['n']}", "n": state["n"] + 1}
+
+    graph = StateGraph(Wide).add_node("a", update).add_edge(START, "a")
+    return graph.add_conditional_edges("a", lambda state: "a" if state["n"] < steps else END)
+
+
+def wide() -> dict[str, Any]:
+    return {**dict.fromkeys(KEYS, "at first"), "n": 0}
+
+
+def put_wide(saver: Any, config: Any, changed: dict[str, int], **metadata: Any) -> Any:
+    """Puts a checkpoint of many channels whose versions are 1 but for those that changed."""
+    names = {**dict.fromkeys(KEYS, 1), **changed}
+    stored = checkpoint(dict(names), names)
+    stored["versions_seen"] = {"node": dict(changed)}
+    return saver.put(config, stored, {"source": "loop", "step": 0, **metadata}, names)
+
+
+def chain(saver: Any, steps: int, config: Any = None, first: int = 2, **metadata: Any) -> list[Any]:
+    configs, changed = [config or place()], {}
+    for version in range(first, first + steps):
+        changed[f"key{version % WIDTH}"] = version
+        configs.append(put_wide(saver, configs[-1], changed, **metadata))
+    return configs[1:]
+
+
+def found(configs: list[Any], saver: Any = None) -> list[Any]:
+    return [(saver or DjangoSaver()).get_tuple(config).checkpoint for config in configs]
+
+
+def bases() -> Any:
+    return ChannelBlob.objects.filter(channel__startswith=versions.PREFIX).order_by("version")
+
+
+# What is stored, without a database.
+
+names = st.sampled_from([f"name{at}" for at in range(90)])
+maps = st.dictionaries(names, st.integers(0, 2**63 - 1), max_size=8)
+steps = st.tuples(maps, st.sets(names, max_size=8), st.dictionaries(names, maps, max_size=3))
+
+
+@pytest.mark.promise("P14")
+@given(st.lists(steps, max_size=30))
+def test_every_checkpoint_comes_back(changes: list[Any]) -> None:
+    now, seen = {f"name{at}": at for at in range(80)}, {"node": {"name1": 1}}
+    stored, rows, base, saved = [], {}, None, []
+    for number, (changed, gone, read) in enumerate(changes):
+        now = {name: one for name, one in {**now, **changed}.items() if name not in gone}
+        seen = {name: one for name, one in {**seen, **read}.items() if name not in gone}
+        head = {"v": 4, "id": str(number), "channel_versions": now, "versions_seen": seen}
+        saved.append(head)
+        record, base, row = versions.tell(head, base)
+        if row is not None:
+            rows[base.key] = row
+        stored.append(codec.encode_record(record))
+    for head, data in zip(saved, stored, strict=True):
+        record = codec.decode(data)
+        key = versions.base_of(record)
+        assert key is not None
+        opened = versions.open_base(key, rows[key], digest(rows[key]))
+        assert versions.whole(record, {key: opened}) == head
+
+
+@pytest.mark.parametrize("width", [100, 300, 1000])
+def test_differences_and_bases_stay_small_beside_the_whole(width: int) -> None:
+    now, base, size = dict.fromkeys(map(str, range(width)), 1), None, 0
+    for number in range(2, 500):
+        now = {**now, str(number % width): number << 32}
+        head = {"channel_versions": now, "versions_seen": {"node": {"a": number}}}
+        record, base, row = versions.tell(head, base)
+        size += len(codec.encode_record(record)) + len(row or b"")
+    assert size / 500 < 2.5 * (2 * width) ** 0.5 * len(codec.encode({"999": 1 << 40}))
+
+
+# Through the saver.
+
+
+@real
+@pytest.mark.promise("P14")
+def test_a_wide_thread_is_the_same_in_the_database_and_in_memory() -> None:
+    histories = []
+    for saver in (InMemorySaver(), DjangoSaver()):
+        graph = turning(60).compile(checkpointer=saver)
+        graph.invoke(wide(), place())
+        graph.update_state(place(), {"key3": "by hand"})
+        graph.invoke({"n": 50}, place())
+        histories.append([one.values for one in graph.get_state_history(place())])
+    assert histories[0] == histories[1]
+    assert 2 < bases().count() < 20
+
+
+@real
+@pytest.mark.promise("P14")
+def test_what_is_loaded_is_what_was_put() -> None:
+    kept, written = InMemorySaver(), DjangoSaver()
+    for saver in (kept, written):
+        config = place()
+        for version in range(2, 40):
+            config = put_wide(saver, config, {"key1": version, f"more{version}": version})
+    both = [[one.checkpoint for one in saver.list(place())] for saver in (kept, DjangoSaver())]
+    for ours, theirs in zip(*both, strict=True):
+        for name in ("channel_versions", "versions_seen", "channel_values", "v"):
+            assert ours[name] == theirs[name]
+
+
+@real
+def test_a_step_stores_little_more_than_what_it_changed() -> None:
+    def stored(name: str) -> int:
+        heads = Checkpoint.objects.filter(thread__thread_id=name)
+        rows = ChannelBlob.objects.filter(thread__thread_id=name)
+        size = heads.aggregate(size=Sum(Length("data") + Length("metadata")))["size"]
+        return size + rows.aggregate(size=Sum(Length("data")))["size"]
+
+    for every, most in ((1, 600), (WIDTH, 900)):
+        for steps in (50, 250):
+            graph = turning(steps, every).compile(checkpointer=DjangoSaver())
+            graph.invoke(wide(), place(f"{every} {steps}"))
+        assert (stored(f"{every} 250") - stored(f"{every} 50")) / 200 < most
+
+
+@real
+def test_loading_takes_four_queries_and_a_narrow_state_three() -> None:
+    saver, counted = DjangoSaver(), []
+    for steps in (20, 200):
+        chain(saver, steps, place(f"of {steps}"))
+        for read in (
+            lambda: saver.get_tuple(place(f"of {steps}")),  # noqa: B023
+            lambda: list(saver.list(place(f"of {steps}"), limit=20)),  # noqa: B023
+        ):
+            with CaptureQueriesContext(connection) as queries:
+                read()
+            counted.append(len(queries))
+    assert counted == [4, 4, 4, 4]
+    saver.put(place("narrow"), checkpoint({"a": 1}, {"a": 1}), {}, {"a": 1})
+    with CaptureQueriesContext(connection) as queries:
+        saver.get_tuple(place("narrow"))
+    assert len(queries) == 3
+    assert not bases().filter(thread__thread_id="narrow").exists()
+
+
+@real
+def test_another_saver_goes_on_with_the_base() -> None:
+    first = chain(DjangoSaver(), 3)
+    saver = DjangoSaver()
+    saver.get_tuple(first[-1])
+    put_wide(saver, first[-1], {"key9": 9})
+    assert bases().count() == 1
+    assert found([place()])[0]["channel_versions"]["key9"] == 9
+
+
+@real
+def test_a_checkpoint_that_is_put_again_leaves_the_later_ones_alone() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 4)
+    before = found(configs[1:])
+    again = saver.get_tuple(configs[0])
+    other = {**again.checkpoint, "channel_versions": dict.fromkeys(KEYS, 7)}
+    saver.put(place(), other, again.metadata, {})
+    assert found(configs[1:]) == before
+    assert found(configs[:1])[0]["channel_versions"] == dict.fromkeys(KEYS, 7)
+
+
+@real
+def test_what_the_caller_changes_later_is_not_in_the_base() -> None:
+    saver, names = DjangoSaver(), dict.fromkeys(KEYS, 1)
+    given = checkpoint({}, names)
+    config = saver.put(place(), given, {}, {})
+    given["channel_versions"]["key1"] = given["versions_seen"]["node"]["key1"] = 5
+    later = saver.put(config, {**given, "id": given["id"][:-1] + "z"}, {}, {})
+    assert found([later])[0]["versions_seen"]["node"]["key1"] == 5
+    assert found([later])[0]["channel_versions"]["key1"] == 5
+    assert found([config])[0]["channel_versions"]["key1"] == 1
+
+
+@real
+@pytest.mark.parametrize("same", [True, False], ids=["same saver", "another"])
+def test_pruning_keeps_the_base_that_the_newest_needs(same: bool) -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 60)
+    before, count = found(configs[-1:]), bases().count()
+    saver.get_tuple(configs[0])
+    saver.prune(["t"])
+    assert (Checkpoint.objects.count(), bases().count()) == (1, 1)
+    assert count > 1
+    assert found([place()]) == before
+    [after] = chain(saver if same else DjangoSaver(), 1, configs[-1], 62)
+    assert found([after])[0]["channel_versions"]["key62"] == 62
+
+
+@real
+@pytest.mark.parametrize("gone", ["one", "two"])
+def test_deleting_a_run_keeps_the_bases_of_the_others(gone: str) -> None:
+    saver = DjangoSaver()
+    first = chain(saver, 20, run_id="one")
+    later = chain(saver, 20, first[-1], 22, run_id="two")
+    kept = later if gone == "one" else first
+    before = found(kept)
+    saver.delete_for_runs([gone])
+    assert found(kept) == before
+    [after] = chain(saver, 1, kept[-1], 50)
+    assert found([after])[0]["channel_versions"]["key50"] == 50
+    saver.delete_for_runs(["one", "two"])
+    assert bases().count() == 1
+
+
+@real
+def test_a_copy_is_whole() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 30)
+    before = found(configs)
+    saver.copy_thread("t", "copy")
+    saver.delete_thread("t")
+    assert not bases().filter(thread__thread_id="t").exists()
+    copied = [place("copy", checkpoint=one["id"]) for one in before]
+    assert found(copied) == before
+
+
+@real
+def test_what_was_rolled_back_is_no_base() -> None:
+    saver = DjangoSaver()
+    with transaction.atomic():
+        put_wide(saver, place(), {})
+        transaction.set_rollback(True)
+    put_wide(saver, place(), {"key1": 2})
+    assert found([place()])[0]["channel_versions"]["key1"] == 2
+
+
+@real
+def test_a_service_goes_on_with_the_base_in_its_transaction() -> None:
+    [config] = chain(DjangoSaver(), 1)
+    with transaction.atomic():
+        saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
+        saver.get_tuple(config)
+        put_wide(saver, config, {"key7": 7})
+    assert found([place()])[0]["channel_versions"]["key7"] == 7
+    assert bases().count() == 1
+
+
+def cut(row: ChannelBlob) -> None:
+    ChannelBlob.objects.filter(pk=row.pk).update(data=bytes(row.data)[:-1] + b"?")
+
+
+def exchange(row: ChannelBlob) -> None:
+    """Puts another base, sound in itself, in a base's place."""
+    data = codec.encode([dict.fromkeys(KEYS, 9), {}])
+    ChannelBlob.objects.filter(pk=row.pk).update(data=data, digest=digest(data))
+
+
+def move(row: ChannelBlob) -> None:
+    ChannelBlob.objects.filter(pk=row.pk).update(version=F("version") + 1)
+
+
+@real
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("damage", [cut, exchange, move, ChannelBlob.delete])
+def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
+    chain(DjangoSaver(), 3)
+    damage(bases().get())
+    for read in (
+        lambda: DjangoSaver().get_tuple(place()),
+        lambda: list(DjangoSaver().list(place())),
+        lambda: DjangoSaver().prune(["t"]),
+    ):
+        with pytest.raises(CorruptPayloadError):
+            read()
+    assert Checkpoint.objects.count() == 3
+
+
+def test_a_saver_remembers_a_bounded_number_of_threads() -> None:
+    grounds = Grounds(6, wide=3)
+    tip, base = Tip(1, 10, b"", (1,), 10, 0), versions.Base(("x", 1), {}, {})
+    for number in range(20):
+        grounds.add(str(number), "", {"log": tip}, base if number % 2 else None)
+        assert len(grounds._places) <= 6
+        assert sum(one.base is not None for one in grounds._places.values()) <= 3
+    assert grounds.of("19", "").tips == {"log": tip}
+    assert grounds.of("19", "").base == base
+    for _ in range(10):
+        grounds.replace("19", "", grounds.of("19", ""))
+    assert len(grounds._places) > 1
+    grounds.forget("19")
+    assert grounds.of("19", "").base is None
