@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,24 +14,19 @@ from .adoption import adopt
 from .cache import BaseCache
 from .channels import (
     BaseChannel,
-    EphemeralValue,
     LastValue,
-    LastValueAfterFinish,
-    NamedBarrierValue,
-    NamedBarrierValueAfterFinish,
-    Topic,
 )
 from .checkpoint import BaseCheckpointSaver
-from .constants import BRANCH_TO, END, NS_END, NS_SEP, ROOT, START, TAG_HIDDEN, TASKS
+from .compiling import faults, parts_of
+from .constants import END, NS_END, NS_SEP, ROOT, START
 from .errors import GraphDefinitionError
 from .handlers import DEFAULT_HANDLER, handler_name
-from .nodes import Action, Branch, Node, Write, action_of
-from .policies import NodeDefaults, Policies, applied, check_free
+from .nodes import Action, action_of
+from .policies import NodeDefaults, Policies, check_free
 from .pregel import Pregel
-from .schema import ManagedValue, channels_of, coercion_for, hints_of
+from .schema import ManagedValue, channels_of, hints_of
 from .signatures import command_targets, first_parameter, hints_of_function
-from .state_writer import StateWriter
-from .types import All, CachePolicy, RetryPolicy, Send, TimeoutPolicy
+from .types import All, CachePolicy, RetryPolicy, TimeoutPolicy
 
 logger = logging.getLogger("hitl_django")
 
@@ -90,7 +84,7 @@ class StateGraph:
         self.schemas: dict[int, tuple[str, ...]] = {}
         self._kept_schemas: list[Any] = []
         self.compiled = False
-        self._defaults = NodeDefaults()
+        self.defaults = NodeDefaults()
         self._hints_seen: dict[Any, dict[str, Any]] = {}
         self._add_schema(state_schema)
         self._add_schema(self.input_schema, of_callers=True)
@@ -116,7 +110,8 @@ class StateGraph:
         adopt(schema)
         self._kept_schemas.append(schema)  # an id is only good while its object lives
 
-    def _keys(self, schema: Any) -> tuple[str, ...]:
+    def keys_of(self, schema: Any) -> tuple[str, ...]:
+        """Returns the keys of a schema, which is one of the graph's from then on."""
         self._add_schema(schema)
         return self.schemas[id(schema)]
 
@@ -202,7 +197,7 @@ class StateGraph:
         ``retry_policy`` and ``timeout`` hold for error handlers too. What isn't given stays as an
         earlier call has set it.
         """
-        self._defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
+        self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self
 
     def _check_name(self, name: str) -> None:
@@ -310,40 +305,10 @@ class StateGraph:
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
         """Raises GraphDefinitionError, with all faults, unless the graph hangs together."""
-        faults = list(self._faults(interrupt))
-        if faults:
-            raise GraphDefinitionError("\n".join(dict.fromkeys(faults)))
+        found = list(faults(self, interrupt))
+        if found:
+            raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
         return self
-
-    def _faults(self, interrupt: Sequence[str]) -> typing.Iterator[str]:
-        known = {*self.nodes, START}
-        starts = {start for start, _ in self.edges} | set(self.branches)
-        starts.update(start for several, _ in self.waiting_edges for start in several)
-        for start in sorted(starts):
-            if start not in known:
-                yield f"Found edge starting at unknown node '{start}'"
-        if START not in starts:
-            yield (
-                "Graph must have an entrypoint: add at least one edge from START to another node"
-            )
-        ends = {end for _, end in self.edges} | {end for _, end in self.waiting_edges}
-        for end in sorted(ends):
-            if end not in self.nodes and end != END:
-                yield f"Found edge ending at unknown node `{end}`"
-        for source, branches in self.branches.items():
-            for name, branch in branches.items():
-                for target in (branch.ends or {}).values():
-                    if target not in self.nodes and target != END:
-                        yield (
-                            f"At '{source}' node, '{name}' branch found unknown target '{target}'"
-                        )
-        for source, spec in self.nodes.items():
-            for target in spec.ends:
-                if target not in self.nodes and target != END:
-                    yield f"At '{source}' node, its Command names unknown target '{target}'"
-        for name in interrupt:
-            if name not in self.nodes:
-                yield f"Interrupt node `{name}` not found"
 
     def compile(
         self,
@@ -365,19 +330,11 @@ class StateGraph:
         before, after = interrupt_before or (), interrupt_after or ()
         self.validate([n for names in (before, after) if names != "*" for n in names])
         self.compiled = True
-        channels: dict[str, BaseChannel] = dict(self.channels)
-        channels[START] = EphemeralValue(self.input_schema, key=START)
-        channels[TASKS] = Topic(Send, key=TASKS)
-        ends, keys = self._ends(), frozenset(self.channels)
-        nodes = {START: self._start_node(ends.get(START, []))}
         specs = dict(self.nodes)
-        if self._defaults.handler is not None:
+        if self.defaults.handler is not None:
             check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
-            specs[DEFAULT_HANDLER] = self._handler(self._defaults.handler)
-        for node_name, spec in specs.items():
-            writer = StateWriter(keys, ends.get(node_name, []))
-            nodes[node_name] = self._node(node_name, spec, channels, writer)
-        self._attach_joins(nodes, channels)
+            specs[DEFAULT_HANDLER] = self._handler(self.defaults.handler)
+        nodes, channels = parts_of(self, specs)
         return CompiledStateGraph(
             builder=self,
             nodes=nodes,
@@ -399,84 +356,9 @@ class StateGraph:
         )
 
     def _output_keys(self, schema: Any, *, all_schemas: bool = False) -> tuple[str, ...] | str:
-        keys = tuple(self.channels) if all_schemas else self._keys(schema)
+        keys = tuple(self.channels) if all_schemas else self.keys_of(schema)
         keys = tuple(key for key in keys if key in self.channels)
         return ROOT if keys == (ROOT,) else keys
-
-    def _start_node(self, static: list[Write]) -> Node:
-        keys = frozenset(key for key in self._keys(self.input_schema) if key in self.channels)
-        return Node(
-            action=None,
-            triggers=(START,),
-            keys=START,
-            writers=(StateWriter(keys, static),),
-            branches=self._branches(START, self.input_schema),
-            tags=(TAG_HIDDEN,),
-            hidden=True,
-        )
-
-    def _node(
-        self, name: str, spec: NodeSpec, channels: dict[str, BaseChannel], writer: StateWriter
-    ) -> Node:
-        trigger = BRANCH_TO + name
-        channels[trigger] = (
-            LastValueAfterFinish(Any, trigger)
-            if spec.defer
-            else EphemeralValue(Any, guard=False, key=trigger)
-        )
-        keys = self._keys(spec.input_schema)
-        policies = applied(name, spec.action, spec.policies, self._defaults)
-        return Node(
-            action=spec.action,
-            triggers=(trigger,),
-            keys=ROOT if keys == (ROOT,) else keys,
-            coercion=coercion_for(spec.input_schema),
-            writers=(writer,),
-            branches=self._branches(name, spec.input_schema),
-            retry=policies.retry,
-            timeout=policies.timeout,
-            cache=policies.cache,
-            handler=policies.handler,
-            metadata=spec.metadata,
-        )
-
-    def _ends(self) -> dict[str, list[Write]]:
-        """Returns the writes of each node's own edges."""
-        ends: dict[str, list[Write]] = {}
-        for start, end in self.edges:
-            if end != END:
-                ends.setdefault(start, []).append((BRANCH_TO + end, None))
-        return ends
-
-    def _branches(self, start: str, schema: Any) -> tuple[Branch, ...]:
-        made = []
-        for spec in self.branches.get(start, {}).values():
-            seen = spec.input_schema or (self.state_schema if start == START else schema)
-            keys = tuple(key for key in self._keys(seen) if key in self.channels)
-            made.append(
-                Branch(
-                    spec.path,
-                    spec.ends,
-                    ROOT if keys == (ROOT,) else keys,
-                    coercion_for(seen),
-                    passes_output=spec.input_schema is None,
-                )
-            )
-        return tuple(made)
-
-    def _attach_joins(self, nodes: dict[str, Node], channels: dict[str, BaseChannel]) -> None:
-        for starts, end in self.waiting_edges:
-            if end == END:
-                continue
-            name = f"join:{'+'.join(starts)}:{end}"
-            kind = NamedBarrierValueAfterFinish if self.nodes[end].defer else NamedBarrierValue
-            channels[name] = kind(str, set(starts), name)
-            nodes[end].triggers += (name,)
-            nodes[end].sorted_triggers = tuple(sorted(nodes[end].triggers))
-            for start in starts:
-                for writer in nodes[start].writers:
-                    assert isinstance(writer, StateWriter)
-                    writer.static.append((name, start))
 
 
 class CompiledStateGraph(Pregel):
