@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from hitl_django import Command, InMemorySaver, StateGraph, interrupt
+from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt
 from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.pregel import Pregel
 
@@ -365,3 +367,19 @@ def test_no_threads_are_left_behind() -> None:
     graph = paused(side_by_side(a=asks("qa"), b=says("b")))
     answer(graph, "A")
     assert threading.active_count() == before
+
+
+def test_a_long_run_of_wide_steps_keeps_nothing_of_those_behind_it() -> None:
+    kept: list[int] = []
+
+    def node(state: State) -> dict[str, Any]:
+        kept.append(sum(isinstance(found, Future) for found in gc.get_objects()))
+        return {"log": ["again"]}
+
+    graph = StateGraph(State)
+    for name in "ab":
+        graph.add_node(name, node).add_edge("__start__", name)
+        graph.add_conditional_edges(name, lambda state, name=name: name)
+    with pytest.raises(GraphRecursionError):
+        graph.compile().invoke({"x": 1, "log": []}, {"recursion_limit": 30})
+    assert max(kept) - min(kept) < 10

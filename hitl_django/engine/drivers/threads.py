@@ -311,6 +311,7 @@ class SyncDriver:
         self.place = contextvars.copy_context()
         self.waiting.extend(contexts)
         self.hired, self.clocks = 0, []
+        self.futures = [future for future in self.futures if not future.done()]
         self._hire(1)
 
     def _hire(self, count: int) -> None:
