@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 from django.db import IntegrityError, connections, router, transaction
-from django.db.models import Q, QuerySet
 
 from hitl_django import models
 from hitl_django.engine.checkpoint import (
@@ -28,7 +27,8 @@ from hitl_django.engine.types import RunnableConfig
 from . import statements, upkeep
 from .connections import nothing_left_open
 from .grounds import Ground, Grounds
-from .loading import Row, open_rows
+from .listing import read_page
+from .loading import open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
@@ -286,12 +286,10 @@ class DjangoSaver(BaseCheckpointSaver):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Reads checkpoints, newest first; the number of queries grows with the pages only."""
-        rows = _addressed(statements.checkpoints().using(self.using), config, before)
-        rows = rows.order_by("-checkpoint_id", "thread", "ns")
-        left = limit
+        left, last = limit, None
         while left is None or left > 0:
             size = PAGE if filter or left is None else min(PAGE, left)
-            page = [*rows[:size]]
+            page = read_page(self.using, config, before, size, last)
             for found in open_rows(page, self.using, filter):
                 yield found
                 if left is not None:
@@ -300,7 +298,7 @@ class DjangoSaver(BaseCheckpointSaver):
                         return
             if len(page) < size:
                 return
-            rows = _behind(rows, page[-1])
+            last = page[-1]
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
@@ -369,31 +367,3 @@ def _refuse_lost_commit(using: str) -> None:
             "Autocommit is off on the worker's database connection, so its commit would be lost. A "
             "node that sets it off has to commit and set it on again."
         )
-
-
-def _addressed(
-    rows: QuerySet[models.Checkpoint, Row],
-    config: RunnableConfig | None,
-    before: RunnableConfig | None,
-) -> QuerySet[models.Checkpoint, Row]:
-    given = (config or {}).get("configurable") or {}
-    if "thread_id" in given:
-        rows = rows.filter(thread=statements.row_of(str(given["thread_id"])))
-    if given.get("checkpoint_ns") is not None:
-        rows = rows.filter(ns=given["checkpoint_ns"])
-    if given.get("checkpoint_id") is not None:
-        rows = rows.filter(checkpoint_id=given["checkpoint_id"])
-    bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
-    return rows if bound is None else rows.filter(checkpoint_id__lt=bound)
-
-
-def _behind(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
-    """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
-    thread, _, ns, checkpoint_id = last[:4]
-    same = Q(checkpoint_id=checkpoint_id)
-    # The first condition says nothing that the others don't: it is the one an index is good for.
-    return rows.filter(checkpoint_id__lte=checkpoint_id).filter(
-        Q(checkpoint_id__lt=checkpoint_id)
-        | same & Q(thread__gt=thread)
-        | same & Q(thread=thread, ns__gt=ns)
-    )

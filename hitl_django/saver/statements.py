@@ -8,6 +8,7 @@ watches a connection's queries; every value is a parameter.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.db import models
@@ -77,6 +78,17 @@ NEWEST = Select(lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)[
 CHECKPOINT = Select(
     lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS, checkpoint_id=_CHECKPOINT_ID)
 )
+
+
+@cache
+def page(size: int, bounded: bool) -> Select:
+    """Returns what reads the newest checkpoints of a namespace, or the newest before one."""
+
+    def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+        found = checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)
+        return (found.filter(checkpoint_id__lt=_CHECKPOINT_ID) if bounded else found)[:size]
+
+    return Select(rows)
 
 
 def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:

@@ -263,3 +263,22 @@ def test_a_thread_made_in_a_transaction_that_rolled_back_is_not_remembered() -> 
     Thread.objects.create(thread_id="another, perhaps under the same key")
     put(saver, place(), {"a": 2}, 1)
     assert Checkpoint.objects.get().thread.thread_id == "t"
+
+
+def test_a_page_of_history_asks_with_a_query_that_was_made_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saver, config = DjangoSaver(), place()
+    for number in range(6):
+        config = put(saver, config, {"a": number}, number + 1)
+
+    def page(**which: Any) -> list[Any]:
+        return [one.checkpoint["channel_values"]["a"] for one in saver.list(place(), **which)]
+
+    first = page(limit=2), page(limit=2, before=config)
+
+    def made_anew() -> Any:
+        raise AssertionError("the query was made anew")
+
+    monkeypatch.setattr(saver_statements, "checkpoints", made_anew)
+    assert (page(limit=2), page(limit=2, before=config)) == first == ([5, 4], [4, 3])
