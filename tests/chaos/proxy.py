@@ -63,9 +63,10 @@ class Proxy:
         self._listening.set()
         await self._ending.wait()
         server.close()
-        for wire in self._wires:
-            wire.cancel()
-        await asyncio.gather(*self._wires, return_exceptions=True)
+        await asyncio.sleep(0)  # who was let in just now begins, and finds that it is over
+        while self._wires:
+            await asyncio.gather(*self._wires, return_exceptions=True)
+        await asyncio.sleep(0)  # what was cut is closed in the loop's next round
 
     async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         wire = asyncio.current_task()
@@ -78,9 +79,11 @@ class Proxy:
         else:
             server, to_server = await asyncio.open_connection(host or "localhost", port or 5432)
         lost = asyncio.Event()
-        halves = [
+        # Nothing is cancelled while it opens a connection, which nobody would close then.
+        halves: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._forth(client, to_server, lost)),
             asyncio.ensure_future(self._back(server, to_client, lost)),
+            asyncio.ensure_future(self._ending.wait()),
         ]
         try:
             await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
