@@ -18,7 +18,7 @@ from .checkpoint import (
     Version,
 )
 from .constants import CONTROL_SLOTS, NULL_TASK_ID
-from .errors import ThreadNotFound
+from .errors import PayloadError, ThreadNotFound
 from .pruning import KEEP_LATEST, check_prune, keep_latest
 from .serde import Codec
 from .types import RunnableConfig
@@ -189,11 +189,16 @@ class InMemorySaver(BaseCheckpointSaver):
             kept: dict[str, Any] = dict(checkpoint)
             values = kept.pop("channel_values")
             encode = self.serde.encode
-            blobs = {
-                (name, version): encode(values[name])
+            changed = [
+                (name, version)
                 for name, version in (commit.new_versions or {}).items()
                 if name in values
-            }
+            ]
+            try:
+                blobs = {key: encode(values[key[0]]) for key in changed}
+            except PayloadError:
+                encode({name: values[name] for name, _ in changed})  # whose refusal names the key
+                raise
             parent = place.get("checkpoint_id")
             stored = _Stored(kept, encode(commit.metadata or {}), parent)
         with self._lock:

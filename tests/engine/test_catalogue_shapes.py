@@ -151,6 +151,7 @@ def test_a_reducer_whose_result_can_not_be_stored_fails_the_run_and_can_be_mende
     outcome = broken.advance(CONFIG)
     assert outcome.status == "failed"
     assert isinstance(outcome.error, UnserializableError)
+    assert outcome.error.path == "$.x"
     assert broken.get_state(CONFIG).values["log"] == ["in", "a", "b"]
     mended = graph_with(max)
     assert mended.advance(CONFIG).status == "finished"
