@@ -6,6 +6,7 @@ finds its place in the run there.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -389,3 +390,19 @@ def saver_calls() -> Iterator[None]:
         raise
     except Exception as error:
         raise SaverFailed(error) from error
+
+
+def keep(context: TaskContext, commit: Commit) -> None:
+    """Stores what a task has to remember while it is still under way."""
+    with saver_calls():
+        context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+
+
+async def akeep(context: TaskContext, commit: Commit) -> None:
+    """Like keep, for a task on an event loop."""
+    saver: Any = context.run.saver
+    with saver_calls():
+        if context.is_async:
+            await saver.acommit(commit)
+        else:
+            await asyncio.to_thread(context.perform, saver.commit, commit)

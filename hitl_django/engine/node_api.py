@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from .context import TaskContext, current, saver_calls
+from .context import TaskContext, akeep, current, keep
 from .errors import NoSaverError
 from .runtime import Runtime
 from .types import Expiry, RunnableConfig
@@ -75,8 +74,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     result = function(*args, **kwargs)
     commit = context.remember(key, result)
     if commit is not None:
-        with saver_calls():
-            context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+        keep(context, commit)
     return result
 
 
@@ -84,12 +82,7 @@ async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -
     result = await running
     commit = context.remember(key, result)
     if commit is not None:
-        saver: Any = context.run.saver
-        with saver_calls():
-            if context.is_async:
-                await saver.acommit(commit)
-            else:
-                await asyncio.to_thread(context.perform, saver.commit, commit)
+        await akeep(context, commit)
     return result
 
 

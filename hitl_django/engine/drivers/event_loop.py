@@ -13,7 +13,7 @@ from typing import Any
 from ..attempt import attempt
 from ..callbacks import atell
 from ..checkpoint import BaseCheckpointSaver
-from ..context import TaskContext, current, saver_calls
+from ..context import TaskContext, akeep, current, saver_calls
 from ..effects import (
     Await,
     Call,
@@ -83,12 +83,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 async def _wait(context: TaskContext, wait: Wait) -> None:
     """Waits before a task's next attempt."""
     if wait.commit is not None:
-        saver: Any = context.run.saver
-        with saver_calls():
-            if context.is_async:
-                await saver.acommit(wait.commit)
-            else:
-                await asyncio.to_thread(context.perform, saver.commit, wait.commit)
+        await akeep(context, wait.commit)
     await asyncio.sleep(wait.seconds)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from ..attempt import attempt
 from ..callbacks import tell
 from ..checkpoint import BaseCheckpointSaver
-from ..context import TaskContext, current, saver_calls
+from ..context import TaskContext, current, keep, saver_calls
 from ..effects import (
     Await,
     Call,
@@ -167,8 +167,7 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 def _wait(context: TaskContext, wait: Wait) -> None:
     """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
-        with saver_calls():
-            context.perform(context.run.saver.commit, wait.commit)  # type: ignore[union-attr]
+        keep(context, wait.commit)
     control = context.run.control
     if control is None:
         time.sleep(wait.seconds)
