@@ -43,7 +43,8 @@ class NodeSpec:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     defer: bool = False
-    ends: tuple[str, ...] = ()
+    #: Where its Commands may lead, and what is said of each way.
+    ends: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -162,7 +163,7 @@ class StateGraph:
         if error_handler is not None:
             check_free(handler_name(node), handler_name(node) in self.nodes)
         function, hints = self._described(action)
-        ends = tuple(destinations or ()) or command_targets(hints.get("return"))
+        ends = _said_of(destinations or command_targets(hints.get("return")))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = Policies.given(retry_policy, cache_policy, timeout)
@@ -180,7 +181,7 @@ class StateGraph:
         return function, hints_of_function(function, self._hints_seen)
 
     def _handler(self, handler: Any) -> NodeSpec:
-        ends = command_targets(self._described(handler)[1].get("return"))
+        ends = _said_of(command_targets(self._described(handler)[1].get("return")))
         policies = Policies(handles=True)
         return NodeSpec(action_of(handler), self.state_schema, policies=policies, ends=ends)
 
@@ -359,6 +360,10 @@ class StateGraph:
         keys = tuple(self.channels) if all_schemas else self.keys_of(schema)
         keys = tuple(key for key in keys if key in self.channels)
         return ROOT if keys == (ROOT,) else keys
+
+
+def _said_of(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, str | None]:
+    return dict(destinations) if isinstance(destinations, Mapping) else dict.fromkeys(destinations)
 
 
 class CompiledStateGraph(Pregel):

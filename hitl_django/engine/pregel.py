@@ -13,6 +13,7 @@ from .channels import BaseChannel, Topic
 from .checkpoint import BaseCheckpointSaver, Outcome
 from .constants import NS_SEP, RESERVED_KEYS, ROOT, START, TASKS
 from .context import current
+from .drawing import Drawing, drawing_of
 from .drivers import AsyncDriver, SyncDriver, aask, ask
 from .errors import NoSaverError, SaverFailed
 from .launch import Options
@@ -388,6 +389,15 @@ class Pregel:
     ) -> Iterator[tuple[str, Pregel]]:
         """Yields the graphs that this graph's nodes call, by their path of node names."""
         yield from subgraphs.find(self, namespace, recurse)
+
+    def get_graph(
+        self, config: RunnableConfig | None = None, *, xray: int | bool = False
+    ) -> Drawing:
+        """Returns nodes and edges to draw; ``config`` is taken for LangGraph's sake.
+
+        With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
+        """
+        return drawing_of(self, xray)
 
     def subgraph_of(self, name: str) -> Pregel | None:
         """Returns the graph that the node calls, as far as that can be seen."""

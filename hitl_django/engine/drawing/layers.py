@@ -1,0 +1,72 @@
+"""Which layer each node of a picture stands in.
+
+Edges that would lead back are turned round first, so that the rest leads downwards; a node then
+stands one layer below the lowest of those that lead to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Link:
+    """An edge between two items by number, downwards once it is turned; it spans ``length``."""
+
+    upper: int
+    lower: int
+    length: int = 1
+    turned: bool = False
+
+
+def turn_back_links(count: int, links: Sequence[Link]) -> None:
+    """Turns round each link that leads back to where the way from the top has come from.
+
+    Goes through the graph depth first, in the order of the items, with a stack of its own: a
+    chain of a thousand nodes is no deeper than Python calls may nest.
+    """
+    leaving: list[list[Link]] = [[] for _ in range(count)]
+    for link in links:
+        leaving[link.upper].append(link)
+    on_way, done = [False] * count, [False] * count
+    for root in range(count):
+        if done[root]:
+            continue
+        stack = [(root, iter(leaving[root]))]
+        on_way[root] = True
+        while stack:
+            item, rest = stack[-1]
+            for link in rest:
+                if on_way[link.lower]:
+                    link.upper, link.lower, link.turned = link.lower, link.upper, True
+                elif not done[link.lower]:
+                    on_way[link.lower] = True
+                    stack.append((link.lower, iter(leaving[link.lower])))
+                    break
+            else:
+                on_way[item], done[item] = False, True
+                stack.pop()
+
+
+def ranks_of(count: int, links: Sequence[Link], top: int) -> list[int]:
+    """Returns the layer of each item, ``top`` in the first; no links may lead round in a circle."""
+    leaving: list[list[Link]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for link in links:
+        leaving[link.upper].append(link)
+        waiting[link.lower] += 1
+    ranks = [0] * count
+    ready = [item for item in range(count) if not waiting[item]]
+    sources = set(ready) - {top}
+    for item in ready:
+        for link in leaving[item]:
+            ranks[link.lower] = max(ranks[link.lower], ranks[item] + link.length)
+            waiting[link.lower] -= 1
+            if not waiting[link.lower]:
+                ready.append(link.lower)
+    for item in sources:
+        # What nothing leads to stands just above what it leads to, and not beside the start.
+        below = [ranks[link.lower] - link.length for link in leaving[item]]
+        ranks[item] = max(0, min(below, default=1))
+    return ranks

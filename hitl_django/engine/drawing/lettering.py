@@ -1,0 +1,50 @@
+"""How much room a text takes, and where a long one is broken."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+#: Of letters 13 units high, in whatever font the reader has: rather more than they take.
+LETTER, WIDE, LINE = 7.4, 13.5, 17.0
+#: Letters on a line, and lines of one name.
+LONGEST, LINES = 30, 3
+
+Say = Callable[[str], str]
+
+
+def width_of(text: str) -> float:
+    """Returns how wide a text gets at most."""
+    if text.isascii():
+        return len(text) * LETTER
+    return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
+
+
+def broken(text: str) -> tuple[str, ...]:
+    """Returns a name on as many lines as it needs; one that needs too many is cut.
+
+    It breaks behind the last space, underscore, hyphen or dot that leaves a line at least half
+    full, and else where the line ends.
+    """
+    lines: list[str] = []
+    while text and len(lines) < LINES:
+        cut = _edge(text)
+        lines.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    if text:
+        lines[-1] = lines[-1][: LONGEST - 1] + "…"
+    return tuple(lines) or ("",)
+
+
+def _edge(text: str) -> int:
+    width, longest = 0.0, 0
+    for longest, letter in enumerate(text, 1):
+        width += width_of(letter)
+        if width > LONGEST * LETTER + 0.1:
+            longest -= 1
+            break
+    if longest == len(text):
+        return longest
+    longest = max(longest, 1)
+    edge = max(text.rfind(mark, 0, longest) for mark in " _-.")
+    return edge + 1 if edge + 1 > longest // 2 else longest

@@ -1,0 +1,91 @@
+"""A graph as a flowchart in Mermaid's language.
+
+Names come from code, but labels of conditional edges may be anything that has a text: every one
+stands in quotes, with what Mermaid or HTML could read written as an entity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+from ..constants import END, START
+
+if TYPE_CHECKING:
+    from ..pregel import Pregel
+    from .flat import Drawing, DrawnEdge, DrawnNode
+
+#: Names that can stand for themselves; anything else is numbered.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_KEYWORDS = frozenset(
+    {
+        "call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph",
+        "href", "linkstyle", "style", "subgraph",
+    }
+)  # fmt: skip
+_UNSAFE = re.compile(r"[^\w .,:+*/=?!()\[\]{}'-]")
+
+STYLES = (
+    "  classDef start fill:none,stroke-dasharray:3 2",
+    "  classDef end_ fill:none,stroke-width:2px",
+    "  classDef stops stroke-width:3px",
+)
+
+
+def draw_mermaid(graph: Pregel, *, xray: int | bool = True) -> str:
+    """Returns the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
+    return graph.get_graph(xray=xray).draw_mermaid()
+
+
+def text_of(drawing: Drawing, with_styles: bool = True) -> str:
+    """Returns the text for a drawing."""
+    numbers = count(1)
+    ids = {
+        node: node
+        if _PLAIN.fullmatch(node) and node.lower() not in _KEYWORDS
+        else f"n{next(numbers)}_"
+        for node in drawing.nodes
+    }
+    lines = ["flowchart TD", *_boxes(drawing, ids, with_styles)]
+    lines += [_arrow(edge, ids) for edge in drawing.edges]
+    if with_styles:
+        lines += STYLES
+    return "\n".join(lines) + "\n"
+
+
+def _boxes(drawing: Drawing, ids: dict[str, str], with_styles: bool) -> Iterator[str]:
+    """Yields the nodes, those inside another in a box with its name."""
+    numbers = count(1)
+    open_: list[str] = []
+    for node in drawing.nodes.values():
+        while tuple(open_) != node.within[: len(open_)]:
+            yield f"{'  ' * len(open_)}end"
+            open_.pop()
+        for name in node.within[len(open_) :]:
+            open_.append(name)
+            yield f'{"  " * len(open_)}subgraph s{next(numbers)}_["{_quoted(name)}"]'
+        yield f"{'  ' * (len(open_) + 1)}{ids[node.id]}{_shape(node, with_styles)}"
+    for level in range(len(open_), 0, -1):
+        yield f"{'  ' * level}end"
+
+
+def _shape(node: DrawnNode, with_styles: bool) -> str:
+    name = _quoted(node.name)
+    if node.name == START:
+        return f'(["{name}"])' + (":::start" if with_styles else "")
+    if node.name == END:
+        return f'(["{name}"])' + (":::end_" if with_styles else "")
+    stops = with_styles and "__interrupt" in (node.metadata or {})
+    return f'["{name}"]' + (":::stops" if stops else "")
+
+
+def _arrow(edge: DrawnEdge, ids: dict[str, str]) -> str:
+    line = "-.->" if edge.conditional else "-->"
+    label = f'|"{_quoted(edge.data)}"|' if edge.data is not None else ""
+    return f"  {ids[edge.source]} {line}{label} {ids[edge.target]}"
+
+
+def _quoted(text: str) -> str:
+    return _UNSAFE.sub(lambda found: f"#{ord(found[0])};", text)

@@ -1,0 +1,66 @@
+"""In which order the items of each layer stand, so that few edges cross."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from itertools import pairwise
+
+SWEEPS = 8
+
+Layers = list[list[int]]
+Neighbours = Sequence[Sequence[int]]
+
+
+def ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
+    """Returns the layers with each item near the middle of its neighbours.
+
+    ``above`` and ``below`` give each item's neighbours in the next layers. Goes down and up a few
+    times and keeps the best it has met, so the same graph is always laid out the same way.
+    """
+    best, fewest = layers, crossings(layers, below)
+    layers = [list(layer) for layer in layers]
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        down = sweep % 2 == 0
+        for position in range(1, len(layers)) if down else range(len(layers) - 2, -1, -1):
+            fixed = layers[position - 1 if down else position + 1]
+            _sort(layers[position], fixed, above if down else below)
+        found = crossings(layers, below)
+        if found < fewest:
+            best, fewest = [list(layer) for layer in layers], found
+    return best
+
+
+def _sort(layer: list[int], fixed: Sequence[int], neighbours: Neighbours) -> None:
+    places = {item: place for place, item in enumerate(fixed)}
+    # An item without neighbours keeps its place.
+    middles = {
+        item: _median([places[one] for one in neighbours[item]], place)
+        for place, item in enumerate(layer)
+    }
+    layer.sort(key=middles.__getitem__)
+
+
+def _median(places: list[int], otherwise: float) -> float:
+    if not places:
+        return otherwise
+    places.sort()
+    half = len(places) // 2
+    return places[half] if len(places) % 2 else (places[half - 1] + places[half]) / 2
+
+
+def crossings(layers: Layers, below: Neighbours) -> int:
+    """Counts the pairs of edges that cross."""
+    total = 0
+    for upper, lower in pairwise(layers):
+        places = {item: place for place, item in enumerate(lower)}
+        met: list[int] = []
+        for item in upper:
+            ends = sorted(places[one] for one in below[item])
+            for end in ends:
+                total += len(met) - bisect_right(met, end)
+            for end in ends:
+                insort(met, end)
+    return total

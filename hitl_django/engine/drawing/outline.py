@@ -1,0 +1,172 @@
+"""What is to be drawn of a graph: its nodes, what leads from one to the other, and what is inside.
+
+Read from the compiled graph, without running any of it. Where a node goes by a function whose
+answers nobody has declared, the outline says so (``chooses``), and what it may lead to is guessed:
+the nodes that nothing else leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..channels import LastValueAfterFinish, NamedBarrierValueAfterFinish
+from ..constants import END, START
+from ..handlers import handler_name
+
+if TYPE_CHECKING:
+    from ..nodes import Node
+    from ..pregel import Pregel
+
+Kind = Literal["start", "node", "end"]
+Leads = Literal["always", "maybe", "on_error", "guessed"]
+
+_WAITS = (LastValueAfterFinish, NamedBarrierValueAfterFinish)
+#: More guessed edges than this would show nothing.
+_GUESSES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineNode:
+    """A node: ``stops`` says where a run stops at it, ``inside`` is the graph that it calls."""
+
+    name: str
+    kind: Kind = "node"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    deferred: bool = False
+    stops: str = ""
+    chooses: bool = False
+    inside: Outline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEdge:
+    """What leads from one node to another, and on which answer of a conditional edge."""
+
+    source: str
+    target: str
+    label: str = ""
+    leads: Leads = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The nodes of a graph in the order in which they were added, and its edges."""
+
+    nodes: tuple[OutlineNode, ...]
+    edges: tuple[OutlineEdge, ...]
+
+
+def outline_of(graph: Pregel, depth: int | bool = True, _above: tuple[int, ...] = ()) -> Outline:
+    """Returns the outline of a compiled graph and of those it calls, ``depth`` levels down.
+
+    A graph that calls itself is drawn once.
+    """
+    above = (*_above, id(graph))
+    listeners = _listeners(graph)
+    handlers = {node.handler for node in graph.nodes.values()}
+    edges: dict[OutlineEdge, None] = {}
+    nodes = []
+    for name, node in graph.nodes.items():
+        leads = dict.fromkeys(_leads(graph, name, node, listeners))
+        if name != START and name not in handlers:
+            leads |= _way_out(name, leads)
+        edges.update(leads)
+        if name != START:
+            nodes.append(_node(graph, name, node, depth, above))
+    if START not in graph.nodes:
+        inputs = (graph.input_keys,) if isinstance(graph.input_keys, str) else graph.input_keys
+        first = [name for channel in inputs for name in listeners.get(channel, ())]
+        edges = {**{OutlineEdge(START, name): None for name in first}, **edges}
+    every = (OutlineNode(START, "start"), *nodes, OutlineNode(END, "end"))
+    return Outline(every, (*edges, *_guessed(every, edges)))
+
+
+def _node(
+    graph: Pregel, name: str, node: Node, depth: int | bool, above: tuple[int, ...]
+) -> OutlineNode:
+    called = graph.subgraph_of(name) if depth else None
+    inside = None
+    if called is not None and id(called) not in above:
+        inside = outline_of(called, depth if depth is True else depth - 1, above)
+    return OutlineNode(
+        name,
+        metadata=node.metadata,
+        deferred=any(isinstance(graph.channels.get(t), _WAITS) for t in node.triggers),
+        stops=_stops(graph, name),
+        chooses=any(branch.ends is None for branch in node.branches),
+        inside=inside,
+    )
+
+
+def _stops(graph: Pregel, name: str) -> str:
+    said = [
+        word
+        for word, names in (
+            ("before", graph.interrupt_before),
+            ("after", graph.interrupt_after),
+        )
+        if names == "*" or name in names
+    ]
+    return ",".join(said)
+
+
+def _listeners(graph: Pregel) -> dict[str, list[str]]:
+    """Returns the nodes that each channel starts."""
+    found: dict[str, list[str]] = {}
+    for name, node in graph.nodes.items():
+        for trigger in node.triggers:
+            found.setdefault(trigger, []).append(name)
+    return found
+
+
+def _leads(
+    graph: Pregel, name: str, node: Node, listeners: Mapping[str, list[str]]
+) -> Iterator[OutlineEdge]:
+    for writer in node.writers:
+        for channel, _ in _writes_of(writer):
+            for target in listeners.get(channel, ()):
+                yield OutlineEdge(name, target)
+    for branch in node.branches:
+        for answer, target in (branch.ends or {}).items():
+            yield OutlineEdge(name, target, "" if answer == target else str(answer), "maybe")
+    for target, label in _command_ends(graph, name).items():
+        yield OutlineEdge(name, target, label or "", "maybe")
+    if node.handler is not None and node.handler == handler_name(name):
+        yield OutlineEdge(name, node.handler, "", "on_error")
+
+
+def _writes_of(writer: Any) -> Sequence[tuple[str, Any]]:
+    """Returns the channels that a writer writes whatever its node returns."""
+    return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
+
+
+def _command_ends(graph: Pregel, name: str) -> Mapping[str, str | None]:
+    builder = getattr(graph, "builder", None)
+    spec = None if builder is None else builder.nodes.get(name)
+    return dict(spec.ends) if spec is not None and spec.ends else {}
+
+
+def _way_out(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
+    """Returns the edge to the end of a node that leads to no other node."""
+    ways = [edge.target for edge in leads if edge.leads != "on_error"]
+    if any(target != name for target in ways):
+        return {}
+    return {OutlineEdge(name, END, "", "maybe" if ways else "always"): None}
+
+
+def _guessed(
+    nodes: tuple[OutlineNode, ...], edges: Mapping[OutlineEdge, None]
+) -> list[OutlineEdge]:
+    reached = {edge.target for edge in edges}
+    choosing = [node.name for node in nodes if node.chooses]
+    lost = [node.name for node in nodes if node.kind == "node" and node.name not in reached]
+    if len(choosing) * len(lost) > _GUESSES:
+        return []
+    return [
+        OutlineEdge(source, target, "", "guessed")
+        for source in choosing
+        for target in lost
+        if source != target
+    ]

@@ -1,0 +1,206 @@
+"""A graph laid out on a plane: every node with its place and size, every edge with its way.
+
+The graph that a node calls is drawn inside that node's box. All lengths are in the units of a
+letter of 13; where things stand depends on the graph's names and shape only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..constants import END, START
+from .flat import BETWEEN
+from .lettering import LETTER, LINE, LONGEST, Say, broken, width_of
+from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, outline_of
+from .plane import Plane, Point, Wire, lay_out
+
+if TYPE_CHECKING:
+    from ..pregel import Pregel
+
+MARGIN, PAD_X, PAD_Y, BOX_PAD = 12.0, 18.0, 10.0, 16.0
+#: Room at a node's corner for the mark that says what has become of it.
+MARK = 20.0
+LEAST = 72.0
+DOT = 22.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedNode:
+    """A node: its upper left corner and size. One that ``holds`` others is the box around them."""
+
+    id: str
+    name: str
+    kind: Kind
+    lines: tuple[str, ...]
+    x: float
+    y: float
+    width: float
+    height: float
+    holds: bool = False
+    deferred: bool = False
+    stops: str = ""
+    chooses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEdge:
+    """An edge: the points it goes through, from its source to its target."""
+
+    source: str
+    target: str
+    label: str
+    leads: Leads
+    points: tuple[Point, ...]
+    back: bool = False
+    label_at: Point | None = None
+    #: As much of the label as there is room for.
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is to be drawn; boxes come before what they hold."""
+
+    width: float
+    height: float
+    nodes: tuple[PlacedNode, ...]
+    edges: tuple[PlacedEdge, ...]
+
+
+def picture(graph: Pregel, *, xray: int | bool = True, say: Say = str) -> Picture:
+    """Lays out a graph.
+
+    ``say`` turns a name into what is shown of it, whose width then counts.
+    """
+    drawn = _compose(outline_of(graph, xray), "", say)
+    return Picture(
+        drawn.width + 2 * MARGIN,
+        drawn.height + 2 * MARGIN,
+        tuple(_moved_nodes(drawn.nodes, MARGIN, MARGIN)),
+        tuple(_moved_edges(drawn.edges, MARGIN, MARGIN)),
+    )
+
+
+def _compose(outline: Outline, prefix: str, say: Say) -> Picture:
+    numbers = {node.name: number for number, node in enumerate(outline.nodes)}
+    inner = [
+        _compose(node.inside, prefix + node.name + BETWEEN, say) if node.inside else None
+        for node in outline.nodes
+    ]
+    lines = [_lines(node, say) for node in outline.nodes]
+    sizes = [
+        _size(node, text, held)
+        for node, text, held in zip(outline.nodes, lines, inner, strict=True)
+    ]
+    edges = _merged(outline.edges)
+    shown = [_cut(say(edge.label)) for edge in edges]
+    wires = [
+        Wire(numbers[edge.source], numbers[edge.target], _label_width(text))
+        for edge, text in zip(edges, shown, strict=True)
+    ]
+    plane = lay_out(sizes, wires)
+    nodes, held_edges = _nodes(outline, prefix, lines, sizes, inner, plane)
+    drawn = [
+        PlacedEdge(
+            prefix + edge.source,
+            prefix + edge.target,
+            edge.label,
+            edge.leads,
+            tuple(wire.points),
+            wire.back,
+            wire.label_at,
+            text,
+        )
+        for edge, wire, text in zip(edges, wires, shown, strict=True)
+    ]
+    return Picture(plane.width, plane.height, tuple(nodes), (*drawn, *held_edges))
+
+
+def _nodes(
+    outline: Outline,
+    prefix: str,
+    lines: list[tuple[str, ...]],
+    sizes: list[Point],
+    inner: list[Picture | None],
+    plane: Plane,
+) -> tuple[list[PlacedNode], list[PlacedEdge]]:
+    nodes: list[PlacedNode] = []
+    edges: list[PlacedEdge] = []
+    for number, node in enumerate(outline.nodes):
+        (width, height), (x, y), held = sizes[number], plane.middles[number], inner[number]
+        left, top = x - width / 2, y - height / 2
+        nodes.append(
+            PlacedNode(
+                prefix + node.name,
+                node.name,
+                node.kind,
+                lines[number],
+                left,
+                top,
+                width,
+                height,
+                held is not None,
+                node.deferred,
+                node.stops,
+                node.chooses,
+            )
+        )
+        if held is not None:
+            dx = left + (width - held.width) / 2
+            dy = top + height - held.height - BOX_PAD
+            nodes += _moved_nodes(held.nodes, dx, dy)
+            edges += _moved_edges(held.edges, dx, dy)
+    return nodes, edges
+
+
+def _lines(node: OutlineNode, say: Say) -> tuple[str, ...]:
+    return () if node.name in (START, END) else broken(say(node.name))
+
+
+def _size(node: OutlineNode, lines: tuple[str, ...], held: Picture | None) -> Point:
+    if node.kind != "node":
+        return DOT, DOT
+    text = max(width_of(line) for line in lines)
+    width = max(LEAST, text + 2 * PAD_X + MARK)
+    height = len(lines) * LINE + 2 * PAD_Y
+    if held is None:
+        return width, height
+    return max(width, held.width + 2 * BOX_PAD), height + held.height + BOX_PAD
+
+
+def _merged(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
+    """Draws edges that lead the same way as one; its label names all answers that lead there."""
+    labels: dict[tuple[str, str, Leads], list[str]] = {}
+    for edge in edges:
+        labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)
+    return [
+        OutlineEdge(source, target, " / ".join(filter(None, said)), leads)
+        for (source, target, leads), said in labels.items()
+    ]
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
+
+
+def _label_width(text: str) -> float:
+    return width_of(text) + 2 * LETTER if text else 0.0
+
+
+def _moved_nodes(nodes: Iterable[PlacedNode], dx: float, dy: float) -> list[PlacedNode]:
+    return [replace(node, x=node.x + dx, y=node.y + dy) for node in nodes]
+
+
+def _moved_edges(edges: Iterable[PlacedEdge], dx: float, dy: float) -> list[PlacedEdge]:
+    return [
+        replace(
+            edge,
+            points=tuple((x + dx, y + dy) for x, y in edge.points),
+            label_at=None
+            if edge.label_at is None
+            else (edge.label_at[0] + dx, edge.label_at[1] + dy),
+        )
+        for edge in edges
+    ]

@@ -1,0 +1,131 @@
+"""The picture of a graph as SVG: what it says of a thread, to eyes and to screen readers."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from typing import Any, TypedDict
+
+import pytest
+
+from hitl_django import END, START, StateGraph
+from hitl_django.pictures import picture_of, svg
+
+from .test_hostile import HIDDEN, MARK, TEXTS, assert_inert
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class State(TypedDict, total=False):
+    x: int
+
+
+def graph_of(*names: str, answer: str = "yes") -> Any:
+    graph = StateGraph(State)
+    for name in names:
+        graph.add_node(name, lambda state: {})
+    graph.add_edge(START, names[0])
+    graph.add_conditional_edges(names[0], lambda state: answer, {answer: names[-1], "no": END})
+    return graph.compile()
+
+
+def drawn(graph: Any, **told: Any) -> ElementTree.Element:
+    return ElementTree.fromstring(svg(picture_of(graph), **told))
+
+
+def nodes_of(root: ElementTree.Element) -> dict[str, ElementTree.Element]:
+    groups = [one for one in root.iter(f"{SVG}g") if "hitl-node" in one.get("class", "").split()]
+    return {one.findtext(f"{SVG}title", ""): one for one in groups}
+
+
+def _lines(path: str) -> str:
+    """Returns a mark's lines by length and direction, wherever it stands."""
+    strokes = [
+        [tuple(map(float, point.split())) for point in stroke.split("L")]
+        for stroke in path.split("M")[1:]
+    ]
+    return str([[(round(x - s[0][0]), round(y - s[0][1])) for x, y in s] for s in strokes])
+
+
+def test_a_state_is_told_by_a_class_a_mark_and_in_words() -> None:
+    told = {"visited": ["a"], "paused": ["b"], "next": ["c"], "failed": ["d"]}
+
+    nodes = nodes_of(drawn(graph_of("a", "b", "c", "d", "e"), **told))
+
+    marks = set()
+    for title, name in (
+        ("a: visited", "visited"),
+        ("b: waits here", "paused"),
+        ("c: comes next", "next"),
+        ("d: failed here", "failed"),
+    ):
+        assert f"hitl-{name}" in nodes[title].get("class", "").split()
+        mark = nodes[title].find(f"{SVG}path[@class='hitl-mark']")
+        assert mark is not None
+        marks.add(_lines(mark.get("d", "")))
+    assert "e" in nodes
+    assert nodes["e"].find(f"{SVG}path[@class='hitl-mark']") is None
+    assert len(marks) == 4
+
+
+def test_where_a_thread_waits_is_said_even_if_it_was_there_before() -> None:
+    nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
+
+    assert "b: waits here" in nodes
+
+
+def test_a_screen_reader_hears_what_the_picture_shows() -> None:
+    root = drawn(graph_of("a", "b", "c"), title="Refunds", visited=["a"], paused=["b"], next=["c"])
+
+    assert root.get("role") == "img"
+    ids = root.get("aria-labelledby", "").split()
+    title, desc = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert title is not None
+    assert desc is not None
+    assert [title.get("id"), desc.get("id")] == ids
+    assert title.text == "Refunds"
+    assert desc.text == "A graph of 3 nodes. Visited: a. It waits at: b. What comes next: c."
+
+
+def test_a_long_list_of_nodes_is_cut_in_the_description() -> None:
+    names = [f"n{number}" for number in range(40)]
+
+    desc = drawn(graph_of(*names), visited=names).findtext(f"{SVG}desc", "")
+
+    assert "n29 and 10 more." in desc
+    assert "n30" not in desc
+
+
+def test_two_pictures_on_a_page_have_ids_of_their_own() -> None:
+    picture = picture_of(graph_of("a", "b"))
+
+    assert "other-title" in svg(picture, ident="other")
+    assert "other-title" not in svg(picture)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_name_and_no_label_becomes_markup(text: str) -> None:
+    name = text.replace("|", "").replace(":", "")
+    image = svg(picture_of(graph_of("a", name, answer=text)), title=text, visited=[name])
+
+    assert_inert(image)
+    root = ElementTree.fromstring(image)
+    assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {
+        "svg", "title", "desc", "g", "path", "rect", "circle", "text", "tspan",
+    }  # fmt: skip
+    shown = "".join(root.itertext())
+    assert MARK in shown
+    assert not HIDDEN & set(shown)
+
+
+def test_the_picture_has_no_styles_and_no_scripts() -> None:
+    image = svg(picture_of(graph_of("a", "b")), visited=["a"], paused=["b"])
+
+    assert "style" not in image
+    assert "<script" not in image
+    assert "url(" not in image
+
+
+def test_nodes_that_are_not_in_the_graph_any_more_are_passed_over() -> None:
+    root = drawn(graph_of("a", "b"), visited=["gone"], paused=["gone:too"])
+
+    assert "gone" not in "".join(root.itertext())

@@ -1,0 +1,68 @@
+"""What ``get_graph`` says of a graph: the nodes and edges that LangGraph says it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .driving import Case
+from .engines import LANGGRAPH, OURS
+from .test_cases import CASES
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+#: LangGraph finds edges by going through the graph as a run would, with the writes that don't
+#: depend on the state. What such a run doesn't meet has no edges there, and what a deferred node
+#: waits for looks like an edge to it.
+DEFERRED = {"two_deferred_nodes_in_a_row", "a_deferred_join"}
+#: It draws nothing of a subgraph that has an error handler.
+NOT_EXPANDED = {
+    "a_command_to_the_parent_is_nothing_for_a_handler",
+    "a_handler_within_a_subgraph",
+    "a_handler_below_asks",
+}
+#: It can't draw a graph whose cache key is a function of the state.
+REFUSED = {"a_result_is_used_again_for_the_same_input", "another_key_is_another_result"}
+RUNS = [
+    pytest.param(case, xray, id=f"{case.name}-{xray}")
+    for case in CASES
+    if case.name not in REFUSED
+    for xray in (False, 1, True)
+]
+
+
+def drawn(engine: Any, case: Case, xray: int | bool) -> tuple[set[str], set[tuple[Any, ...]]]:
+    graph = case.build(engine).compile()
+    drawing = graph.get_graph(xray=xray)
+    edges = {(e.source, e.target, e.data, e.conditional) for e in drawing.edges}
+    return set(drawing.nodes), edges
+
+
+@pytest.mark.parametrize(("case", "xray"), RUNS)
+def test_a_graph_has_the_nodes_and_edges_that_it_has_in_langgraph(
+    case: Case, xray: int | bool
+) -> None:
+    (nodes, edges), (their_nodes, their_edges) = (
+        drawn(OURS, case, xray),
+        drawn(LANGGRAPH, case, xray),
+    )
+    if case.name in NOT_EXPANDED and xray:
+        assert their_nodes - nodes
+        assert nodes - their_nodes
+        return
+    assert nodes == their_nodes
+    if case.name in DEFERRED:
+        # Theirs are conditional edges, though nothing there chooses.
+        theirs = {edge for edge in their_edges if not edge[3]}
+        assert theirs <= edges
+        assert {source for source, *_ in edges - theirs} == {
+            source for source, *_ in their_edges - theirs
+        }
+        return
+    met = {source for source, *_ in their_edges}
+    ours = {edge for edge in edges if edge[0] in met}
+    # A workflow always ends after its one node; LangGraph calls that a condition.
+    flow = {edge for edge in their_edges if edge[0].split(":")[0] == "flow" and edge[3]}
+    theirs = {(*edge[:3], False) if edge in flow else edge for edge in their_edges}
+    assert ours == theirs

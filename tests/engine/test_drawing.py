@@ -1,0 +1,379 @@
+"""What a graph looks like: its nodes and edges, Mermaid's text, and where each thing is drawn."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any, Literal, TypedDict
+
+import pytest
+
+from hitl_django import END, START, Command, NodeBuilder, Pregel, StateGraph
+from hitl_django.engine.channels import EphemeralValue, LastValue
+from hitl_django.engine.drawing import Picture, draw_mermaid, picture
+from hitl_django.engine.drawing.lettering import LONGEST, broken, width_of
+from hitl_django.engine.drawing.ordering import crossings
+
+
+class State(TypedDict, total=False):
+    x: int
+
+
+def nothing(state: State) -> dict[str, Any]:
+    return {}
+
+
+def graph_of(nodes: str, *edges: tuple[str, str]) -> StateGraph:
+    graph = StateGraph(State)
+    for name in nodes.split():
+        graph.add_node(name, nothing)
+    for start, end in edges:
+        graph.add_edge(start, end)
+    return graph
+
+
+def edges_of(graph: Any, **options: Any) -> set[tuple[Any, ...]]:
+    drawing = graph.get_graph(**options)
+    return {(e.source, e.target, e.data, e.conditional) for e in drawing.edges}
+
+
+def inner() -> Any:
+    return graph_of("one two", (START, "one"), ("one", "two")).compile()
+
+
+# Nodes and edges.
+
+
+def test_a_conditional_edge_has_an_edge_for_each_answer() -> None:
+    graph = graph_of("a b", (START, "a"))
+    graph.add_conditional_edges("a", lambda state: "yes", {"yes": "b", "no": END, "b": "b"})
+
+    assert {edge for edge in edges_of(graph.compile()) if edge[0] == "a"} == {
+        ("a", "b", "yes", True),
+        ("a", "b", None, True),
+        ("a", END, "no", True),
+    }
+
+
+def test_where_a_command_leads_is_drawn_with_what_was_said_of_it() -> None:
+    def jumps(state: State) -> Command[Literal["a", "c"]]:
+        return Command(goto="a")
+
+    graph = graph_of("a c", (START, "a"), ("a", "b"))
+    graph.add_node("b", jumps)
+    graph.add_node("d", nothing, destinations={"a": "look again"})
+    graph.add_edge("c", "d")
+
+    assert {edge for edge in edges_of(graph.compile()) if edge[0] in "bd"} == {
+        ("b", "a", None, True),
+        ("b", "c", None, True),
+        ("d", "a", "look again", True),
+    }
+
+
+def test_xray_goes_as_many_levels_down_as_it_is_told() -> None:
+    middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
+    graph = graph_of("p", (START, "p"), ("p", "mid")).add_node("mid", middle.compile()).compile()
+
+    assert set(graph.get_graph().nodes) == {START, "p", "mid", END}
+    assert set(graph.get_graph(xray=1).nodes) == {START, "p", "mid:first", "mid:low", END}
+    assert ("mid:first", "mid:low:one", None, False) in edges_of(graph, xray=True)
+    assert ("mid:low:two", END, None, False) in edges_of(graph, xray=2)
+
+
+def test_a_graph_that_calls_itself_is_drawn_once() -> None:
+    graph = graph_of("a", (START, "a"), ("a", "again"))
+    graph.add_node("again", lambda state: compiled.invoke(state))
+    compiled = graph.compile()
+
+    assert set(compiled.get_graph(xray=True).nodes) == {START, "a", "again", END}
+    assert len(picture(compiled).nodes) == 4
+
+
+def test_a_subgraph_with_two_ways_in_keeps_its_start() -> None:
+    inside = graph_of("l r", (START, "l"), (START, "r")).compile()
+    graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inside).compile()
+
+    edges = edges_of(graph, xray=True)
+
+    assert ("a", "sub:__start__", None, False) in edges
+    assert ("sub:__end__", END, None, False) in edges
+
+
+def test_nodes_over_channels_are_drawn_by_what_they_write() -> None:
+    first = NodeBuilder().subscribe_only("a").do(lambda value: value).write_to("b")
+    second = NodeBuilder().subscribe_only("b").do(lambda value: value).write_to("c")
+    graph = Pregel(
+        nodes={"first": first, "second": second},
+        channels={"a": EphemeralValue(str), "b": EphemeralValue(str), "c": LastValue(str)},
+        input_channels="a",
+        output_channels="c",
+    )
+
+    assert edges_of(graph) == {
+        (START, "first", None, False),
+        ("first", "second", None, False),
+        ("second", END, None, False),
+    }
+
+
+def test_a_node_says_where_a_run_stops_and_what_it_was_given() -> None:
+    graph = graph_of("a", (START, "a"), ("a", "b"))
+    graph.add_node("b", nothing, defer=True, metadata={"owner": "shop"})
+
+    nodes = graph.compile(interrupt_before=["b"], interrupt_after="*").get_graph().nodes
+
+    assert nodes["b"].metadata == {"owner": "shop", "defer": True, "__interrupt": "before,after"}
+    assert nodes["a"].metadata == {"__interrupt": "after"}
+
+
+def test_a_drawing_is_plain_json_too() -> None:
+    graph = graph_of("a", (START, "a"))
+    graph.add_conditional_edges("a", lambda state: "no", {"no": END})
+
+    told = graph.compile().get_graph().to_json()
+
+    assert {"id": "a", "name": "a"} in told["nodes"]
+    assert {"source": "a", "target": END, "data": "no", "conditional": True} in told["edges"]
+
+
+# Mermaid.
+
+
+def test_mermaid_gets_boxes_for_the_graphs_inside() -> None:
+    graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inner())
+    graph.add_conditional_edges("sub", lambda state: 1, {1: "a", 2: END})
+
+    text = draw_mermaid(graph.compile())
+
+    assert text.splitlines()[:8] == [
+        "flowchart TD",
+        '  __start__(["__start__"]):::start',
+        '  a["a"]',
+        '  subgraph s1_["sub"]',
+        '    n1_["one"]',
+        '    n2_["two"]',
+        "  end",
+        '  __end__(["__end__"]):::end_',
+    ]
+    assert '  n2_ -.->|"1"| a' in text
+    assert "  n1_ --> n2_" in text
+
+
+@pytest.mark.parametrize(
+    "name", ['"]; click a "javascript"', "<b>b</b>", "end", "a\nb", "x`$$y$$`", "%%{init}%%"]
+)
+def test_no_name_can_end_its_quotes_in_mermaid(name: str) -> None:
+    graph = StateGraph(State).add_node("a", nothing).add_node(name, nothing)
+    graph.add_edge(START, "a").add_conditional_edges("a", lambda state: name, {name + "!": name})
+
+    lines = draw_mermaid(graph.compile()).splitlines()
+
+    # The title line, four nodes, three edges, three styles: what a name says adds none.
+    assert len(lines) == 1 + 4 + 3 + 3
+    texts = [line.split('"')[1::2] for line in lines]
+    assert not any(set(text) & set("<>`$%;") - {";"} for line in texts for text in line)
+    assert all(line.count('"') in (0, 2) for line in lines)
+    assert not any(line.strip() == "end" or line.lstrip().startswith("end[") for line in lines)
+
+
+def test_mermaid_comes_without_styles_where_nobody_wants_them() -> None:
+    graph = graph_of("a", (START, "a")).compile()
+
+    text = graph.get_graph().draw_mermaid(with_styles=False)
+
+    assert "classDef" not in text
+    assert ":::" not in text
+
+
+# The picture.
+
+
+def random_graph(seed: int) -> StateGraph:
+    chance = random.Random(seed)
+    count = chance.randrange(1, 14)
+    graph = graph_of(" ".join(f"node_{number}" for number in range(count)), (START, "node_0"))
+    for _ in range(chance.randrange(3 * count)):
+        start = f"node_{chance.randrange(count)}"
+        end = chance.choice([END, f"node_{chance.randrange(count)}"])
+        if chance.random() < 0.5:
+            graph.add_edge(start, end)
+        else:
+            answers = {f"answer {chance.random():.3f}": end, "other": "node_0"}
+            graph.add_conditional_edges(start, _path(), answers)
+    return graph
+
+
+def _path() -> Any:
+    def path(state: State) -> str:
+        return ""
+
+    path.__name__ = f"path_{next(_numbers)}"
+    return path
+
+
+_numbers = itertools.count()
+
+
+def assert_tidy(drawn: Picture) -> None:
+    """Nothing lies over another or outside, and every edge ends at its nodes."""
+    places = {node.id: node for node in drawn.nodes}
+    for node in drawn.nodes:
+        assert 0 <= node.x <= drawn.width - node.width
+        assert 0 <= node.y <= drawn.height - node.height
+    for one, other in itertools.combinations(drawn.nodes, 2):
+        if other.id.startswith(one.id + ":"):
+            assert one.x < other.x < one.x + one.width - other.width
+            assert one.y < other.y < one.y + one.height - other.height
+            continue
+        apart = (
+            one.x + one.width <= other.x
+            or other.x + other.width <= one.x
+            or one.y + one.height <= other.y
+            or other.y + other.height <= one.y
+        )
+        assert apart, (one.id, other.id)
+    for edge in drawn.edges:
+        for (x, y), name in ((edge.points[0], edge.source), (edge.points[-1], edge.target)):
+            node = places[name]
+            assert node.x - 0.01 <= x <= node.x + node.width + 0.01, edge
+            assert node.y - 0.01 <= y <= node.y + node.height + 0.01, edge
+        assert all(0 <= x <= drawn.width and 0 <= y <= drawn.height for x, y in edge.points)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_in_a_picture_lies_over_another(seed: int) -> None:
+    assert_tidy(picture(random_graph(seed).compile()))
+
+
+def test_what_a_node_calls_is_drawn_inside_it() -> None:
+    middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
+    graph = graph_of("p q", (START, "p"), ("p", "mid"), ("mid", "q"), ("q", "p"))
+    drawn = picture(graph.add_node("mid", middle.compile()).compile())
+
+    assert_tidy(drawn)
+    assert {node.id for node in drawn.nodes if node.holds} == {"mid", "mid:low"}
+    assert "mid:low:two" in {node.id for node in drawn.nodes}
+
+
+def test_the_same_graph_is_drawn_the_same_way() -> None:
+    assert picture(random_graph(3).compile()) == picture(random_graph(3).compile())
+
+
+def test_edges_lead_downwards_but_for_those_that_lead_back() -> None:
+    graph = graph_of("a b c", (START, "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("b", "b"))
+    drawn = picture(graph.compile())
+    tops = {node.id: node.y for node in drawn.nodes}
+
+    back = {(edge.source, edge.target) for edge in drawn.edges if edge.back}
+
+    assert back == {("c", "a"), ("b", "b")}
+    assert tops[START] < tops["a"] < tops["b"] < tops["c"]
+
+
+def test_edges_that_can_do_without_crossing_do_not_cross() -> None:
+    # Each of three leads to one of three, which were added the other way round.
+    graph = graph_of(
+        "a b c z y x",
+        *((START, name) for name in "abc"),
+        ("a", "x"),
+        ("b", "y"),
+        ("c", "z"),
+    )
+    drawn = picture(graph.compile())
+    middles = {node.id: node.x for node in drawn.nodes}
+
+    assert sorted("abc", key=middles.__getitem__) == [
+        {"x": "a", "y": "b", "z": "c"}[name] for name in sorted("xyz", key=middles.__getitem__)
+    ]
+
+
+def test_crossings_are_counted_by_pairs() -> None:
+    assert crossings([[0, 1], [2, 3]], [[3], [2], [], []]) == 1
+    assert crossings([[0, 1], [2, 3]], [[2, 3], [2, 3], [], []]) == 1
+    assert crossings([[0, 1], [2, 3]], [[2], [2, 3], [], []]) == 0
+
+
+def test_a_label_has_room_of_its_own() -> None:
+    graph = graph_of("a b c", (START, "a"))
+    graph.add_conditional_edges("a", lambda state: 1, {"left of it": "b", "right of it": "c"})
+    drawn = picture(graph.compile())
+
+    one, other = (edge for edge in drawn.edges if edge.label)
+    apart = abs(one.label_at[0] - other.label_at[0])  # type: ignore[index]
+
+    assert apart > (width_of(one.shown) + width_of(other.shown)) / 2
+    assert all(node.y > one.label_at[1] for node in drawn.nodes if node.id in "bc")  # type: ignore[index]
+
+
+def test_answers_that_lead_the_same_way_share_an_edge() -> None:
+    graph = graph_of("a b", (START, "a"))
+    graph.add_conditional_edges("a", lambda state: 1, {"yes": "b", "surely": "b", "no": END})
+
+    labels = {edge.label for edge in picture(graph.compile()).edges}
+
+    assert labels == {"", "yes / surely", "no"}
+
+
+def test_nodes_that_only_an_undeclared_choice_can_reach_are_guessed_to_be_reached_by_it() -> None:
+    graph = graph_of("a b c", (START, "a"), ("b", "c"))
+    graph.add_conditional_edges("a", lambda state: "b")
+    drawn = picture(graph.compile())
+
+    assert [(e.source, e.target) for e in drawn.edges if e.leads == "guessed"] == [("a", "b")]
+    assert ("a", "b", None, True) not in edges_of(graph.compile())
+
+
+def test_an_error_handler_hangs_on_its_node() -> None:
+    graph = graph_of("", (START, "a")).add_node("a", nothing, error_handler=nothing)
+
+    drawn = picture(graph.compile())
+
+    assert [e.source for e in drawn.edges if e.leads == "on_error"] == ["a"]
+
+
+def test_a_node_is_as_wide_as_its_name_until_it_breaks() -> None:
+    names = ["short", "a_name_that_is_longer", "長い名前のノード" * 4, "word " * 60]
+    graph = graph_of("", (START, names[0]))
+    for name in names:
+        graph.add_node(name, nothing)
+    nodes = {node.name: node for node in picture(graph.compile()).nodes}
+
+    for name in names:
+        assert nodes[name].width >= max(map(width_of, nodes[name].lines))
+    assert nodes[names[0]].width < nodes[names[1]].width
+    assert len(nodes[names[2]].lines) > 1
+    assert nodes[names[3]].lines[-1].endswith("…")
+    assert max(node.width for node in nodes.values()) < 320
+
+
+def test_a_long_name_breaks_between_its_words() -> None:
+    assert broken("check_the_customer_and_the_order_of_today") == (
+        "check_the_customer_and_the_",
+        "order_of_today",
+    )
+    assert broken("x" * LONGEST) == ("x" * LONGEST,)
+    assert broken("") == ("",)
+
+
+def test_what_is_shown_of_a_name_is_what_is_measured() -> None:
+    graph = graph_of("a", (START, "a")).compile()
+
+    by_default, said = picture(graph), picture(graph, say=lambda name: name.ljust(25, "."))
+
+    assert said.width > by_default.width
+    assert {node.name for node in said.nodes} == {node.name for node in by_default.nodes}
+
+
+def test_a_picture_of_a_thousand_nodes_with_far_edges_is_drawn() -> None:
+    graph = graph_of(" ".join(f"n{number}" for number in range(1000)), (START, "n0"))
+    for number in range(999):
+        ends = {"on": f"n{number + 1}", "stop": END, "over": f"n{(number * 7) % 1000}"}
+        graph.add_conditional_edges(f"n{number}", lambda state: "on", ends)
+
+    drawn = picture(graph.compile())
+
+    assert len(drawn.nodes) == 1002
+    assert all(len(edge.points) >= 2 for edge in drawn.edges)
+    # What goes round the outside has a lane there, and the picture room for it.
+    assert all(x <= drawn.width for edge in drawn.edges for x, _ in edge.points)
