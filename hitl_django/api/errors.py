@@ -6,8 +6,8 @@ problem is ``about:blank``: its title is that of the status, and ``code`` says t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -24,9 +24,9 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from ..engine import errors
-from . import faults
-from .serializers import DecisionSerializer
-from .strictjson import BodyRefused, MalformedBody, UnstorableBody
+from . import faults, members
+from .members import Members
+from .strictjson import MalformedBody, UnstorableBody
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -43,95 +43,44 @@ class InvalidRequest(exceptions.APIException):
         self.faults = found
 
 
-#: Members of a problem besides status, code and detail; the second argument is the JSON pointer
-#: to the part of the body that the service call was given.
-Members = Callable[[Any, str], dict[str, Any]]
-
-
-def _body_faults(error: BodyRefused | InvalidRequest, root: str) -> dict[str, Any]:
-    return {"errors": faults.as_json(error.faults)}
-
-
-def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
-    found = (
-        faults.Fault("invalid", reason, pointer=faults.pointer_of(path, root))
-        for path, reason in error.faults
-    )
-    return {"errors": faults.as_json(found)}
-
-
-def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
-    found = (
-        faults.Fault("invalid", reason, pointer=root + pointer) for pointer, reason in error.faults
-    )
-    return {"errors": faults.as_json(found)}
-
-
-def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, Any]:
-    pointer = faults.pointer_of(error.path, root)
-    return {"errors": faults.as_json([faults.Fault("unserializable", str(error), pointer)])}
-
-
-def _limit(error: errors.PayloadLimitError, root: str) -> dict[str, Any]:
-    return {"limit": error.limit, "found": error.found}
-
-
-def _open_questions(error: errors.OpenQuestionsError, root: str) -> dict[str, Any]:
-    return {"pending": list(error.pending_ids)}
-
-
-def _winner(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
-    decision = error.decision
-    shown = None if decision is None else DecisionSerializer(decision).data
-    return {"interrupt_status": error.status, "decision": shown}
-
-
-def _run_state(error: errors.RunStateError, root: str) -> dict[str, Any]:
-    return {"run_state": error.state, "allowed": list(error.allowed)}
-
-
-def _nothing(error: Exception, root: str) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How an error is answered; ``detail`` replaces the error's own words where set."""
 
     status: int
     code: str
-    members: Members = _nothing
+    more: Members = members.NONE
     detail: str | None = None
 
 
 #: The table. An error is answered by the entry of its nearest class; one without an entry is
 #: a fault of ours or of the graph's author, and ends where the host's other exceptions do.
 ANSWERS: dict[type[Exception], Answer] = {
-    MalformedBody: Answer(400, "malformed_json", _body_faults),
-    UnstorableBody: Answer(422, "unstorable_value", _body_faults),
-    InvalidRequest: Answer(400, "invalid_request", _body_faults),
+    MalformedBody: Answer(400, "malformed_json", members.BODY_FAULTS),
+    UnstorableBody: Answer(422, "unstorable_value", members.BODY_FAULTS),
+    InvalidRequest: Answer(400, "invalid_request", members.BODY_FAULTS),
     errors.UnknownGraphError: Answer(
         404,
         "unknown_graph",
         # The error's own message lists the registered names, which are not everybody's to know.
         detail="No graph of that name is registered.",
     ),
-    errors.InvalidInputError: Answer(422, "invalid_input", _input_faults),
+    errors.InvalidInputError: Answer(422, "invalid_input", members.INPUT_FAULTS),
     errors.EmptyInputError: Answer(422, "empty_input"),
     errors.InvalidUpdateError: Answer(422, "invalid_input"),
-    errors.UnserializableError: Answer(422, "unserializable", _unserializable),
-    errors.PayloadLimitError: Answer(413, "too_large", _limit),
+    errors.UnserializableError: Answer(422, "unserializable", members.UNSERIALIZABLE),
+    errors.PayloadLimitError: Answer(413, "too_large", members.LIMIT),
     errors.GraphChangedError: Answer(409, "graph_changed"),
-    errors.OpenQuestionsError: Answer(409, "thread_waiting", _open_questions),
+    errors.OpenQuestionsError: Answer(409, "thread_waiting", members.OPEN_QUESTIONS),
     errors.NothingPendingError: Answer(409, "nothing_pending"),
     errors.UnknownInterruptError: Answer(409, "not_pending"),
-    errors.AlreadyDecidedError: Answer(409, "already_decided", _winner),
+    errors.AlreadyDecidedError: Answer(409, "already_decided", members.WINNER),
     errors.StaleQuestionError: Answer(412, "stale_question"),
-    errors.InvalidAnswerError: Answer(422, "invalid_answer", _answer_faults),
+    errors.InvalidAnswerError: Answer(422, "invalid_answer", members.ANSWER_FAULTS),
     errors.QuestionChangedError: Answer(409, "question_changed"),
     errors.IdempotencyKeyReusedError: Answer(422, "idempotency_key_reused"),
     errors.LeaseHeldError: Answer(409, "busy"),
-    errors.RunStateError: Answer(409, "run_state", _run_state),
+    errors.RunStateError: Answer(409, "run_state", members.RUN_STATE),
     errors.NotAllowedError: Answer(403, "permission_denied"),
     errors.ThreadNotFound: Answer(404, "not_found"),
     errors.RunNotFound: Answer(404, "not_found"),
@@ -143,17 +92,29 @@ ANSWERS: dict[type[Exception], Answer] = {
     BadRequest: Answer(400, "bad_request", detail="The request can't be understood."),
     MultiPartParserError: Answer(400, "bad_request", detail="The form can't be read."),
     UnreadablePostError: Answer(400, "bad_request", detail="The body ended too early."),
+    # Whether nobody is signed in is 401 or 403 is for the authentication to say (RFC 9110 wants a
+    # challenge beside 401, and not every scheme has one).
+    exceptions.NotAuthenticated: Answer(401, "not_authenticated"),
+    exceptions.AuthenticationFailed: Answer(401, "authentication_failed"),
+    exceptions.PermissionDenied: Answer(403, "permission_denied"),
+    exceptions.UnsupportedMediaType: Answer(415, "unsupported_media_type"),
+    exceptions.Throttled: Answer(429, "throttled"),
 }
 
 
 def answer_to(error: Exception) -> Answer | None:
     """Return the table's entry for ``error``, that of its nearest class."""
-    for kind in type(error).__mro__:
-        if kind in ANSWERS:
-            return ANSWERS[kind]
+    known = table_entry(type(error))
     if isinstance(error, exceptions.APIException):
-        return Answer(error.status_code, _code(error))
-    return None
+        if known is None:
+            return Answer(error.status_code, _code(error))
+        return replace(known, status=error.status_code)
+    return known
+
+
+def table_entry(kind: type[Exception]) -> Answer | None:
+    """Return how errors of a class are answered."""
+    return next((ANSWERS[near] for near in kind.__mro__ if near in ANSWERS), None)
 
 
 def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -169,13 +130,13 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()
-    members = answer.members(error, context["view"].part)
+    more = answer.more.read(error, context["view"].part)
     detail = answer.detail or _detail(error)
-    return problem(answer.status, answer.code, detail, headers=_headers(error), **members)
+    return problem(answer.status, answer.code, detail, headers=_headers(error), **more)
 
 
 def problem(
-    status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+    status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
 ) -> Response:
     """Return a problem document (RFC 9457)."""
     body = {
@@ -184,7 +145,7 @@ def problem(
         "status": int(status),
         "code": code,
         "detail": detail,
-        **members,
+        **more,
     }
     return Response(body, status=status, headers=headers, content_type=CONTENT_TYPE)
 

@@ -76,3 +76,9 @@ def from_serializer(errors: Any, pointer: str = "") -> Iterator[Fault]:
             yield from from_serializer(inner, at)
     else:
         yield Fault(getattr(errors, "code", "invalid"), str(errors), pointer=pointer)
+
+
+def by_name(fault: Fault) -> Fault:
+    """Return the fault of a query's field as that of the parameter of its name."""
+    name = (fault.pointer or "").removeprefix("/")
+    return Fault(fault.code, fault.detail, parameter=name)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
-from django.utils.timezone import is_naive
+from django.conf import settings
+from django.utils.timezone import is_naive, make_naive
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
+
+_DIGITS = re.compile("0|[1-9][0-9]{0,17}")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
 
 
 class Text(serializers.CharField):
@@ -24,6 +32,14 @@ class Text(serializers.CharField):
             self.fail("invalid")
         return str(super().to_internal_value(data))
 
+    def json_schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "string"}
+        if not (self.read_only or self.allow_blank):
+            schema["minLength"] = 1
+        if self.max_length is not None:
+            schema["maxLength"] = self.max_length
+        return schema
+
 
 class Choice(serializers.ChoiceField):
     """One of a few words; the refusal names them instead of repeating what was sent."""
@@ -34,6 +50,72 @@ class Choice(serializers.ChoiceField):
         if not isinstance(data, str) or data not in self.choices:
             self.fail("invalid_choice", known=", ".join(map(str, self.choices)))
         return data
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "enum": [str(choice) for choice in self.choices]}
+
+
+class WholeNumber(serializers.Field):
+    """A whole number: ``7.0``, ``true`` and ``"7"`` are none, except in a query, which is text."""
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Has to be a whole number from {least} to {most}.")
+    }
+
+    def __init__(self, *, least: int = 0, most: int = 2**31 - 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.least, self.most = least, most
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(self.parent, Query) and isinstance(data, str) and _DIGITS.fullmatch(data):
+            data = int(data)
+        fits = isinstance(data, int) and not isinstance(data, bool)
+        if not fits or not self.least <= data <= self.most:
+            self.fail("invalid", least=self.least, most=self.most)
+        return int(data)
+
+    def to_representation(self, value: Any) -> int:
+        return int(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        if self.read_only:
+            return {"type": "integer"}
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+class YesNo(serializers.BooleanField):
+    """True or false, and nothing that only looks like it; in a query the two words."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if isinstance(self.parent, Query):
+            data = {"true": True, "false": False}.get(data)
+        if not isinstance(data, bool):
+            self.fail("invalid", input="")
+        return data
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+class Id(serializers.Field):
+    """A UUID, written in the one way in which we write it."""
+
+    default_error_messages = {"invalid": _("Has to be a UUID.")}  # noqa: RUF012
+
+    def to_internal_value(self, data: Any) -> UUID:
+        try:
+            found = UUID(data)
+        except (ValueError, AttributeError, TypeError):
+            self.fail("invalid")
+        if str(found) != data:
+            self.fail("invalid")
+        return found
+
+    def to_representation(self, value: Any) -> str:
+        return str(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "uuid"}
 
 
 class AnyJSON(serializers.Field):
@@ -47,6 +129,9 @@ class AnyJSON(serializers.Field):
 
     def to_representation(self, value: Any) -> Any:
         return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {}
 
 
 class JSONObject(serializers.Field):
@@ -62,17 +147,36 @@ class JSONObject(serializers.Field):
     def to_representation(self, value: Any) -> Any:
         return value
 
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": True}
+
 
 class Moment(serializers.Field):
-    """A moment in ISO 8601 and UTC, whatever format and time zone the host's own API has."""
+    """A moment in ISO 8601, whatever format and time zone the host's own API has.
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(read_only=True, **kwargs)
+    It is shown in UTC. What is taken has to say how far from UTC it is.
+    """
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Has to be a moment in ISO 8601 with its offset, as 2030-01-31T12:00:00Z.")
+    }
+
+    def to_internal_value(self, data: Any) -> datetime:
+        if not isinstance(data, str) or _MOMENT.fullmatch(data) is None:
+            self.fail("invalid")
+        try:
+            moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail("invalid")
+        return moment if settings.USE_TZ else make_naive(moment)
 
     def to_representation(self, value: datetime) -> str:
         if is_naive(value):  # USE_TZ = False
             return value.isoformat()
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "date-time"}
 
 
 class Body(serializers.Serializer):
@@ -82,7 +186,7 @@ class Body(serializers.Serializer):
     """
 
     def to_internal_value(self, data: Any) -> Any:
-        unknown = [key for key in data if key not in self.fields]
+        unknown = [key for key in data if key not in self.fields] if isinstance(data, dict) else []
         if unknown:
             raise serializers.ValidationError(
                 {
@@ -91,3 +195,7 @@ class Body(serializers.Serializer):
                 }
             )
         return super().to_internal_value(data)
+
+
+class Query(Body):
+    """What an address may be asked with, behind the question mark."""

@@ -15,8 +15,10 @@ from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
 from .errors import InvalidRequest, handle
-from .faults import Fault, from_serializer
+from .faults import Fault, by_name, from_serializer
+from .fields import Body, Query
 from .filters import FilterBackend
+from .operations import Operation, operation_of
 from .paging import PARAMETERS, KeysetPagination
 from .parsers import StrictJSONParser
 from .renderers import JSONOnly, PlainJSONRenderer
@@ -36,8 +38,8 @@ class Resource(APIView):
 
     Authentication is the host's (``DEFAULT_AUTHENTICATION_CLASSES``), since only the host knows
     how its clients sign in, and the session, so that its own pages can call us; the session
-    brings CSRF checks with it. Everything else is stated here and not taken from the host.
-    Throttling alone stays as the host configured it.
+    brings CSRF checks with it. The host's throttles hold beside ours. Everything else is stated
+    here, or with ``operation`` at a method, and not taken from the host.
     """
 
     renderer_classes = (PlainJSONRenderer,)
@@ -46,10 +48,10 @@ class Resource(APIView):
     content_negotiation_class = JSONOnly
     metadata_class = None
     versioning_class = None
-    http_method_names = ["get", "post", "head", "options"]  # noqa: RUF012
+    http_method_names = ["get", "post", "delete", "head", "options"]  # noqa: RUF012
+    #: A host's own document leaves us out; ours is made by openapi.Generator.
+    schema = None
 
-    #: Query parameters it takes; any other is refused.
-    parameters: frozenset[str] = frozenset()
     #: How much a body may hold.
     limits = Limits()
     #: JSON pointer to the part of the body that the service is given, for its faults.
@@ -64,16 +66,27 @@ class Resource(APIView):
     def get_exception_handler(self) -> Callable[..., Response | None]:
         return handle
 
+    @property
+    def operation(self) -> Operation | None:
+        """What is declared for the method of the request."""
+        return operation_of(self, self.request.method or "")
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         faults = [*self._parameter_faults(request)]
         if faults:
             raise InvalidRequest(*faults)
 
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the query parameters that it takes; any other is refused."""
+        declared = self.operation
+        query = declared.query if declared else None
+        return frozenset(query().fields) if query else frozenset()
+
     def _parameter_faults(self, request: Request) -> list[Fault]:
-        faults = []
+        known, faults = self.parameters(), []
         for name, values in request.query_params.lists():
-            if name not in self.parameters:
+            if name not in known:
                 faults.append(Fault("unknown_parameter", "There is no such one.", parameter=name))
             elif len(values) > 1:
                 faults.append(Fault("repeated", "May be given once.", parameter=name))
@@ -90,11 +103,23 @@ class Resource(APIView):
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
-    def body(self, serializer_class: type[Serializer[Any]]) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """Return the body's fields; a missing, misshapen or unknown one is refused by pointer."""
-        serializer = serializer_class(data=self.request.data)
+        declared = self.operation
+        return self._taken(declared.body if declared else None, self.request.data)
+
+    def query(self) -> dict[str, Any]:
+        """Return the query's parameters; one that doesn't fit is refused by name."""
+        declared = self.operation
+        return self._taken(declared.query if declared else None, self.request.query_params)
+
+    def _taken(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
+        serializer = (declared or Body)(data=dict(given.items()))
         if not serializer.is_valid():
-            raise InvalidRequest(*from_serializer(serializer.errors))
+            faults = from_serializer(serializer.errors)
+            if isinstance(serializer, Query):
+                faults = (by_name(fault) for fault in faults)
+            raise InvalidRequest(*faults)
         return dict(serializer.validated_data)
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
@@ -109,10 +134,9 @@ class Collection(Resource, GenericAPIView[Any]):
     pagination_class = KeysetPagination
     filterset_class: Any
 
-    @property
-    def parameters(self) -> frozenset[str]:  # type: ignore[override]
+    def parameters(self) -> frozenset[str]:
         if self.request.method not in ("GET", "HEAD"):
-            return frozenset()
+            return super().parameters()
         return PARAMETERS | frozenset(self.filterset_class.base_filters)
 
     def page(self) -> Response:

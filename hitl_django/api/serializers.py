@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from .. import answers
-from ..models import Decision, Interrupt
-from .fields import AnyJSON, Body, Choice, JSONObject, Moment, Text
+from ..models import Decision, Interrupt, Run
+from .fields import AnyJSON, Body, Choice, Id, JSONObject, Moment, Text
 
 
 class Link(serializers.Field):
@@ -22,6 +22,9 @@ class Link(serializers.Field):
 
     def to_representation(self, value: Any) -> str:
         return absolute(self.context["request"], self.view, value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "uri"}
 
 
 def absolute(request: Request, view: str, *args: Any) -> str:
@@ -37,21 +40,30 @@ class GraphSerializer(serializers.Serializer):
     version = serializers.CharField()
     fingerprint = serializers.CharField()
     title = serializers.CharField()
-    input_schema = serializers.SerializerMethodField()
-
-    def get_input_schema(self, registered: Any) -> dict[str, Any]:
-        return dict(registered.graph.input_json_schema())
+    input_schema = JSONObject(
+        source="graph.input_json_schema", help_text="JSON Schema of what a run is started with."
+    )
 
 
 class StartBody(Body):
     """What a run is started with."""
 
-    graph = Text(max_length=200)
-    input = AnyJSON()
-    key = Text(max_length=255, required=False)
-    thread_id = Text(max_length=255, required=False)
-    metadata = JSONObject(required=False)
-    on_pending = Choice(choices=["refuse", "discard"], required=False)
+    graph = Text(max_length=200, help_text="A name from graphs/.")
+    input = AnyJSON(help_text="What the graph's input_schema describes; not null.")
+    key = Text(
+        max_length=255,
+        required=False,
+        help_text="The same key and input give the run that they started before.",
+    )
+    thread_id = Text(
+        max_length=255, required=False, help_text="Continues this thread, or names a new one."
+    )
+    metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
+    on_pending = Choice(
+        choices=["refuse", "discard"],
+        required=False,
+        help_text="Whether a thread whose questions are open is refused (409), or loses them.",
+    )
 
 
 class CancelBody(Body):
@@ -67,11 +79,11 @@ class EmptyBody(Body):
 class RunInfoSerializer(serializers.Serializer):
     """A run as a write leaves it."""
 
-    id = serializers.CharField()
+    id = Id()
     url = Link("run", source="id")
     graph = serializers.CharField()
     thread_id = serializers.CharField()
-    state = serializers.CharField()
+    state = Choice(choices=Run.State.values)
     step = serializers.IntegerField()
 
 
@@ -101,37 +113,49 @@ class WorkerHealthSerializer(serializers.Serializer):
 class DecisionBody(Body):
     """What a person decides."""
 
-    type = Choice(choices=[answers.APPROVE, answers.EDIT, answers.REJECT, answers.RESPOND])
-    value = AnyJSON(required=False)
+    type = Choice(
+        choices=[answers.APPROVE, answers.EDIT, answers.REJECT, answers.RESPOND],
+        help_text="One of the question's allowed_decisions.",
+    )
+    value = AnyJSON(
+        required=False, help_text="The answer, where the decision takes one; see response_schema."
+    )
     reason = Text(max_length=10_000, allow_blank=True, required=False)
 
 
 class DecisionSerializer(serializers.Serializer):
     """A decision: who, when, through what, and what was answered."""
 
-    id = serializers.CharField()
-    interrupt = serializers.CharField(source="interrupt_id")
-    version = serializers.IntegerField()
-    type = serializers.CharField()
-    value = AnyJSON()
+    id = Id()
+    interrupt = Id(source="interrupt_id")
+    version = serializers.IntegerField(help_text="The version of the question that it decided.")
+    type = Choice(choices=Decision.Type.values)
+    value = AnyJSON(help_text="What the graph received.")
     reason = serializers.CharField()
-    refusal = serializers.CharField()
+    refusal = serializers.CharField(help_text="Why the graph couldn't use the value, if so.")
     by = serializers.CharField(source="by_label")
-    via = serializers.CharField()
+    via = serializers.CharField(help_text="Through what: api, admin, code, command …")
     created_at = Moment()
+
+
+class ValidationSerializer(serializers.Serializer):
+    """What a decision would do."""
+
+    valid = serializers.BooleanField()
+    resume = AnyJSON(help_text="What the graph would receive.")
 
 
 class InterruptSerializer(serializers.Serializer):
     """A question, without its payload: lists never load one."""
 
-    id = serializers.CharField()
+    id = Id()
     url = Link("interrupt", source="id")
     title = serializers.CharField()
-    status = serializers.CharField()
-    kind = serializers.CharField()
+    status = Choice(choices=Interrupt.Status.values)
+    kind = Choice(choices=Interrupt.Kind.values)
     graph = serializers.CharField()
     node = serializers.CharField()
-    run = serializers.CharField(source="run_id")
+    run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
     version = serializers.IntegerField()
     created_at = Moment()
@@ -147,19 +171,26 @@ class InterruptDetailSerializer(InterruptSerializer):
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
     allowed_decisions = serializers.SerializerMethodField()
-    decision = serializers.SerializerMethodField()
-    refused = serializers.SerializerMethodField()
+    decision = DecisionSerializer(
+        source="closing", allow_null=True, help_text="The one that closed it."
+    )
+    refused = DecisionSerializer(
+        allow_null=True, help_text="The last one, whose answer the graph could not use."
+    )
 
     def get_allowed_decisions(self, interrupt: Interrupt) -> list[str]:
         schema: Any = interrupt.response_schema
         return list(answers.allowed_decisions(interrupt.payload, schema, interrupt.kind))
 
-    def get_decision(self, interrupt: Interrupt) -> dict[str, Any] | None:
-        return _shown(interrupt.closing())
 
-    def get_refused(self, interrupt: Interrupt) -> dict[str, Any] | None:
-        return _shown(interrupt.refused())
+class RunDetailSerializer(RunSerializer):
+    """A run with what it asks, and what may be seen of how it ended."""
 
+    #: Members that are not there for everybody.
+    sometimes = frozenset({"error", "result"})
 
-def _shown(decision: Decision | None) -> dict[str, Any] | None:
-    return None if decision is None else dict(DecisionSerializer(decision).data)
+    interrupts = InterruptSerializer(many=True, help_text="The open questions.")
+    error = serializers.CharField(help_text="For operators.")
+    result = AnyJSON(
+        help_text="The state it ended with, for who may see state, until a later run changes it."
+    )

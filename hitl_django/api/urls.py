@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import graphs, interrupts, runs, workers
+from .views import graphs, interrupts, runs, schema, workers
 
 urlpatterns = [
     path("graphs/", graphs.GraphList.as_view(), name="graphs"),
@@ -25,5 +25,6 @@ urlpatterns = [
         interrupts.DecisionValidation.as_view(),
         name="decision-validate",
     ),
+    path("schema/", schema.SchemaDetail.as_view(), name="schema"),
     path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]

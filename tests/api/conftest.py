@@ -16,6 +16,8 @@ from django.urls import reverse
 from hitl_django import END, START, StateGraph, interrupt, registry, services, worker
 from hitl_django.models import Interrupt, Run, Thread
 
+from . import document
+
 VIEW = ["view_interrupt", "view_run", "view_thread"]
 ROLES: dict[str, list[str]] = {
     "nobody": [],
@@ -83,7 +85,10 @@ def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
 
 
 class API:
-    """A client of the API: JSON in, JSON out, addresses by name."""
+    """A client of the API: JSON in, JSON out, addresses by name.
+
+    Each answer has to be one that the OpenAPI document has for the operation.
+    """
 
     def __init__(self, user: Any = None, **options: Any) -> None:
         self.client = Client(**options)
@@ -98,7 +103,9 @@ class API:
             options.setdefault("content_type", "application/json")
         if query := options.pop("query", None):
             path += f"?{query}"
-        return self.client.generic(method, path, **options)
+        response = self.client.generic(method, path, **options)
+        document.check(name, method, response)
+        return response
 
     def get(self, name: str, *args: Any, **options: Any) -> Any:
         return self.call("GET", name, *args, **options)

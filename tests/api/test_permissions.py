@@ -36,6 +36,7 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("interrupt", "GET"): row(200, **see),
     ("decisions", "GET"): row(200, **see),
     ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
+    ("schema", "GET"): row(200),
     ("worker-health", "GET"): row(403, operator=200, superuser=200),
     ("decision-validate", "POST"): row(403, reviewer=200, superuser=200, **see),
 }
@@ -71,6 +72,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "interrupt": (question.pk,),
         "decisions": (question.pk,),
         "decision-validate": (question.pk,),
+        "schema": (),
         "worker-health": (),
     }
 

@@ -10,19 +10,42 @@ from rest_framework.response import Response
 
 from ... import services
 from ...conf import hitl
+from ...engine import errors
 from ...models import Interrupt
 from .. import visible
 from ..conditions import etag_of, expected, idempotency_key, is_known
 from ..filters import InterruptFilter
+from ..operations import (
+    ETAG,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LOCATION,
+    REPLAYED,
+    Shown,
+    operation,
+)
 from ..resource import Collection, Resource
 from ..serializers import (
     DecisionBody,
     DecisionSerializer,
     InterruptDetailSerializer,
     InterruptSerializer,
+    ValidationSerializer,
     absolute,
 )
 from ..strictjson import Limits
+
+#: Why a decision is not taken.
+REFUSALS = (
+    errors.AlreadyDecidedError,
+    errors.RunStateError,
+    errors.LeaseHeldError,
+    errors.StaleQuestionError,
+    errors.InvalidAnswerError,
+    errors.UnserializableError,
+    errors.IdempotencyKeyReusedError,
+)
 
 
 class InterruptList(Collection):
@@ -35,14 +58,28 @@ class InterruptList(Collection):
         rows = visible.interrupts(self.request.user).defer("payload", "response_schema")
         return rows.order_by("created_at")
 
+    @operation(
+        "list_interrupts",
+        answers={200: Shown("A page of questions.", InterruptSerializer, paged=True)},
+    )
     def get(self, request: Request) -> Response:
+        """Lists the questions that you may see: those that wait, oldest first."""
         return self.page()
 
 
 class InterruptDetail(Resource):
     """One question, with all that is needed to answer it; the ETag is for ``If-Match``."""
 
+    @operation(
+        "get_interrupt",
+        headers=(IF_NONE_MATCH,),
+        answers={
+            200: Shown("The question.", InterruptDetailSerializer, headers=(ETAG,)),
+            304: Shown("The question is still what you have.", headers=(ETAG,)),
+        },
+    )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
+        """Shows a question with all that is needed to answer it; its ETag is for If-Match."""
         interrupt = visible.interrupt(request.user, interrupt_id)
         headers = {"ETag": etag_of(interrupt)}
         if is_known(request, interrupt):
@@ -73,12 +110,33 @@ class DecisionList(Answering):
     it be sent again. ``Location`` is the run, which a worker has yet to advance.
     """
 
+    @operation(
+        "list_decisions",
+        answers={200: Shown("All decisions on it.", DecisionSerializer, paged=True)},
+    )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
+        """Lists the decisions on a question, newest first; votes and refused ones included."""
         interrupt = visible.interrupt(request.user, interrupt_id)
         results = self.render(DecisionSerializer, interrupt.decisions.all(), many=True)
         return Response({"next": None, "previous": None, "results": results})
 
+    @operation(
+        "decide",
+        body=DecisionBody,
+        headers=(IF_MATCH, IDEMPOTENCY_KEY),
+        answers={
+            202: Shown(
+                "Recorded; a worker has yet to advance the run.",
+                DecisionSerializer,
+                headers=(LOCATION, REPLAYED),
+            )
+        },
+        errors=REFUSALS,
+        throttle="THROTTLE_DECIDE",
+        example={"type": "edit", "value": {"amount": 5000}, "reason": "Half, as agreed."},
+    )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
+        """Decides a question; exactly one decision wins, and every other is told which (409)."""
         digest, version = expected(request)
         decision = services.decide(
             interrupt_id,
@@ -87,7 +145,7 @@ class DecisionList(Answering):
             key=idempotency_key(request),
             digest=digest,
             version=version,
-            **self.body(DecisionBody),
+            **self.body(),
         )
         headers = {"Location": absolute(request, "run", decision.run_id)}
         if decision.repeated:
@@ -98,8 +156,16 @@ class DecisionList(Answering):
 class DecisionValidation(Answering):
     """Says what a decision would hand to the graph, without deciding."""
 
+    @operation(
+        "validate_decision",
+        body=DecisionBody,
+        answers={200: Shown("The decision would be taken.", ValidationSerializer)},
+        errors=REFUSALS,
+        example={"type": "approve"},
+    )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        decision = self.body(DecisionBody)
+        """Checks a decision as deciding would, and records nothing."""
+        decision = self.body()
         decision.pop("reason", None)
         resume = services.check_answer(interrupt_id, by=request.user, **decision)
         return Response({"valid": True, "resume": resume})

@@ -10,16 +10,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ... import services
+from ...engine import errors
 from ...engine.errors import RunStateError, UnknownGraphError
 from ...models import Interrupt, Run
 from ...policy import get_policy
 from .. import visible
 from ..filters import RunFilter
+from ..operations import LOCATION, Shown, operation
 from ..resource import Collection, Resource
 from ..serializers import (
     CancelBody,
     EmptyBody,
     InterruptSerializer,
+    RunDetailSerializer,
     RunInfoSerializer,
     RunSerializer,
     StartBody,
@@ -37,11 +40,40 @@ class RunList(Collection):
         rows = visible.runs(self.request.user).defer("error", "traceback")
         return rows.order_by("-created_at")
 
+    @operation("list_runs", answers={200: Shown("A page of runs.", RunSerializer, paged=True)})
     def get(self, request: Request) -> Response:
+        """Lists the runs that you may see, newest first."""
         return self.page()
 
+    @operation(
+        "start_run",
+        body=StartBody,
+        answers={
+            202: Shown("Stored, for a worker to advance.", RunInfoSerializer, headers=(LOCATION,)),
+            200: Shown(
+                "The run that the same key and input started before.",
+                RunInfoSerializer,
+                headers=(LOCATION,),
+            ),
+        },
+        errors=(
+            errors.UnknownGraphError,
+            errors.ThreadNotFound,
+            errors.InvalidInputError,
+            errors.EmptyInputError,
+            errors.UnserializableError,
+            errors.IdempotencyKeyReusedError,
+            errors.OpenQuestionsError,
+            errors.RunStateError,
+            errors.GraphChangedError,
+            errors.LeaseHeldError,
+        ),
+        throttle="THROTTLE_START",
+        example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},
+    )
     def post(self, request: Request) -> Response:
-        run = services.start(by=request.user, via="api", **self.body(StartBody))
+        """Starts a run of a graph: once for each ``key``."""
+        run = services.start(by=request.user, via="api", **self.body())
         shown = self.render(RunInfoSerializer, run)
         # A key that was used before names the run it started: nothing was accepted just now.
         status = 202 if run.created else 200
@@ -56,7 +88,9 @@ class RunDetail(Resource):
     such members.
     """
 
+    @operation("get_run", answers={200: Shown("The run.", RunDetailSerializer)})
     def get(self, request: Request, run_id: UUID) -> Response:
+        """Says where a run is, what it asks, and what came of it."""
         run = visible.run(request.user, run_id)
         open_questions = (
             visible.interrupts(request.user)
@@ -85,16 +119,32 @@ class RunDetail(Resource):
 class RunCancel(Resource):
     """Ends a run; its open questions are closed with it."""
 
+    @operation(
+        "cancel_run",
+        body=CancelBody,
+        answers={200: Shown("The cancelled run.", RunInfoSerializer)},
+        errors=(errors.RunStateError,),
+        example={"reason": "The customer withdrew it."},
+    )
     def post(self, request: Request, run_id: UUID) -> Response:
-        run = services.cancel(run_id, by=request.user, via="api", **self.body(CancelBody))
+        """Ends a run that hasn't succeeded, and closes its open questions."""
+        run = services.cancel(run_id, by=request.user, via="api", **self.body())
         return Response(self.render(RunInfoSerializer, run))
 
 
 class RunRetry(Resource):
     """Queues a failed or parked run again, from where it stopped."""
 
+    @operation(
+        "retry_run",
+        body=EmptyBody,
+        answers={202: Shown("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
+        errors=(errors.RunStateError,),
+        example={},
+    )
     def post(self, request: Request, run_id: UUID) -> Response:
-        self.body(EmptyBody)
+        """Queues a failed or parked run again; it goes on from the last thing it stored."""
+        self.body()
         run = services.retry(run_id, by=request.user, via="api")
         shown = self.render(RunInfoSerializer, run)
         return Response(shown, status=202, headers={"Location": shown["url"]})

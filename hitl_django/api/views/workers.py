@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ... import services
+from ..operations import Shown, operation
 from ..resource import Resource
 from ..serializers import WorkerHealthSerializer
 
@@ -13,6 +14,8 @@ from ..serializers import WorkerHealthSerializer
 class WorkerHealthDetail(Resource):
     """Whether anybody works, and how long what is due has waited; for operators."""
 
+    @operation("get_worker_health", answers={200: Shown("How they are.", WorkerHealthSerializer)})
     def get(self, request: Request) -> Response:
+        """Says whether workers report, and since when something waits for one."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))

@@ -1,0 +1,81 @@
+"""The whole document, as drf-spectacular's command and our own view ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import normalize_result_object
+
+from ..operations import Operation, operation_of
+from . import paths
+from .samples import illustrate
+from .schemas import Schemas
+
+VERSION = "1"
+ABOUT = """\
+Starts runs, lists the questions they ask, takes decisions.
+
+What you may not see is answered as if it did not exist (404). Bodies are one JSON object in UTF-8;
+a field or a parameter that is not named here is refused. Errors are `application/problem+json`
+(RFC 9457): `code` is stable and for programs, `detail` is for people. Lists are paged by cursor:
+follow `next`. With a session's cookie, a write needs the header `X-CSRFToken` as well.
+"""
+
+
+class Generator(SchemaGenerator):
+    """Makes the document of our API: ``manage.py spectacular --generator-class
+    hitl_django.api.openapi.Generator`` writes it out.
+
+    Of drf-spectacular it takes the registry of components and the authentication schemes of the
+    host's classes; nothing in it is guessed from a view.
+    """
+
+    def get_schema(self, request: Any = None, public: bool = False) -> Any:
+        schemas = Schemas(self.registry)
+        found: dict[str, dict[str, Any]] = {}
+        for pattern, view, method, declared in operations():
+            told = paths.operation_object(pattern, view, method, declared, schemas)
+            told["security"] = self._security(view, method)
+            found.setdefault(paths.template_of(pattern), {})[method] = told
+        components = self.registry.build({})
+        illustrate(components["schemas"])
+        return normalize_result_object(
+            {
+                "openapi": "3.1.0",
+                "info": {"title": "hitl-django", "version": VERSION, "description": ABOUT},
+                "servers": [{"url": root_of(request)}],
+                "paths": found,
+                "components": components,
+            }
+        )
+
+    def _security(self, view: Any, method: str) -> list[dict[str, Any]]:
+        inspector = AutoSchema()
+        inspector.view, inspector.method = view, method.upper()
+        inspector.registry = self.registry
+        required: list[dict[str, Any]] = inspector.get_auth()
+        return required
+
+
+def operations() -> Iterator[tuple[Any, Any, str, Operation]]:
+    """Yields all that is declared, as (URL pattern, view, method, operation)."""
+    from ..urls import urlpatterns  # the view of this document is one of them
+
+    for pattern in urlpatterns:
+        view = pattern.callback.cls()  # type: ignore[attr-defined]
+        for method in view.http_method_names:
+            if method not in ("head", "options") and (found := operation_of(view, method)):
+                yield pattern, view, method, found
+
+
+def root_of(request: Any) -> str:
+    """Returns the address that all others follow."""
+    try:
+        root = reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
+    except NoReverseMatch:  # the command, in a project that doesn't mount us
+        return "/"
+    return str(request.build_absolute_uri(root)) if request is not None else root

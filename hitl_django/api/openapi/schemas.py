@@ -1,0 +1,117 @@
+"""Serializers as JSON Schema, and the components they become.
+
+Ours say for themselves what they take and show (``json_schema``). A schema that drf-spectacular
+guessed would follow the host's settings, and know neither our strictness nor our nulls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
+from rest_framework import serializers
+
+from ..fields import Body
+
+NULL = {"type": "null"}
+_PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
+    serializers.BooleanField: {"type": "boolean"},
+    serializers.IntegerField: {"type": "integer"},
+    serializers.FloatField: {"type": "number"},
+    serializers.CharField: {"type": "string"},
+    serializers.SerializerMethodField: {"type": "array", "items": {"type": "string"}},
+}
+
+
+class Schemas:
+    """The components of one document."""
+
+    def __init__(self, registry: ComponentRegistry) -> None:
+        self.registry = registry
+
+    def add(self, name: str, schema: dict[str, Any], made_from: Any) -> dict[str, Any]:
+        """Registers a schema under a name, and returns the reference to it."""
+        component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, made_from)
+        self.registry.register_on_missing(component)
+        reference: dict[str, Any] = component.ref
+        return reference
+
+    def ref(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+        """Returns the reference to a serializer's component, which is made when first asked for."""
+        name = serializer.__name__.removesuffix("Serializer")
+        return self.add(name, self.of(serializer()), serializer)
+
+    def page(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+        """Returns the reference to a page of what the serializer shows."""
+        link = {"type": ["string", "null"], "format": "uri"}
+        schema = {
+            "type": "object",
+            "properties": {
+                "next": {**link, "description": "The next page; null at the end."},
+                "previous": {**link, "description": "The page before; null at the start."},
+                "results": {"type": "array", "items": self.ref(serializer)},
+            },
+            "required": ["next", "previous", "results"],
+        }
+        name = serializer.__name__.removesuffix("Serializer")
+        return self.add(f"{name}Page", schema, serializer)
+
+    def of(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
+        """Returns the schema of what a Body takes, or of what another serializer shows."""
+        taken = isinstance(serializer, Body)
+        sometimes: frozenset[str] = getattr(serializer, "sometimes", frozenset())
+        fields = serializer.fields.items()
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: self.of_field(field) for name, field in fields},
+        }
+        if doc := (type(serializer).__doc__ or "").strip().partition("\n\n")[0]:
+            schema["description"] = " ".join(doc.split())
+        required = [
+            name for name, field in fields if (field.required if taken else name not in sometimes)
+        ]
+        if required:
+            schema["required"] = required
+        if taken:
+            schema["additionalProperties"] = False
+        return schema
+
+    def of_field(self, field: Any) -> dict[str, Any]:
+        """Returns the schema of one field."""
+        schema = self._bare(field)
+        if field.allow_null and schema:
+            schema = _or_null(schema)
+        if field.help_text:
+            schema = {**schema, "description": str(field.help_text)}
+        return schema
+
+    def _bare(self, field: Any) -> dict[str, Any]:
+        if isinstance(field, serializers.ListSerializer | serializers.ListField):
+            items = self._bare(field.child)
+            bounds = {
+                "minItems": getattr(field, "min_length", None),
+                "maxItems": getattr(field, "max_length", None),
+            }
+            told = {name: bound for name, bound in bounds.items() if bound is not None}
+            return {"type": "array", "items": items, **told}
+        if isinstance(field, serializers.Serializer):
+            return self.ref(type(field))
+        if hasattr(field, "json_schema"):
+            return dict(field.json_schema())
+        return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
+
+    def resolve(self, schema: Any) -> Any:
+        """Returns a schema with the references that its serializer classes stand for."""
+        if isinstance(schema, dict):
+            return {key: self.resolve(value) for key, value in schema.items()}
+        if isinstance(schema, list):
+            return [self.resolve(item) for item in schema]
+        return self.ref(schema) if isinstance(schema, type) else schema
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in schema:
+        return {**schema, "type": [schema["type"], "null"], "enum": [*schema["enum"], None]}
+    if isinstance(schema.get("type"), str):
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, NULL]}

@@ -1,0 +1,78 @@
+"""The OpenAPI document as a judge: what an answer has to be, or it is undocumented."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+
+from hitl_django.api.openapi import Generator
+from hitl_django.api.openapi.paths import template_of
+from hitl_django.api.urls import urlpatterns
+
+Document = dict[str, Any]
+
+
+@cache
+def document() -> Document:
+    """Returns the document that the API serves."""
+    made: Document = Generator().get_schema()
+    return made
+
+
+def declared(name: str, method: str) -> Document | None:
+    """Returns what the document says of a method at the address of that name."""
+    (pattern,) = (each for each in urlpatterns if each.name == name)
+    path: Document = document()["paths"][template_of(pattern)]
+    return path.get("get" if method == "HEAD" else method.lower())
+
+
+def check(name: str, method: str, response: Any) -> None:
+    """Raises where an answer isn't one that the document has."""
+    told = declared(name, method)
+    if told is None or method == "OPTIONS":
+        assert response.status_code in (204, 400, 401, 403, 404, 405), response.status_code
+        return
+    status = str(response.status_code)
+    assert status in told["responses"], f"{method} {name}: {status} is undocumented"
+    if method == "HEAD" or getattr(response, "streaming", False):
+        return
+    content = told["responses"][status].get("content")
+    if content is None:
+        assert response.content == b"", f"{method} {name}: {status} has no body"
+        return
+    media = response["Content-Type"].partition(";")[0]
+    assert media in content, f"{method} {name}: {media} is undocumented"
+    if media.endswith("json"):
+        faults = [
+            f"{fault.json_path}: {fault.message[:500]}"
+            for fault in validator(told["operationId"], status, media).iter_errors(response.json())
+        ]
+        assert not faults, f"{method} {name} {status}: {faults}"
+
+
+@cache
+def validator(operation: str, status: str, media: str) -> Draft202012Validator:
+    """Returns what an answer is held against: a member that the document hasn't is a fault."""
+    (told,) = (
+        method
+        for path in document()["paths"].values()
+        for method in path.values()
+        if method["operationId"] == operation
+    )
+    schema = told["responses"][status]["content"][media]["schema"]
+    root = {**closed(schema), "components": closed(document()["components"])}
+    return Draft202012Validator(root, format_checker=FormatChecker())
+
+
+def closed(schema: Any) -> Any:
+    """Returns a schema whose objects have the properties they name, and no others."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: closed(value) for key, value in schema.items() if key != "examples"}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        inner.setdefault("additionalProperties", False)
+    return inner

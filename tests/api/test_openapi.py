@@ -1,0 +1,148 @@
+"""The OpenAPI document: valid, whole, of our addresses alone, whatever the host has set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.settings import patched_settings
+from drf_spectacular.validation import validate_schema
+from jsonschema import Draft202012Validator
+
+from hitl_django.api import errors, operations
+from hitl_django.api.openapi import Generator, problems
+from hitl_django.api.openapi.generator import operations as declared_operations
+from hitl_django.api.urls import urlpatterns
+from hitl_django.api.views import schema as schema_views
+
+from . import document as judge
+from .document import document
+
+OPERATIONS = [
+    pytest.param(path, method, told, id=told["operationId"])
+    for path, methods in document().items()
+    if path == "paths"
+    for path, methods in methods.items()
+    for method, told in methods.items()
+]
+
+
+def test_it_is_valid_openapi() -> None:
+    assert document()["openapi"] == "3.1.0"
+    validate_schema(document())
+
+
+def test_it_has_every_method_of_every_address_and_no_other() -> None:
+    handled = {
+        (pattern.name, method)
+        for pattern in urlpatterns
+        for method in ("get", "post", "put", "patch", "delete")
+        if hasattr(pattern.callback.cls, method)
+    }
+    assert {(pattern.name, method) for pattern, _, method, _ in declared_operations()} == handled
+
+
+def test_each_operation_has_a_name_of_its_own() -> None:
+    names = [declared.id for *_, declared in declared_operations()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
+def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told: Any) -> None:
+    assert told["summary"]
+    assert told["security"]
+    assert any(int(status) < 400 for status in told["responses"])
+    assert {"400", "401", "403", "429"} <= told["responses"].keys()
+    if "{" in path:
+        assert "404" in told["responses"]
+    if "requestBody" in told:
+        assert {"413", "415", "422"} <= told["responses"].keys()
+    for status, response in told["responses"].items():
+        if int(status) >= 400:
+            assert list(response["content"]) == ["application/problem+json"]
+
+
+@pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
+def test_its_examples_fit(path: str, method: str, told: Any) -> None:
+    if "requestBody" not in told:
+        return
+    content = told["requestBody"]["content"]["application/json"]
+    root = {**content["schema"], "components": document()["components"]}
+    Draft202012Validator(root).validate(content["example"])
+
+
+@pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
+def test_the_example_of_a_component_fits(name: str) -> None:
+    schema = judge.closed(document()["components"])["schemas"][name]
+    (example,) = document()["components"]["schemas"][name]["examples"]
+    root = {**schema, "components": judge.closed(document()["components"])}
+    Draft202012Validator(root).validate(example)
+
+
+def test_a_code_means_one_thing() -> None:
+    shapes: dict[str, set[str]] = {}
+    for answer in errors.ANSWERS.values():
+        if answer.more.schema:
+            shapes.setdefault(answer.code, set()).add(repr(answer.more.schema))
+    assert {code: found for code, found in shapes.items() if len(found) > 1} == {}
+
+
+def test_an_error_without_a_place_in_the_table_is_noticed() -> None:
+    wrong = operations.Operation("wrong", {}, errors=(ZeroDivisionError,))
+    with pytest.raises(LookupError, match="ZeroDivisionError"):
+        problems.answers_of(wrong, has_place=False)
+
+
+def test_it_is_served_with_the_address_it_was_asked_at(api: Any) -> None:
+    served = api.get("schema").json()
+    assert served["servers"] == [{"url": "http://testserver/hitl/api/v1"}]
+    assert served["paths"] == json.loads(json.dumps(document()["paths"]))
+
+
+def test_the_command_writes_it(capsys: Any, settings: Any, tmp_path: Any) -> None:
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "drf_spectacular"]
+    file = tmp_path / "openapi.json"
+    call_command(
+        "spectacular",
+        "--generator-class=hitl_django.api.openapi.Generator",
+        "--format=openapi-json",
+        "--validate",
+        "--fail-on-warn",
+        f"--file={file}",
+    )
+    assert json.loads(file.read_text()) == json.loads(json.dumps(document()))
+
+
+def test_the_hosts_settings_of_drf_spectacular_change_nothing() -> None:
+    with patched_settings(
+        {
+            "TITLE": "The host's",
+            "OAS_VERSION": "3.0.3",
+            "COMPONENT_SPLIT_REQUEST": True,
+            "CAMELIZE_NAMES": True,
+            "SCHEMA_PATH_PREFIX_INSERT": "/host",
+            "APPEND_COMPONENTS": {"schemas": {"Host": {"type": "object"}}},
+            "POSTPROCESSING_HOOKS": ["tests.api.test_openapi.never"],
+            "PREPROCESSING_HOOKS": ["tests.api.test_openapi.never"],
+        }
+    ):
+        assert Generator().get_schema() == document()
+
+
+def never(*args: Any, **options: Any) -> None:
+    raise AssertionError("the host's hook was called")
+
+
+def test_the_hosts_own_document_does_not_have_us() -> None:
+    assert SchemaGenerator().get_schema(public=True)["paths"] == {}
+
+
+def test_without_the_extra_there_is_no_document_and_all_else_works(
+    api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_views, "find_spec", lambda name: None)
+    assert api.get("schema").status_code == 404
+    assert api.get("runs").status_code == 200
