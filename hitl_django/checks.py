@@ -13,10 +13,11 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 from . import dispatch, registry
-from .conf import KEYS, hitl
+from .conf import KEYS, Rate, hitl
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
+RATES = ("THROTTLE_START", "THROTTLE_DECIDE")
 POSITIVE = (
     "LEASE_SECONDS",
     "HEARTBEAT_SECONDS",
@@ -40,7 +41,14 @@ def check_settings(
     given = getattr(settings, "HITL", None) or {}
     if not isinstance(given, dict):
         return [checks.Error("HITL is not a dict.", id="hitl_django.E001")]
-    return [*_unknown_keys(given), *_bad_values(given), *_bad_days(), *_bad_paths(), *_lease()]
+    return [
+        *_unknown_keys(given),
+        *_bad_values(given),
+        *_bad_days(),
+        *_bad_rates(),
+        *_bad_paths(),
+        *_lease(),
+    ]
 
 
 @checks.register("hitl_django")
@@ -171,6 +179,17 @@ def _bad_days() -> Iterator[checks.CheckMessage]:
             "HITL['RETENTION_DAYS'] is neither None nor a positive number.",
             id="hitl_django.E003",
         )
+
+
+def _bad_rates() -> Iterator[checks.CheckMessage]:
+    for name in RATES:
+        try:
+            if getattr(hitl, name) is not None:
+                Rate.of(getattr(hitl, name))
+        except ValueError as error:
+            yield checks.Error(
+                f"HITL[{name!r}]: {error}", hint='As "1200/min", or None.', id="hitl_django.E003"
+            )
 
 
 def _bad_paths() -> Iterator[checks.CheckMessage]:

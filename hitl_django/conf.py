@@ -5,6 +5,7 @@ Every field of ``Settings`` is a key; its ``doc`` is the line the README's table
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -49,7 +50,32 @@ class Settings:
     ANSWER_MAX_ITEMS: int = _key(10_000, "Values in an answer, counted at every level.")
     PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
     MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
+    THROTTLE_START: str | None = _key(
+        "3000/min", "How often one user may start a run over the API; None: as often as they like."
+    )
+    THROTTLE_DECIDE: str | None = _key(
+        "1200/min", "How often one user may decide over the API; None: as often as they like."
+    )
 
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests in so many seconds."""
+
+    count: int
+    seconds: int
+
+    @classmethod
+    def of(cls, text: str) -> Rate:
+        """Returns the rate that ``"1200/min"`` says; ValueError if it says none."""
+        found = _RATE.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(f"{text!r} is not a number of requests by sec, min, hour or day.")
+        return cls(int(found["count"]), _SECONDS[found["period"]])
+
+
+_SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86_400}
+_RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
 
 KEYS = frozenset(known.name for known in fields(Settings))
 

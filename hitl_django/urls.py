@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from django.urls import include, path
+from django.urls import include, path, re_path
+
+from .api.views.nothing import NothingThere
 
 app_name = "hitl_django"
 
-urlpatterns = [path("api/v1/", include("hitl_django.api.urls"))]
+urlpatterns = [
+    path("api/v1/", include("hitl_django.api.urls")),
+    re_path("^api/v1/", NothingThere.as_view()),
+]

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from .errors import InvalidRequest, handle
@@ -23,6 +24,7 @@ from .paging import PARAMETERS, KeysetPagination
 from .parsers import StrictJSONParser
 from .renderers import JSONOnly, PlainJSONRenderer
 from .strictjson import Limits
+from .throttles import UserThrottle
 
 
 class SignedIn(BasePermission):
@@ -63,6 +65,11 @@ class Resource(APIView):
             classes.append(SessionAuthentication)
         return [kind() for kind in classes]
 
+    def get_throttles(self) -> list[BaseThrottle]:
+        declared = self.operation
+        ours = [UserThrottle(declared.throttle)] if declared and declared.throttle else []
+        return [*super().get_throttles(), *ours]
+
     def get_exception_handler(self) -> Callable[..., Response | None]:
         return handle
 
@@ -73,7 +80,7 @@ class Resource(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        faults = [*self._parameter_faults(request)]
+        faults = [*self.parameter_faults(request)]
         if faults:
             raise InvalidRequest(*faults)
 
@@ -83,7 +90,7 @@ class Resource(APIView):
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
-    def _parameter_faults(self, request: Request) -> list[Fault]:
+    def parameter_faults(self, request: Request) -> list[Fault]:
         known, faults = self.parameters(), []
         for name, values in request.query_params.lists():
             if name not in known:

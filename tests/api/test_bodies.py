@@ -277,8 +277,14 @@ def test_an_if_match_that_does_not(api: Any, question: Interrupt, tag: str, stat
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
 def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> None:
     path = f"/hitl/api/v1/{kind}/{quote(part)}/"
-    assert api.client.get(path).status_code == 404
-    assert api.client.post(path, {}, content_type="application/json").status_code == 404
+    for response in (
+        api.client.get(path),
+        api.client.post(path, {}, content_type="application/json"),
+        api.client.delete(f"{path}?x=1&x=2"),
+    ):
+        assert response.status_code == 404
+        assert response["Content-Type"] == "application/problem+json"
+        assert response.json()["code"] == "not_found"
 
 
 def test_an_id_in_upper_case_is_another_address(api: Any, make_question: Any) -> None:

@@ -70,6 +70,8 @@ def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
         ({"MAX_ATTEMPTS": "5"}, "hitl_django.E003", "MAX_ATTEMPTS"),
         ({"LEASE_SECONDS": True}, "hitl_django.E003", "LEASE_SECONDS"),
         ({"TIME_SLICE_SECONDS": -1}, "hitl_django.E003", "TIME_SLICE_SECONDS"),
+        ({"THROTTLE_START": "fast"}, "hitl_django.E003", "THROTTLE_START"),
+        ({"THROTTLE_DECIDE": 100}, "hitl_django.E003", "THROTTLE_DECIDE"),
         ({"POLICY": "no.such.Policy"}, "hitl_django.E004", "POLICY"),
         ({"DISPATCH": "hitl_django.dispatch.Nothing"}, "hitl_django.E004", "DISPATCH"),
         ({"DISPATCH": 5}, "hitl_django.E004", "DISPATCH"),

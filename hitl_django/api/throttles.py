@@ -1,0 +1,51 @@
+"""How often a user may start and decide: a bound on the damage of a client in a loop.
+
+Counted in the host's cache, in windows of a whole period, so that a request costs two small
+operations there and no list of moments. With a cache of each process its own, each process has a
+count of its own; without a cache, or while it is away, nobody is held up.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from django.core.cache import cache
+from rest_framework.throttling import BaseThrottle
+
+from ..conf import Rate, hitl
+
+logger = logging.getLogger("hitl_django")
+
+
+class UserThrottle(BaseThrottle):
+    """Bounds what one user asks of an operation, by the rate that a HITL setting names."""
+
+    def __init__(self, setting: str) -> None:
+        self.setting = setting
+        self.left = 0.0
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        text = getattr(hitl, self.setting)
+        if text is None:
+            return True
+        rate = Rate.of(text)
+        now = time.time()
+        self.left = rate.seconds - now % rate.seconds
+        key = f"hitl_django:{self.setting}:{request.user.pk}:{int(now // rate.seconds)}"
+        return _count(key, rate.seconds) <= rate.count
+
+    def wait(self) -> float:
+        return self.left
+
+
+def _count(key: str, seconds: int) -> int:
+    try:
+        cache.add(key, 0, timeout=2 * seconds)
+        return int(cache.incr(key))
+    except Exception:  # every cache has errors of its own
+        # A DummyCache has no such key, ever; a server that is away is the host's to notice, and
+        # no reason to keep people from deciding.
+        logger.debug("a request could not be counted", exc_info=True)
+        return 0

@@ -1,0 +1,99 @@
+"""A client in a loop is told when to come back; nobody else is held up, and no cache is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.core.cache.backends.locmem import LocMemCache
+from rest_framework.throttling import UserRateThrottle
+
+from hitl_django.api import throttles
+from hitl_django.conf import Rate
+from hitl_django.models import Interrupt, Run
+
+BODY = {"graph": "invoice", "input": {"amount": 12}}
+DUMMY = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+
+
+class BrokenCache(LocMemCache):
+    """A cache whose server is away."""
+
+    def add(self, *args: Any, **options: Any) -> bool:
+        raise ConnectionError("no cache here")
+
+
+class HostThrottle(UserRateThrottle):
+    """What a host may have configured for all of its views."""
+
+    rate = "1/day"
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The throttles' clock: a minute's first second, until a test moves it on."""
+    now = [60_000_000.0]
+    monkeypatch.setattr(throttles.time, "time", lambda: now[0])
+    cache.clear()
+    return now
+
+
+def test_a_start_too_many_is_refused_until_the_next_minute(
+    api: Any, as_role: Any, invoice: str, settings: Any, at_noon: list[float]
+) -> None:
+    settings.HITL = {"THROTTLE_START": "2/min"}
+    assert [api.post("runs", body=BODY).status_code for _ in range(2)] == [202, 202]
+    at_noon[0] += 20.5
+    refused = api.post("runs", body=BODY)
+    assert (refused.status_code, refused.json()["code"]) == (429, "throttled")
+    assert refused["Content-Type"] == "application/problem+json"
+    assert refused["Retry-After"] == "40"
+    assert Run.objects.count() == 2
+
+    assert as_role("starter").post("runs", body=BODY).status_code == 202
+    assert api.get("runs").status_code == 200
+    at_noon[0] += 40
+    assert api.post("runs", body=BODY).status_code == 202
+
+
+def test_a_decision_too_many_changes_nothing(api: Any, make_question: Any, settings: Any) -> None:
+    settings.HITL = {"THROTTLE_DECIDE": "1/min"}
+    first, second = make_question(), make_question()
+    assert api.post("decisions", first.pk, body={"type": "approve"}).status_code == 202
+    assert api.post("decisions", second.pk, body={"type": "approve"}).status_code == 429
+    second.refresh_from_db()
+    assert second.status == Interrupt.Status.PENDING
+
+
+def test_nothing_is_counted_where_nothing_bounds(api: Any, invoice: str, settings: Any) -> None:
+    settings.HITL = {"THROTTLE_START": None}
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.BrokenCache"}}
+    assert api.post("runs", body=BODY).status_code == 202
+
+
+@pytest.mark.parametrize("backend", [DUMMY["default"]["BACKEND"], f"{__name__}.BrokenCache"])
+def test_without_a_cache_nobody_is_held_up(
+    api: Any, invoice: str, settings: Any, backend: str
+) -> None:
+    settings.HITL = {"THROTTLE_START": "1/min"}
+    settings.CACHES = {"default": {"BACKEND": backend}}
+    assert [api.post("runs", body=BODY).status_code for _ in range(3)] == [202] * 3
+
+
+def test_the_hosts_throttles_hold_as_well(
+    api: Any, invoice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hitl_django.api.views.runs import RunList
+
+    monkeypatch.setattr(RunList, "throttle_classes", [HostThrottle])
+    assert api.get("runs").status_code == 200
+    response = api.get("runs")
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("text", ["", "5", "0/min", "-1/min", "5/week", "5 / min", "5/min ", None])
+def test_what_is_no_rate_is_refused(text: Any) -> None:
+    with pytest.raises(ValueError, match="is not a number of requests"):
+        Rate.of(text)
