@@ -21,11 +21,13 @@ from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
 from .results import run_result
 from .starts import start
+from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
     "UNSET",
     "DecisionInfo",
     "RunInfo",
+    "Whereabouts",
     "WorkerHealth",
     "cancel",
     "check_answer",
@@ -35,5 +37,7 @@ __all__ = [
     "retry",
     "run_result",
     "start",
+    "thread_picture",
+    "whereabouts",
     "worker_health",
 ]

@@ -1,0 +1,111 @@
+"""Where a thread stands, from the rows around its values: what has run, what failed, what is due.
+
+Few queries, whatever the thread holds, and none of them reads a value of the state: for pages that
+are looked at often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hitl_django.engine.constants import CONTROL_SLOTS, ERROR, PULL
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+
+from . import versions
+from .loading import read_bases
+from .payloads import codec, intact
+from .storing import UNIT
+
+#: Super-steps that are looked back on.
+BACK = 1000
+#: Nodes of called graphs that are told.
+BELOW = 500
+#: How the path of a task begins that is no Send; its node's name follows.
+PULLED = f"~{PULL}, "
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest checkpoint of a root graph, and those it came from as far back as is looked.
+
+    ``seen`` tells which versions each node has read: of nodes that ran long ago it has none, but
+    for those that Sends have run.
+    """
+
+    checkpoint_id: str
+    line: tuple[str, ...]
+    oldest: str
+    versions: dict[str, Any]
+    seen: dict[str, dict[str, Any]]
+
+
+def read_head(using: str, thread: int) -> Head | None:
+    """Reads where a thread's root graph is: two queries, one more of a wide state."""
+    rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
+    found = rows.values_list("checkpoint_id", "data", "metadata", "digest").first()
+    if found is None:
+        return None
+    checkpoint_id, data, about, stored = found
+    intact(bytes(data) + bytes(about), stored, f"checkpoint {checkpoint_id}")
+    record = codec.decode(bytes(data))
+    named = {key} if (key := versions.base_of(record)) is not None else set()
+    head = versions.whole(record, read_bases(using, thread, "", named))
+    parents = dict(rows.values_list("checkpoint_id", "parent_id")[:BACK])
+    return Head(
+        checkpoint_id,
+        _line(checkpoint_id, parents),
+        min(parents),
+        head["channel_versions"],
+        head["versions_seen"],
+    )
+
+
+def _line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
+    """Returns a checkpoint and those it came from; other branches are left out."""
+    line = [newest]
+    while (above := parents.get(line[-1])) in parents:
+        line.append(above)
+    return tuple(line)
+
+
+def finished_nodes(using: str, thread: int, head: Head) -> set[str]:
+    """Returns the root graph's nodes that have run on the way to a checkpoint."""
+    rows = _finished(using, thread).filter(ns="", checkpoint_id__in=head.line)
+    return set(head.seen) | _names(rows.values_list("task_path", flat=True).distinct())
+
+
+def finished_below(using: str, thread: int, head: Head) -> set[tuple[str, str]]:
+    """Returns the nodes that have run in called graphs: each as its namespace and name."""
+    rows = _finished(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
+    found = rows.values_list("ns", "task_path").distinct()[:BELOW]
+    return {(ns, path.removeprefix(PULLED)) for ns, path in found}
+
+
+def failed_nodes(using: str, thread: int, head: Head) -> set[str]:
+    """Returns the nodes whose tasks on top of a checkpoint have failed."""
+    rows = PendingWrite.objects.using(using).filter(
+        thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
+    )
+    return _names(rows.values_list("task_path", flat=True))
+
+
+def held_channels(using: str, thread: int, head: Head, names: Iterable[str]) -> set[str]:
+    """Returns which of these channels hold a value at a checkpoint; it reads none of the values."""
+    wanted = {(name, head.versions[name]) for name in names if name in head.versions}
+    if not wanted:
+        return set()
+    rows = ChannelBlob.objects.using(using).filter(
+        thread=thread, ns="", version__in={version for _, version in wanted}
+    )
+    return {name for name, _ in wanted.intersection(rows.values_list("channel", "version"))}
+
+
+def _finished(using: str, thread: int) -> Any:
+    rows = PendingWrite.objects.using(using).filter(thread=thread, slot=UNIT)
+    return rows.filter(task_path__startswith=PULLED)
+
+
+def _names(paths: Iterable[str]) -> set[str]:
+    return {path.removeprefix(PULLED) for path in paths if path.startswith(PULLED)}

@@ -1,0 +1,177 @@
+"""Where a thread is in its graph, and the picture that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import END, START, StateGraph, interrupt, registry, services
+from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.models import ChannelBlob, Run
+from tests.services.conftest import asked
+
+pytestmark = pytest.mark.django_db
+
+
+class State(TypedDict, total=False):
+    fails: bool
+    size: str
+
+
+@pytest.fixture
+def trip() -> Iterator[None]:
+    """Register a graph with a graph inside that asks, and then fails if it is told to."""
+
+    def ask(state: State) -> State:
+        interrupt("Go on?")
+        return {}
+
+    def work(state: State) -> State:
+        if state.get("fails"):
+            raise ValueError("no")
+        return {}
+
+    inner = StateGraph(State).add_node("look", lambda state: {}).add_node("ask", ask)
+    inner.add_edge(START, "look").add_edge("look", "ask")
+    graph = StateGraph(State).add_node("pack", lambda state: {"size": "x" * 5000})
+    graph.add_node("trip", inner.compile()).add_node("work", work).add_node("rest", work)
+    graph.add_edge(START, "pack").add_edge("pack", "trip").add_edge("trip", "work")
+    graph.add_conditional_edges("work", lambda state: "rest", {"rest": "rest", "stop": END})
+    registry.register("trip")(lambda: graph)
+    yield
+    registry.unregister("trip")
+
+
+def where_of(run_id: Any) -> services.Whereabouts:
+    return services.whereabouts(Run.objects.get(pk=run_id).thread.thread_id)
+
+
+def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_of(
+    trip: None, advance: Callable[[], int]
+) -> None:
+    question = asked("trip", {}, advance)
+
+    where = where_of(question.run_id)
+
+    assert where.graph == "trip"
+    assert where.paused == {"trip", "trip:ask"}
+    assert where.visited == {START, "pack", "trip", "trip:__start__", "trip:look"}
+    assert where.next == {"trip:__end__"}
+    assert where.failed == set()
+
+
+def test_a_failed_run_is_at_the_node_that_failed(trip: None, advance: Callable[[], int]) -> None:
+    question = asked("trip", {"fails": True}, advance)
+    services.decide(question.pk, "approve")
+    advance()
+
+    where = where_of(question.run_id)
+
+    assert where.failed == {"work"}
+    assert where.next == set()
+    assert {"pack", "trip", "trip:look", "trip:ask"} <= where.visited
+
+
+def test_a_run_that_is_queued_is_about_to_run_what_it_has_not_run(
+    trip: None, advance: Callable[[], int]
+) -> None:
+    new = services.start("trip", {})
+    assert where_of(new.id).next == {"pack"}
+    assert where_of(new.id).visited == {START}
+    question = asked("trip", {}, advance)
+    services.decide(question.pk, "approve")
+
+    assert where_of(question.run_id).next == {"trip"}
+    assert where_of(question.run_id).paused == set()
+
+
+def test_a_run_that_succeeded_came_to_the_end(trip: None, advance: Callable[[], int]) -> None:
+    question = asked("trip", {}, advance)
+    services.decide(question.pk, "approve")
+    advance()
+
+    where = where_of(question.run_id)
+
+    assert {END, "rest", "work", "trip:ask"} <= where.visited
+    assert where.next == where.paused == where.failed == set()
+
+
+def test_each_of_two_questions_is_a_place(advance: Callable[[], int]) -> None:
+    question = asked("panel", {}, advance)
+    assert where_of(question.run_id).paused == {"left", "right"}
+
+    services.decide(question.pk, "respond", "x")
+    advance()
+
+    assert where_of(question.run_id).paused == {"right"}
+
+
+def test_it_takes_few_queries_and_reads_no_value(trip: None, advance: Callable[[], int]) -> None:
+    question = asked("trip", {}, advance)
+    name = question.thread.thread_id
+    with CaptureQueriesContext(connection) as seen:
+        services.thread_picture(name)
+    assert len(seen) <= 7
+    assert not any(ChannelBlob._meta.db_table in query["sql"] for query in seen)
+
+
+def test_a_wide_state_takes_one_query_more(advance: Callable[[], int]) -> None:
+    names = [f"key_{number}" for number in range(100)]
+    state = TypedDict("state", dict.fromkeys(names, int), total=False)  # type: ignore[misc]
+    graph = StateGraph(state)
+    for position in range(3):
+        graph.add_node(f"step_{position}", lambda state: dict.fromkeys(names, 1))
+    graph.add_sequence([("ask", lambda state: interrupt("?"))])
+    for one, other in (
+        (START, "step_0"),
+        ("step_0", "step_1"),
+        ("step_1", "ask"),
+        ("ask", "step_2"),
+    ):
+        graph.add_edge(one, other)
+    registry.register("wide")(lambda: graph)
+    try:
+        question = asked("wide", {"key_1": 1}, advance)
+        with CaptureQueriesContext(connection) as seen:
+            where = where_of(question.run_id)
+    finally:
+        registry.unregister("wide")
+
+    assert where.visited >= {"step_0", "step_1"}
+    assert (where.paused, where.next) == ({"ask"}, {"step_2"})
+    assert len(seen) <= 8
+
+
+@pytest.mark.promise("P18")
+def test_a_thread_that_may_not_be_seen_is_nowhere(
+    advance: Callable[[], int], user: Callable[..., User]
+) -> None:
+    name = asked("approval", {"text": "x"}, advance).thread.thread_id
+
+    with pytest.raises(ThreadNotFound):
+        services.whereabouts(name, by=user("nobody"))
+    with pytest.raises(ThreadNotFound):
+        services.whereabouts("absent")
+    assert services.whereabouts(name, by=user("vera", "view_thread")).paused == {"ask"}
+
+
+def test_a_picture_says_where_the_thread_waits(advance: Callable[[], int]) -> None:
+    name = asked("approval", {"text": "x"}, advance).thread.thread_id
+
+    image = services.thread_picture(name)
+
+    assert ">Approval</title>" in image
+    assert "It waits at: ask." in image
+
+
+def test_a_graph_that_is_gone_has_no_picture(trip: None, advance: Callable[[], int]) -> None:
+    name = asked("trip", {}, advance).thread.thread_id
+    registry.unregister("trip")
+
+    assert services.thread_picture(name) == ""
+    assert services.whereabouts(name) == services.Whereabouts("trip")
