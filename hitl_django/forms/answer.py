@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from django import forms
+from django.forms.utils import ErrorDict
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
@@ -23,8 +24,9 @@ from .fields import (
     TextField,
 )
 from .moments import DateField, DateTimeField, MomentField, TimeField
-from .shape import JSON, MISSING, Kind, Shape
+from .shape import JSON, MAX_FIELDS, MISSING, Kind, Shape
 from .text import hidden, to_json, visible
+from .tree import Entry, Group, Leaf, Node, Rows
 
 FIELDS: dict[Kind, type[AnswerField]] = {
     "boolean": BooleanField,
@@ -43,59 +45,39 @@ FIELDS: dict[Kind, type[AnswerField]] = {
 
 NAME = "answer"
 
-
-@dataclass
-class Leaf:
-    """A value that one field asks for."""
-
-    name: str
-    field: AnswerField
-
-
-@dataclass
-class Group:
-    """An object: its members, and what it was before.
-
-    ``absent`` is the name of the box that takes the whole object away, where it may be away.
-    """
-
-    name: str
-    label: str
-    shape: Shape
-    original: JSON
-    wanted: bool
-    members: dict[str, Leaf | Group] = field(default_factory=dict)
-    absent: str = ""
-    errors: list[str] = field(default_factory=list)
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yields the fields of the object and of all objects in it."""
-        for member in self.members.values():
-            yield from [member] if isinstance(member, Leaf) else member.leaves()
-
-    def is_optional(self) -> bool:
-        return self.shape.nullable or not self.wanted
+#: What was there is told beside a changed field as far as it fits on a line or two.
+MAX_WAS = 200
+#: How many blank rows a list shows, and how many more a press on its button brings.
+SPARE, MORE = 1, 3
+#: Fields that the blank rows of one list may have.
+MAX_SPARE = 50
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the page shows of a leaf (``bound``), or of a group (``rows``).
+    """What the page shows of a leaf (``bound``), of a ``group`` or of a list (``entries``).
 
-    ``hidden`` names characters in the field's text that a screen doesn't show.
+    ``hidden`` names characters in the field's text that a screen doesn't show. ``was`` is what the
+    field came with, ``changed`` says that it no longer holds it.
     """
 
     bound: forms.BoundField | None = None
     hidden: Sequence[str] = ()
-    group: Group | None = None
+    was: str = ""
+    changed: bool = False
+    group: Group | Rows | None = None
     rows: Sequence[Row] = ()
     absent: forms.BoundField | None = None
+    entries: Sequence[Row] = ()
+    is_new: bool = False
 
 
 class AnswerForm(forms.Form):
     """Asks for a value of the given shape, starting from ``original``.
 
     Once valid, ``answer`` is the JSON value: what was not touched is as it was in ``original``,
-    and keys that the shape doesn't know come back with it.
+    and keys that the shape doesn't know come back with it. ``more`` names a list that is to have
+    more blank rows: the form then shows what was posted and finds no fault with it yet.
     """
 
     def __init__(
@@ -105,11 +87,22 @@ class AnswerForm(forms.Form):
         data: Mapping[str, Any] | None = None,
         *,
         name: str = NAME,
+        more: str = "",
+        auto_id: str = "id_%s",
     ) -> None:
-        super().__init__(data, use_required_attribute=False)
+        super().__init__(data, use_required_attribute=False, auto_id=auto_id)
+        self.more = more
+        self._room = 2 * MAX_FIELDS
         self.tree = self._grow(shape, original, name, shape.title, wanted=True)
         if self.is_bound:
-            self._leave_out_blank_objects(self.tree)
+            self._leave_out_blanks()
+
+    def full_clean(self) -> None:
+        if not self.more:
+            super().full_clean()
+            return
+        self._errors = ErrorDict()
+        self.cleaned_data = {}
 
     @property
     def answer(self) -> JSON:
@@ -118,25 +111,31 @@ class AnswerForm(forms.Form):
 
     def is_edited(self) -> bool:
         """Says whether a value that the form came with was changed; only of a valid form."""
-        if any(self._is_taken_away(group) for group in _groups(self.tree)):
-            return True
+        for node in self.tree.nodes():
+            if isinstance(node, Group) and self._is_taken_away(node):
+                return True
+            if isinstance(node, Rows) and any(
+                self._is_in(e) != bool(e.removed) for e in node.entries
+            ):
+                return True
         return any(
             leaf.field.original is not MISSING
             and not _identical(self.cleaned_data[leaf.name], leaf.field.original)
-            for leaf in _leaves(self.tree)
+            for leaf in self.tree.leaves()
+            if not leaf.field.left_out
         )
 
     def typed(self) -> list[tuple[str, str]]:
         """Returns what a person typed or changed, label and text, valid or not."""
         return [
             (str(leaf.field.label), leaf.field.spoken(self[leaf.name].data))
-            for leaf in _leaves(self.tree)
+            for leaf in self.tree.leaves()
             if not leaf.field.untouched(self[leaf.name].data)
         ]
 
     def long_texts(self) -> list[str]:
         """Names the properties that the form shows as a text of several lines."""
-        if isinstance(self.tree, Leaf):
+        if not isinstance(self.tree, Group):
             return []
         return [
             name
@@ -151,7 +150,7 @@ class AnswerForm(forms.Form):
         """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
-            if isinstance(node, Group):
+            if not isinstance(node, Leaf):
                 where = "/".join(rest)
                 message = f"{where}: {reason}" if where else reason
                 node.errors.append(message)
@@ -163,33 +162,45 @@ class AnswerForm(forms.Form):
             self.add_error(node.name, reason)
 
     def rows(self) -> list[Row]:
-        """Returns what the page lays out, objects as groups of rows."""
-        if isinstance(self.tree, Leaf):
-            return [self._row(self.tree)]
-        return self._rows(self.tree)
+        """Returns what the page lays out, objects and lists as groups of rows."""
+        return self._rows(self.tree) if isinstance(self.tree, Group) else [self._row(self.tree)]
 
-    def _row(self, leaf: Leaf) -> Row:
-        bound = self[leaf.name]
-        shown = bound.value()
-        return Row(bound=bound, hidden=hidden(shown) if isinstance(shown, str) else ())
+    def _row(self, node: Node) -> Row:
+        if isinstance(node, Leaf):
+            bound = self[node.name]
+            shown = bound.value()
+            return Row(
+                bound=bound,
+                hidden=hidden(shown) if isinstance(shown, str) else (),
+                was=node.field.was(MAX_WAS),
+                changed=self.is_bound and not node.field.untouched(bound.data),
+            )
+        if isinstance(node, Rows):
+            entries = [self._entry(entry) for entry in node.entries]
+            return Row(group=node, entries=entries)
+        absent = self[node.absent] if node.absent else None
+        return Row(group=node, rows=self._rows(node), absent=absent)
 
     def _rows(self, group: Group) -> list[Row]:
-        rows = []
-        for member in group.members.values():
-            if isinstance(member, Leaf):
-                rows.append(self._row(member))
-                continue
-            absent = self[member.absent] if member.absent else None
-            rows.append(Row(group=member, rows=self._rows(member), absent=absent))
-        return rows
+        return [self._row(member) for member in group.members.values()]
 
-    def _grow(
+    def _entry(self, entry: Entry) -> Row:
+        rows = self._rows(entry.node) if isinstance(entry.node, Group) else [self._row(entry.node)]
+        absent = self[entry.removed] if entry.removed else None
+        return Row(rows=rows, absent=absent, is_new=not entry.removed)
+
+    def _grow(self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool) -> Node:
+        if shape.kind == "object" and _is_object(shape, original):
+            return self._grow_group(shape, original, name, label, wanted=wanted)
+        if shape.kind == "rows" and self._has_room(shape, original):
+            return self._grow_rows(shape, original, name, label, wanted=wanted)
+        made = make_field(shape, original, wanted=wanted, label=label)
+        self.fields[name] = made
+        return Leaf(name, made)
+
+    def _grow_group(
         self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool
-    ) -> Leaf | Group:
-        if shape.kind != "object" or not _is_object(shape, original):
-            made = make_field(shape, original, wanted=wanted, label=label)
-            self.fields[name] = made
-            return Leaf(name, made)
+    ) -> Group:
         group = Group(name, label, shape, original, wanted)
         if isinstance(original, dict) and group.is_optional():
             group.absent = f"{name}?absent"
@@ -205,26 +216,87 @@ class AnswerForm(forms.Form):
             )
         return group
 
-    def _leave_out_blank_objects(self, node: Leaf | Group) -> None:
-        """Asks nothing of an optional object that wasn't there and in which nothing was typed."""
-        for group in _groups(node):
-            absent = not isinstance(group.original, dict) and group.is_optional()
-            if self._is_taken_away(group) or (absent and self._is_blank(group)):
-                for leaf in group.leaves():
-                    leaf.field.left_out = True
+    def _grow_rows(
+        self, shape: Shape, original: JSON, name: str, label: str, *, wanted: bool
+    ) -> Rows:
+        assert shape.items is not None
+        rows = Rows(name, label, shape, original, wanted, count=f"{name}?rows")
+        for value in original or ():
+            entry = Entry(
+                self._grow_entry(rows, value), removed=f"{name}/{len(rows.entries)}?absent"
+            )
+            self.fields[entry.removed] = forms.BooleanField(required=False, label=_("Remove"))
+            rows.entries.append(entry)
+        rows.blank = self._blank_rows(rows)
+        for _n in range(rows.blank):
+            rows.entries.append(Entry(self._grow_entry(rows, MISSING)))
+        return rows
 
-    def _is_blank(self, group: Group) -> bool:
+    def _grow_entry(self, rows: Rows, value: JSON) -> Node:
+        assert rows.shape.items is not None
+        name = f"{rows.name}/{len(rows.entries)}"
+        return self._grow(rows.shape.items, value, name, "", wanted=True)
+
+    def _has_room(self, shape: Shape, original: JSON) -> bool:
+        """Says whether a list can be shown as rows: of objects, and not of too many.
+
+        Every list takes its part of what a form may hold, whatever was posted: a list that is
+        shown as rows once always is.
+        """
+        assert shape.items is not None
+        there: Sequence[JSON] = ()
+        if isinstance(original, list):
+            there = original
+        elif original is not MISSING and not (original is None and shape.nullable):
+            return False
+        wide = (len(there) + SPARE) * _width(shape.items)
+        if wide > self._room or not all(isinstance(value, dict) for value in there):
+            return False
+        self._room -= wide
+        return True
+
+    def _blank_rows(self, rows: Rows) -> int:
+        """Returns how many blank rows a list has: as many as were posted, and some if asked for."""
+        assert rows.shape.items is not None
+        posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
+        wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0
+        if rows.name == self.more:
+            wanted += MORE
+        return max(SPARE, min(wanted, MAX_SPARE // _width(rows.shape.items)))
+
+    def _leave_out_blanks(self) -> None:
+        """Asks nothing of objects that weren't there and in which nothing was typed."""
+        for node in self.tree.nodes():
+            if isinstance(node, Group):
+                absent = not isinstance(node.original, dict) and node.is_optional()
+                if self._is_taken_away(node) or (absent and self._is_blank(node)):
+                    _leave_out(node)
+            elif isinstance(node, Rows):
+                for entry in node.entries:
+                    if not self._is_in(entry):
+                        _leave_out(entry.node)
+
+    def _is_blank(self, node: Node) -> bool:
         return all(
             isinstance(leaf.field, ConstField) or leaf.field.is_blank(self[leaf.name].data)
-            for leaf in group.leaves()
+            for leaf in node.leaves()
         )
 
     def _is_taken_away(self, group: Group) -> bool:
         return bool(group.absent and self[group.absent].data)
 
-    def _compose(self, node: Leaf | Group) -> JSON:
+    def _is_in(self, entry: Entry) -> bool:
+        """Says whether an entry is in the answer: it was and stays, or something was typed."""
+        if entry.removed:
+            return not self[entry.removed].data
+        return not self._is_blank(entry.node)
+
+    def _compose(self, node: Node) -> JSON:
         if isinstance(node, Leaf):
             return self.cleaned_data[node.name]
+        if isinstance(node, Rows):
+            kept = [self._compose(entry.node) for entry in node.entries if self._is_in(entry)]
+            return kept if kept or node.original else node.when_empty()
         if self._is_taken_away(node):
             return None if node.shape.nullable else MISSING
         if not isinstance(node.original, dict) and node.is_optional() and self._is_blank(node):
@@ -233,11 +305,20 @@ class AnswerForm(forms.Form):
         before = node.original if isinstance(node.original, dict) else {}
         return {key: value for key, value in {**before, **members}.items() if value is not MISSING}
 
-    def _find(self, pointer: str) -> tuple[Leaf | Group, list[str]]:
+    def _find(self, pointer: str) -> tuple[Node, list[str]]:
         node, parts = self.tree, [_unescape(part) for part in pointer.split("/")[1:]]
-        while parts and isinstance(node, Group) and parts[0] in node.members:
-            node = node.members[parts.pop(0)]
+        while parts and (found := self._below(node, parts[0])) is not None:
+            node = found
+            parts.pop(0)
         return node, parts
+
+    def _below(self, node: Node, part: str) -> Node | None:
+        if isinstance(node, Group):
+            return node.members.get(part)
+        if isinstance(node, Rows) and part.isdecimal():
+            kept = [entry.node for entry in node.entries if self._is_in(entry)]
+            return kept[int(part)] if int(part) < len(kept) else None
+        return None
 
 
 def make_field(shape: Shape, original: JSON, *, wanted: bool, label: str) -> AnswerField:
@@ -267,15 +348,14 @@ def _is_object(shape: Shape, original: JSON) -> bool:
     )
 
 
-def _groups(node: Leaf | Group) -> Iterator[Group]:
-    if isinstance(node, Group):
-        yield node
-        for member in node.members.values():
-            yield from _groups(member)
+def _width(shape: Shape) -> int:
+    """Counts the fields of one row."""
+    return sum(1 for _ in shape.leaves()) + 1
 
 
-def _leaves(node: Leaf | Group) -> Iterator[Leaf]:
-    yield from [node] if isinstance(node, Leaf) else node.leaves()
+def _leave_out(node: Node) -> None:
+    for leaf in node.leaves():
+        leaf.field.left_out = True
 
 
 def _identical(one: JSON, other: JSON) -> bool:

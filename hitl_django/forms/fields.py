@@ -84,6 +84,11 @@ class AnswerField(forms.Field):
         """Returns what was typed or chosen, in words."""
         return "" if raw is None else str(raw)
 
+    def was(self, length: int) -> str:
+        """Returns in words what the field came with; nothing where that is too long to tell."""
+        text = "" if self.original is MISSING else self.spoken(self.initial)
+        return visible(text) if len(text) <= length else ""
+
     def clean(self, value: Any) -> Any:
         """Returns the JSON value that was meant, or MISSING."""
         if self.left_out:

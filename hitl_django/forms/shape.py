@@ -22,6 +22,7 @@ Kind = Literal[
     "lines",
     "number",
     "object",
+    "rows",
     "text",
     "time",
 ]
@@ -59,9 +60,9 @@ class Property:
 class Shape:
     """One value: its kind and how it is called.
 
-    ``options`` are the values of a choice, ``items`` is the shape of a list's lines, ``spelling``
-    says how a decimal may be written in JSON (number, string). What bounds a value isn't here:
-    the answer is checked against its schema where it is stored, and nowhere else.
+    ``options`` are the values of a choice, ``items`` is the shape of a list's lines or rows,
+    ``spelling`` says how a decimal may be written in JSON (number, string). What bounds a value
+    isn't here: the answer is checked against its schema where it is stored, and nowhere else.
     """
 
     kind: Kind
@@ -205,7 +206,7 @@ class _Reader:
             return replace(known, kind="choices", options=items.options, items=items)
         if items.kind in ("text", "integer", "number", "decimal", "choice"):
             return replace(known, kind="lines", items=items)
-        return known
+        return _rows_of(items, known)
 
     def object(
         self, schema: dict[str, JSON], known: Shape, depth: int, seen: frozenset[str]
@@ -221,6 +222,15 @@ class _Reader:
                 for name, part in properties.items()
             ),
         )
+
+
+def _rows_of(items: Shape, known: Shape) -> Shape:
+    """Returns a list of objects as rows; of lists of objects within those, as it was known."""
+    if items.kind != "object" or not items.properties:
+        return known
+    if any(leaf.kind == "rows" for leaf in items.leaves()):
+        return known
+    return replace(known, kind="rows", items=items)
 
 
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
@@ -300,15 +310,23 @@ def _infer(value: JSON, *, depth: int) -> Shape:
             ),
         )
     if isinstance(value, list) and value:
-        kinds = {_infer(item, depth=MAX_DEPTH) for item in value if item is not None}
-        if (
-            None not in value
-            and len(kinds) == 1
-            and (only := kinds.pop()).kind
-            in (
-                "text",
-                "number",
-            )
-        ):
-            return Shape("lines", items=only)
+        return _infer_list(value, depth=depth)
+    return Shape("json")
+
+
+def _infer_list(values: list[JSON], *, depth: int) -> Shape:
+    if all(isinstance(value, dict) and value for value in values):
+        return _infer_rows(values, depth=depth)
+    kinds = {_infer(value, depth=MAX_DEPTH) for value in values}
+    only = kinds.pop()
+    if kinds or only.nullable or only.kind not in ("text", "number"):
+        return Shape("json")
+    return Shape("lines", items=only)
+
+
+def _infer_rows(values: list[dict[str, JSON]], *, depth: int) -> Shape:
+    """Reads a list of objects as rows where all have the same keys, of the same kinds."""
+    shapes = {_infer(value, depth=depth + 1) for value in values}
+    if len(shapes) == 1 and depth < MAX_DEPTH:
+        return _rows_of(shapes.pop(), Shape("json"))
     return Shape("json")

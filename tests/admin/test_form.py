@@ -6,7 +6,7 @@ import datetime
 import enum
 import json
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from django.http import QueryDict
@@ -330,16 +330,27 @@ def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     nullable = plain.map(lambda schema: {"anyOf": [schema, {"type": "null"}]})
     return st.recursive(
         plain | nullable,
-        lambda inner: st.builds(
-            lambda properties, wanted: {
-                "type": "object",
-                "properties": properties,
-                "required": [name for name in properties if name in wanted],
-            },
-            st.dictionaries(st.sampled_from("abcdef/~%ü "), inner, min_size=1, max_size=5),
-            st.sets(st.sampled_from("abcdef")) if required else st.just(set()),
+        lambda inner: (
+            _objects(inner, required=required)
+            | _objects(inner, required=required).map(
+                lambda schema: {"type": "array", "items": schema}
+            )
         ),
         max_leaves=8,
+    )
+
+
+def _objects(
+    inner: st.SearchStrategy[dict[str, Any]], *, required: bool
+) -> st.SearchStrategy[dict[str, Any]]:
+    return st.builds(
+        lambda properties, wanted: {
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in properties if name in wanted],
+        },
+        st.dictionaries(st.sampled_from("abcdef/~%ü "), inner, min_size=1, max_size=5),
+        st.sets(st.sampled_from("abcdef")) if required else st.just(set()),
     )
 
 
@@ -391,6 +402,106 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         "null": st.none(),
         "object": st.dictionaries(json_texts, st.integers(), max_size=3),
     }[schema["type"]]
+
+
+class TestAListOfObjects:
+    SHAPE = read_shape(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "sku": {"type": "string"},
+                    "count": {"type": "integer"},
+                    "gift": {"type": "boolean"},
+                },
+                "required": ["sku", "count"],
+            },
+        }
+    )
+    LINES: ClassVar = [
+        {"sku": "A-1", "count": 2, "gift": True, "more": [1]},
+        {"sku": "B-2", "count": 1},
+    ]
+
+    def test_is_asked_for_row_by_row(self) -> None:
+        [row] = AnswerForm(self.SHAPE, self.LINES).rows()
+        assert [entry.is_new for entry in row.entries] == [False, False, True]
+
+    def test_keeps_what_it_was_made_from(self) -> None:
+        form = asked(self.SHAPE, self.LINES)
+        assert form.is_valid()
+        assert exactly(form.answer) == exactly(self.LINES)
+        assert not form.is_edited()
+
+    def test_takes_a_change_in_one_row_and_keeps_keys_that_it_does_not_know(self) -> None:
+        answer = answered(self.SHAPE, self.LINES, {"/0/count": "3"})
+        assert answer == [{**self.LINES[0], "count": 3}, self.LINES[1]]
+
+    def test_takes_a_row_out(self) -> None:
+        form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/0/count": "not a number"})
+        assert form.is_valid(), form.errors
+        assert form.answer == self.LINES[1:]
+        assert form.is_edited()
+
+    def test_takes_a_row_in(self) -> None:
+        form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3", "/2/count": "7"})
+        assert form.is_valid(), form.errors
+        assert form.answer == [*self.LINES, {"sku": "C-3", "count": 7}]
+        assert form.is_edited()
+
+    def test_wants_a_row_whole_that_was_begun(self) -> None:
+        form = asked(self.SHAPE, self.LINES, {"/2/sku": "C-3"})
+        assert not form.is_valid()
+        assert list(form.errors) == ["answer/2/count"]
+
+    def test_may_be_empty(self) -> None:
+        assert answered(self.SHAPE, []) == []
+        assert answered(self.SHAPE) == []
+        assert answered(self.SHAPE, [self.LINES[1]], {"/0?absent": "on"}) == []
+
+    def test_shows_more_rows_where_asked_and_finds_no_fault_yet(self) -> None:
+        data = {"answer/0/sku": "A", "answer/0/count": "x", "answer?rows": "1"}
+        form = AnswerForm(self.SHAPE, [], data, more="answer")
+        [row] = form.rows()
+        assert len(row.entries) == 4
+        assert row.group is not None
+        assert row.group.blank == 4
+        assert row.entries[0].rows[0].bound.value() == "A"
+        assert not form.errors
+
+    @pytest.mark.parametrize("posted", ["9999999999", "-1", "x", "999", "²"])
+    def test_shows_as_many_blank_rows_as_a_page_holds(self, posted: str) -> None:
+        [row] = AnswerForm(self.SHAPE, [], {"answer?rows": posted}).rows()
+        assert 1 <= len(row.entries) <= 50
+
+    def test_has_its_faults_at_the_field_also_where_a_row_before_it_is_taken_out(self) -> None:
+        form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/1/count": "5"})
+        assert form.is_valid()
+        form.add_faults([("/0/count", "is too much")])
+        assert form.errors == {"answer/1/count": ["is too much"]}
+
+    def test_is_json_text_where_it_has_too_many_rows_or_other_values(self) -> None:
+        for lines in ([self.LINES[1]] * 200, [self.LINES[1], 7]):
+            assert answered(self.SHAPE, lines) == lines
+            [row] = AnswerForm(self.SHAPE, lines).rows()
+            assert row.bound is not None
+
+    def test_of_a_payload_is_asked_for_row_by_row_where_all_are_alike(self) -> None:
+        shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}]})
+        assert shape.properties[0].shape.kind == "rows"
+        shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B"}]})
+        assert shape.properties[0].shape.kind == "json"
+
+
+def test_a_field_says_what_it_was() -> None:
+    shape = infer_shape({"amount": 12.5, "sure": True, "text": "x" * 300})
+    form = asked(shape, {"amount": 12.5, "sure": True, "text": "x" * 300}, {"/amount": "13"})
+    assert [(row.was, row.changed) for row in form.rows()] == [
+        ("12.5", True),
+        ("Yes", False),
+        ("", False),
+    ]
 
 
 @settings(deadline=None)

@@ -1,0 +1,102 @@
+"""What becomes of a shape in a form: a tree of objects and lists, with a field at each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .fields import AnswerField
+from .shape import JSON, MISSING, Shape
+
+
+@dataclass
+class Leaf:
+    """A value that one field asks for."""
+
+    name: str
+    field: AnswerField
+
+    def nodes(self) -> Iterator[Node]:
+        """Yields the node and all below it."""
+        yield self
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yields the fields of the node."""
+        yield self
+
+
+@dataclass
+class Group:
+    """An object: its members, and what it was before.
+
+    ``absent`` is the name of the box that takes the whole object away, where it may be away.
+    """
+
+    name: str
+    label: str
+    shape: Shape
+    original: JSON
+    wanted: bool
+    members: dict[str, Node] = field(default_factory=dict)
+    absent: str = ""
+    errors: list[str] = field(default_factory=list)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yields the node and all below it."""
+        yield self
+        for member in self.members.values():
+            yield from member.nodes()
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yields the fields of the object and of all in it."""
+        for member in self.members.values():
+            yield from member.leaves()
+
+    def is_optional(self) -> bool:
+        return self.shape.nullable or not self.wanted
+
+
+@dataclass
+class Entry:
+    """One object of a list. ``removed`` names the box that takes it out; a new one has none."""
+
+    node: Node
+    removed: str = ""
+
+
+@dataclass
+class Rows:
+    """A list of objects: those it has, and after them blank ones to fill in.
+
+    ``count`` is the name of the hidden input that says how many ``blank`` ones there are.
+    """
+
+    name: str
+    label: str
+    shape: Shape
+    original: JSON
+    wanted: bool
+    count: str
+    blank: int = 0
+    entries: list[Entry] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yields the node and all below it."""
+        yield self
+        for entry in self.entries:
+            yield from entry.node.nodes()
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yields the fields of all entries."""
+        for entry in self.entries:
+            yield from entry.node.leaves()
+
+    def when_empty(self) -> JSON:
+        """Returns what a list without entries is, where nothing was taken out of it."""
+        if self.original is MISSING:
+            return [] if self.wanted else MISSING
+        return self.original
+
+
+Node = Leaf | Group | Rows
