@@ -22,6 +22,10 @@ JSON = Any
 
 #: More characters of one value than this are left to the download.
 MAX_TEXT = 20_000
+#: And so is what all values of a payload have more than this together.
+MAX_SHOWN = 60_000
+#: Of a key, that is.
+MAX_NAME = 200
 MAX_FACTS = 200
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
@@ -45,9 +49,10 @@ class Fact:
 
 def facts_of(payload: JSON, *, skip: Sequence[str] = ()) -> list[Fact]:
     """Returns what a payload says; ``skip`` names keys that the page shows elsewhere."""
+    layout = _Layout()
     if not isinstance(payload, dict):
-        return [] if payload is None else [_fact("", payload, 0)]
-    return _facts({key: value for key, value in payload.items() if key not in skip}, 0)
+        return [] if payload is None else [layout.fact("", payload, 0)]
+    return layout.facts({key: value for key, value in payload.items() if key not in skip}, 0)
 
 
 def told_elsewhere(payload: JSON, title: str) -> list[str]:
@@ -78,36 +83,59 @@ def decided(decision: Decision | None) -> dict[str, Any]:
 
 def raw(value: JSON) -> Fact:
     """Returns a value as JSON text, as much of it as a page should hold."""
-    return _text("", to_json(value, indent=2), style="code")
+    return _Layout().text("", to_json(value, indent=2), style="code")
 
 
-def _facts(mapping: dict[str, JSON], depth: int) -> list[Fact]:
-    facts = [_fact(label_of(key), value, depth) for key, value in list(mapping.items())[:MAX_FACTS]]
-    if len(mapping) > MAX_FACTS:
-        more = len(mapping) - MAX_FACTS
-        facts.append(Fact(_("And more"), _("%(n)d more values are in the raw data.") % {"n": more}))
-    return facts
+class _Layout:
+    """Lays values out, and keeps count of what still has room on the page."""
 
+    def __init__(self) -> None:
+        self.room = MAX_SHOWN
 
-def _fact(label: str, value: JSON, depth: int) -> Fact:
-    if isinstance(value, dict) and value and depth < MAX_DEPTH:
-        return Fact(label, style="facts", facts=_facts(value, depth + 1))
-    if isinstance(value, list) and value:
-        return _list(label, value, depth)
-    if isinstance(value, dict | list):
-        if not value:
-            return Fact(label, _("(nothing)"), style="none")
-        return _text(label, to_json(value, indent=2), style="code")
-    return _scalar(label, value)
+    def facts(self, mapping: dict[str, JSON], depth: int) -> list[Fact]:
+        shown = list(mapping.items())[:MAX_FACTS]
+        facts = [self.fact(label_of(key[:MAX_NAME]), value, depth) for key, value in shown]
+        if more := len(mapping) - len(shown):
+            said = _("%(n)d more values are in the raw data.") % {"n": more}
+            facts.append(Fact(_("And more"), said))
+        return facts
 
+    def fact(self, label: str, value: JSON, depth: int) -> Fact:
+        if isinstance(value, dict) and value and depth < MAX_DEPTH:
+            return Fact(label, style="facts", facts=self.facts(value, depth + 1))
+        if isinstance(value, list) and value:
+            return self.list(label, value)
+        if isinstance(value, dict | list):
+            if not value:
+                return Fact(label, _("(nothing)"), style="none")
+            return self.text(label, to_json(value, indent=2), style="code")
+        return self.scalar(label, value)
 
-def _list(label: str, values: list[JSON], depth: int) -> Fact:
-    if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
-        return Fact(label, style="list", facts=[_scalar("", value) for value in values])
-    if columns := _columns(values):
-        table = [[_cell(row.get(key, "")) for key in columns] for row in values]
-        return Fact(label, style="table", columns=[label_of(key) for key in columns], table=table)
-    return _text(label, to_json(values, indent=2), style="code")
+    def list(self, label: str, values: list[JSON]) -> Fact:
+        if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
+            return Fact(label, style="list", facts=[self.scalar("", value) for value in values])
+        if columns := _columns(values):
+            table = [[self.scalar("", row.get(key, "")).text for key in columns] for row in values]
+            heads = [label_of(key[:MAX_NAME]) for key in columns]
+            return Fact(label, style="table", columns=heads, table=table)
+        return self.text(label, to_json(values, indent=2), style="code")
+
+    def scalar(self, label: str, value: JSON) -> Fact:
+        if value is None:
+            return Fact(label, _("(no value)"), style="none")
+        if isinstance(value, bool):
+            return Fact(label, _("Yes") if value else _("No"))
+        if not isinstance(value, str):
+            return Fact(label, to_json(value), style="number")
+        if value == "":
+            return Fact(label, _("(empty text)"), style="none")
+        long = "\n" in value or len(value) > 2 * LINE
+        return self.text(label, value, style="long" if long else "text")
+
+    def text(self, label: str, text: str, *, style: str) -> Fact:
+        shown = text[: min(MAX_TEXT, self.room)]
+        self.room -= len(shown)
+        return Fact(label, visible(shown), style=style, cut=len(text) - len(shown))
 
 
 def _columns(values: list[JSON]) -> list[str]:
@@ -117,24 +145,3 @@ def _columns(values: list[JSON]) -> list[str]:
     columns = list(dict.fromkeys(key for value in values for key in value))
     flat = all(not isinstance(cell, dict | list) for value in values for cell in value.values())
     return columns if flat and len(columns) <= MAX_COLUMNS else []
-
-
-def _cell(value: JSON) -> str:
-    return _scalar("", value).text
-
-
-def _scalar(label: str, value: JSON) -> Fact:
-    if value is None:
-        return Fact(label, _("(no value)"), style="none")
-    if isinstance(value, bool):
-        return Fact(label, _("Yes") if value else _("No"))
-    if not isinstance(value, str):
-        return Fact(label, to_json(value), style="number")
-    if value == "":
-        return Fact(label, _("(empty text)"), style="none")
-    long = "\n" in value or len(value) > 2 * LINE
-    return _text(label, value, style="long" if long else "text")
-
-
-def _text(label: str, text: str, *, style: str) -> Fact:
-    return Fact(label, visible(text[:MAX_TEXT]), style=style, cut=max(len(text) - MAX_TEXT, 0))

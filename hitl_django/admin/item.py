@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    QueryDict,
+)
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
@@ -28,20 +34,19 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
-from hitl_django.policy import get_policy
 
-from .facts import decided, facts_of, is_its_own_title, raw, told_elsewhere, why_of
+from .asked import Asked, asked_together
+from .facts import decided
+from .follow import line_of
 from .notices import CONFLICTS, decided_elsewhere, not_sent, outcome_of
-from .readonly import ReadOnlyAdmin, ago, sees_runs, visible_interrupts
+from .readonly import ReadOnlyAdmin, sees_runs, visible_interrupts
 from .sheet import Sheet
 
 DONE = {
-    Decision.Type.APPROVE: _("Recorded: you approved “{title}”. The worker goes on with {run}."),
-    Decision.Type.EDIT: _(
-        "Recorded: you approved “{title}” with changes. The worker goes on with {run}."
-    ),
-    Decision.Type.REJECT: _("Recorded: you rejected “{title}”. The worker goes on with {run}."),
-    Decision.Type.RESPOND: _("Recorded: you answered “{title}”. The worker goes on with {run}."),
+    Decision.Type.APPROVE: _("Recorded: you approved “{title}”."),
+    Decision.Type.EDIT: _("Recorded: you approved “{title}” with changes."),
+    Decision.Type.REJECT: _("Recorded: you rejected “{title}”."),
+    Decision.Type.RESPOND: _("Recorded: you answered “{title}”."),
 }
 
 
@@ -56,12 +61,15 @@ class ItemPages(ReadOnlyAdmin):
         return ReviewItem.objects.select_related("run", "thread")
 
     def get_urls(self) -> list[Any]:
-        payload = path(
-            "<path:object_id>/payload/",
-            self.admin_site.admin_view(self.payload_view),
-            name="hitl_django_reviewitem_payload",
-        )
-        return [payload, *super().get_urls()]
+        own = [
+            path(
+                f"<path:object_id>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"hitl_django_reviewitem_{name}",
+            )
+            for name, view in (("payload", self.payload_view), ("status", self.status_view))
+        ]
+        return [*own, *super().get_urls()]
 
     def change_view(
         self,
@@ -87,8 +95,19 @@ class ItemPages(ReadOnlyAdmin):
         response["X-Content-Type-Options"] = "nosniff"
         return response
 
+    def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Says where the question's run is, for the line that follows it."""
+        item = self.get_object(request, unquote(object_id))
+        line = line_of(item.run, services.worker_health())
+        response = JsonResponse({"text": str(line.text), "moves": line.moves})
+        response["Cache-Control"] = "no-store"
+        return response
+
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        sheet = Sheet(item, request.POST)
+        more = "" if "decision" in request.POST else request.POST.get("more", "")
+        sheet = Sheet(item, request.POST, more=more)
+        if more and item.status == Interrupt.Status.PENDING:
+            return self._ask(request, item, sheet)
         decision = sheet.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
             return self._outcome(request, item, sheet=sheet, status=409)
@@ -134,25 +153,44 @@ class ItemPages(ReadOnlyAdmin):
         )
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
-        run: Any = _("the run")
-        if sees_runs(request):
-            url = reverse("admin:hitl_django_run_change", args=[item.run_id])
-            run = format_html('<a href="{}">{}</a>', url, run)
         # Only the sentence is ours to format; the title goes in as it is, escaped.
-        said = format_html(str(DONE[Decision.Type(made.type)]), title=visible(item.title), run=run)
-        self.message_user(request, said, level=messages.SUCCESS)
+        said = format_html(str(DONE[Decision.Type(made.type)]), title=visible(item.title))
+        item.run.refresh_from_db(fields=["state"])
+        line = line_of(item.run, services.worker_health())
+        whole = format_html(
+            '{} <span class="hitl-follow" data-hitl-follow="{}">{}</span> <a href="{}">{}</a>',
+            said,
+            self.url("status", request, item.pk) if line.moves else "",
+            line.text,
+            self._run_url(request, item),
+            _("See how it goes on"),
+        )
+        self.message_user(request, whole, level=messages.SUCCESS)
+
+    def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
+        """Returns the run's page, or for who may not see runs the question's, which tells too."""
+        if sees_runs(request):
+            name = "admin:hitl_django_run_change"
+            return reverse(name, args=[item.run_id], current_app=self.admin_site.name)
+        return self.url("change", request, item.pk)
 
     def _ask(self, request: HttpRequest, item: Interrupt, sheet: Sheet) -> TemplateResponse:
-        may_decide = get_policy().may_decide(request.user, item)
-        told = sheet.shown_in_form() if may_decide else ()
+        asked = list(
+            asked_together(request, sheet, lambda one: self.url("change", request, one.pk))
+        )
+        context: dict[str, Any] = {}
+        if len(asked) > 1:
+            words = _("%(count)d questions of one run")
+            context["title"] = words % {"count": len(asked)}
         return self.page(
             request,
             item,
             "item.html",
-            sheet=sheet if may_decide else None,
+            asked=asked,
             errors=sheet.has_errors,
-            refused=item.refused(),
-            **self._question(request, item, told),
+            sees_runs=sees_runs(request),
+            next_url=self._next_url(request, item),
+            **context,
         )
 
     def _outcome(
@@ -168,7 +206,9 @@ class ItemPages(ReadOnlyAdmin):
         notice = outcome_of(item, decision, request.user)
         if sheet is not None:
             notice = decided_elsewhere(notice, decision, request.user)
-        return self._told(request, item, notice, sheet, status, **decided(decision))
+        line = line_of(item.run, services.worker_health())
+        told = {**decided(decision), "line": line, "run_url": self._run_url(request, item)}
+        return self._told(request, item, notice, sheet, status, **told)
 
     def _refuse(
         self,
@@ -201,22 +241,10 @@ class ItemPages(ReadOnlyAdmin):
             newer=self._newer(request, item),
             next_url=self._next_url(request, item),
             is_pending=item.status == Interrupt.Status.PENDING,
-            **self._question(request, item),
+            one=Asked.of(item, self.url("change", request, item.pk)),
+            sees_runs=sees_runs(request),
             **context,
         )
-
-    def _question(
-        self, request: HttpRequest, item: Interrupt, told_in_form: Sequence[str] = ()
-    ) -> dict[str, Any]:
-        skip = [*told_elsewhere(item.payload, item.title), *told_in_form]
-        own_title = is_its_own_title(item.payload, item.title)
-        return {
-            "why": why_of(item.payload),
-            "facts": [] if own_title else facts_of(item.payload, skip=skip),
-            "raw": raw(item.payload),
-            "sees_runs": sees_runs(request),
-            "asked_ago": ago(item.created_at),
-        }
 
     def _newer(self, request: HttpRequest, item: Interrupt) -> Interrupt | None:
         """Returns the open question that took the place of one that was superseded."""
@@ -226,9 +254,15 @@ class ItemPages(ReadOnlyAdmin):
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def _next_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the page of the question that waits longest, or the list where none does."""
+        """Returns the page of the next question, or the list where none waits.
+
+        What the same thread asks besides comes first, and then what waits longest.
+        """
         filters = request.GET.get("_changelist_filters", "")
         waiting = visible_interrupts(request, ReviewItem.pending.exclude(pk=item.pk))
+        others = waiting.filter(thread=item.thread_id).order_by("created_at", "index", "id")
+        if beside := others.values_list("pk", flat=True).first():
+            return self.url("change", request, beside)
         if graph := QueryDict(filters).get("graph"):
             waiting = waiting.filter(graph=graph)
         found = waiting.order_by("created_at", "id").values_list("pk", flat=True).first()

@@ -15,11 +15,12 @@ from hitl_django import answers
 from hitl_django.answers import APPROVE, APPROVED, EDIT, REJECT, RESPOND, UNSET
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
-from hitl_django.forms import MISSING, AnswerForm, infer_shape, read_shape
+from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import from_json, to_json, unix
 from hitl_django.models import Interrupt
 
 from .facts import told_elsewhere
+from .leads import leads_of
 
 JSON = Any
 
@@ -53,11 +54,12 @@ class Slip(forms.Form):
 
 @dataclass(frozen=True)
 class Button:
-    """A decision that can be sent."""
+    """A decision that can be sent, and what it leads to."""
 
     value: str
     label: Any
     style: str = ""
+    leads: Any = ""
 
 
 LABELS = {
@@ -72,19 +74,26 @@ class Sheet:
     """A question with the forms that answer it; ``data`` is what came back of them.
 
     ``form`` asks for the typed answer, or for the edited payload where the question has no
-    schema; it is None where a button says it all.
+    schema; it is None where a button says it all. ``more`` names a list in the form that is to
+    have more blank rows: the sheet is then shown again as it was sent.
     """
 
-    def __init__(self, item: Interrupt, data: Mapping[str, Any] | None = None) -> None:
-        self.item = item
+    def __init__(
+        self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+    ) -> None:
+        self.item, self.more = item, more
+        #: Several questions stand on one page, and no two of their fields have the same id.
+        self.auto_id = f"q{item.pk.hex}-%s"
         self.decisions = answers.allowed_decisions(item.payload, item.response_schema, item.kind)
         first = {
             "digest": item.payload_digest,
             "version": item.version,
             "key": uuid.uuid4().hex,
         }
-        self.slip = Slip(data, initial=first, use_required_attribute=False)
+        self.slip = Slip(data, initial=first, use_required_attribute=False, auto_id=self.auto_id)
         self.form = self._form(data)
+        typed = self.form is not None and not self.edits_payload
+        self.leads = leads_of(item, self.decisions, typed=typed)
         self.errors: list[Any] = []
 
     @property
@@ -114,11 +123,11 @@ class Sheet:
         if APPROVE in self.decisions:
             going_on = self.item.kind == Interrupt.Kind.BREAKPOINT
             label = _("Go on") if going_on else LABELS[APPROVE]
-            found.append(Button(APPROVE, label, "default"))
+            found.append(Button(APPROVE, label, "default", self.leads[APPROVE]))
         if RESPOND in self.decisions and not self.takes_reply:
-            found.append(Button(RESPOND, LABELS[RESPOND], "default"))
+            found.append(Button(RESPOND, LABELS[RESPOND], "default", self.leads[RESPOND]))
         if REJECT in self.decisions:
-            found.append(Button(REJECT, LABELS[REJECT], "hitl-reject"))
+            found.append(Button(REJECT, LABELS[REJECT], "hitl-reject", self.leads[REJECT]))
         return found
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
@@ -202,11 +211,16 @@ class Sheet:
             original = MISSING
         if shape.kind == "object" and not shape.properties and not original:
             return None
-        return AnswerForm(shape, original, data)
+        if original is not MISSING and _is_too_large(original):
+            # Nobody edits that in a browser. Approved, it is sent as it stands.
+            if RESPOND not in self.decisions:
+                return None
+            original = MISSING
+        return self._answer_form(shape, original, data)
 
     def _payload_form(self, data: Mapping[str, Any] | None) -> AnswerForm | None:
         payload = self.item.payload
-        if len(to_json(payload).encode()) > hitl.ANSWER_MAX_BYTES:
+        if _is_too_large(payload):
             return None
         shape = infer_shape(payload)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.
@@ -215,4 +229,13 @@ class Sheet:
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
-        return AnswerForm(shape, payload, data)
+        return self._answer_form(shape, payload, data)
+
+    def _answer_form(
+        self, shape: Shape, original: JSON, data: Mapping[str, Any] | None
+    ) -> AnswerForm:
+        return AnswerForm(shape, original, data, more=self.more, auto_id=self.auto_id)
+
+
+def _is_too_large(value: JSON) -> bool:
+    return len(to_json(value).encode()) > hitl.ANSWER_MAX_BYTES

@@ -1,8 +1,18 @@
-"""Reads an HTML form the way a browser with JavaScript off does, and says what it would post."""
+"""Reads and sends an HTML form the way a browser with JavaScript off does."""
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from typing import Any
+
+from django.contrib.messages import get_messages
+from django.http import HttpResponse
+from django.test import Client
+
+from hitl_django.models import Interrupt
+
+from .conftest import page_of
 
 Controls = list[tuple[str, str]]
 
@@ -69,3 +79,31 @@ def post_of(html: str) -> dict[str, list[str]]:
     for name, value in reader.controls:
         posted.setdefault(name, []).append(value)
     return posted
+
+
+def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
+    """Opens a question and returns what its form would post, untouched."""
+    response = client.get(page_of(item))
+    assert response.status_code == 200
+    form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', text_of(response), re.S)
+    assert form is not None
+    return post_of(form[0])
+
+
+def press(
+    client: Client, item: Interrupt, button: str, sheet: Any = None, **typed: Any
+) -> HttpResponse:
+    """Types into the form (names without the leading ``answer/``) and presses a button."""
+    posted = {**(sheet or sheet_of(client, item)), "decision": [button]}
+    for name, value in typed.items():
+        own = name in ("reason", "reply", "reply_is_json", "digest", "version", "key")
+        posted[name if own else f"answer/{name}"] = [value]
+    return client.post(page_of(item), posted)
+
+
+def text_of(response: HttpResponse) -> str:
+    return response.content.decode()
+
+
+def told(response: HttpResponse) -> list[str]:
+    return [str(message) for message in get_messages(response.wsgi_request)]

@@ -86,7 +86,7 @@ def test_who_may_not_decide_is_shown_no_form_and_gets_none_through(
     item = asked()
     client = browse(role)
     page = client.get(page_of(item)).content.decode()
-    assert 'id="decision"' not in page
+    assert "data-hitl-sheet" not in page
     assert "needs a permission" in page
     assert ("See the run" in page) is (role != "asker")
     posted = {"decision": "approve", "answer/amount": "1", "digest": item.payload_digest}

@@ -88,6 +88,7 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
             )
         context = chromium.new_context(base_url=site, **options)
         contexts.append(context)
+        context.set_default_timeout(15_000)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))

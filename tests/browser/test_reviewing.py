@@ -57,7 +57,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     assert decided[runs[1].pk].value == {"approved": True, "amount": 99.5, "note": ""}
     assert decided[runs[2].pk].reason == "Not within 30 days."
 
-    page.get_by_role("link", name="the run").click()
+    page.get_by_role("link", name="See how it goes on").click()
     assert "queued" in page.inner_text(".hitl-meta")
     for run in runs:
         worker.advance(str(run.pk))
@@ -140,12 +140,12 @@ def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
     page.goto("/admin/hitl_django/reviewitem/")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.locator(".hitl-title").tap()
-    page.wait_for_selector("#decision")
+    page.wait_for_selector(".hitl-sheet")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     for name in ("Approve", "Reject"):
         box = button(page, name).bounding_box()
         assert box["height"] >= 44
         # The bar stays in sight, wherever the page is.
         assert box["y"] + box["height"] <= 844
-    for control in page.locator("#decision :is(input, textarea):visible").all():
+    for control in page.locator(".hitl-sheet :is(input, textarea):visible").all():
         assert control.bounding_box()["height"] >= 44

@@ -1,0 +1,40 @@
+"""What has become of a run since somebody decided: the line that a page shows and follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.models import Run
+from hitl_django.services import WorkerHealth
+
+LINES = {
+    Run.State.QUEUED: _("Waiting for a worker."),
+    Run.State.RUNNING: _("A worker advances the run now."),
+    Run.State.INTERRUPTED: _("The run has stopped to ask again."),
+    Run.State.SUCCEEDED: _("The run came to its end."),
+    Run.State.FAILED: _("The run stopped with an error. What was decided is kept."),
+    Run.State.PARKED: _("The run can't get on by itself. What was decided is kept."),
+    Run.State.CANCELLED: _("The run was cancelled."),
+}
+NOBODY_WORKS = _("Waiting for a worker; none reports at the moment.")
+#: In these states a worker, and nobody else, has the next move.
+MOVING = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One sentence on where a run is; ``moves`` while it is worth asking again."""
+
+    text: Any
+    moves: bool
+
+
+def line_of(run: Run, health: WorkerHealth | None = None) -> RunLine:
+    """Says where a run is. ``health`` tells a run that waits from one that nobody works on."""
+    state = Run.State(run.state)
+    if state == Run.State.QUEUED and health is not None and health.is_silent:
+        return RunLine(NOBODY_WORKS, moves=True)
+    return RunLine(LINES[state], moves=state in MOVING)
