@@ -104,6 +104,7 @@ _NAMES = {
         "UnknownInterruptError",
         "UnknownTagError",
         "UnserializableError",
+        "WebhookNotFound",
         "is_invalid_resume",
     ),
     "engine.functional": ("entrypoint", "task"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_network
 from typing import Any
 
 from django.apps import AppConfig
@@ -28,6 +29,9 @@ POSITIVE = (
     "ANSWER_MAX_BYTES",
     "ANSWER_MAX_DEPTH",
     "ANSWER_MAX_ITEMS",
+    "WEBHOOK_TIMEOUT_SECONDS",
+    "WEBHOOK_ATTEMPTS",
+    "DELIVERY_DAYS",
     "PAGE_SIZE",
     "MAX_PAGE_SIZE",
 )
@@ -46,6 +50,7 @@ def check_settings(
         *_bad_values(given),
         *_bad_days(),
         *_bad_rates(),
+        *_bad_addresses(),
         *_bad_paths(),
         *_lease(),
     ]
@@ -189,6 +194,23 @@ def _bad_rates() -> Iterator[checks.CheckMessage]:
         except ValueError as error:
             yield checks.Error(
                 f"HITL[{name!r}]: {error}", hint='As "1200/min", or None.', id="hitl_django.E003"
+            )
+
+
+def _bad_addresses() -> Iterator[checks.CheckMessage]:
+    site = hitl.SITE_URL
+    if site and not (isinstance(site, str) and site.startswith(("https://", "http://"))):
+        yield checks.Error(
+            "HITL['SITE_URL'] is not an address with https:// or http://.", id="hitl_django.E003"
+        )
+    for network in hitl.WEBHOOK_NETWORKS:
+        try:
+            ip_network(network)
+        except (TypeError, ValueError):
+            yield checks.Error(
+                f"HITL['WEBHOOK_NETWORKS'] has {network!r}, which is not a network.",
+                hint="Write it as '10.1.0.0/16', or '127.0.0.1' for a single address.",
+                id="hitl_django.E003",
             )
 
 

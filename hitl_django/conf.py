@@ -6,6 +6,7 @@ Every field of ``Settings`` is a key; its ``doc`` is the line the README's table
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -48,6 +49,16 @@ class Settings:
     ANSWER_MAX_BYTES: int = _key(256 * 1024, "Size of an answer as JSON.")
     ANSWER_MAX_DEPTH: int = _key(32, "Nesting of an answer.")
     ANSWER_MAX_ITEMS: int = _key(10_000, "Values in an answer, counted at every level.")
+    SITE_URL: str = _key(
+        "", "Where the site is, such as 'https://shop.example', for links in what is sent out."
+    )
+    WEBHOOK_NETWORKS: Sequence[str] = _key(
+        (),
+        "Private networks, such as '10.1.0.0/16', that webhooks may be sent to, by plain http too.",
+    )
+    WEBHOOK_TIMEOUT_SECONDS: float = _key(10, "How long one attempt at a webhook may take in all.")
+    WEBHOOK_ATTEMPTS: int = _key(12, "Attempts at a webhook before it is given up.")
+    DELIVERY_DAYS: float = _key(30, "Days that webhooks which came to their end are kept.")
     PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
     MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
     THROTTLE_START: str | None = _key(

@@ -19,6 +19,7 @@ from .conf import hitl
 from .models import Run
 
 ADVANCE = "hitl_django.worker.advance"
+DELIVER = "hitl_django.webhooks.deliver"
 SWEEP = "hitl_django.sweep.sweep"
 
 
@@ -27,6 +28,9 @@ class Dispatcher(Protocol):
 
     def hint(self, run_id: str) -> None:
         """Has a worker call ADVANCE with the run's id, if the current transaction commits."""
+
+    def hint_webhook(self, endpoint_id: str) -> None:
+        """Has a worker call DELIVER with the endpoint's id, if the current transaction commits."""
 
     def time_slice(self) -> float | None:
         """Returns the seconds a worker may stay with one run; None where nothing limits it."""
@@ -54,6 +58,10 @@ class InlineDispatcher:
         advance = import_string(ADVANCE)
         transaction.on_commit(partial(advance, run_id), using=alias())
 
+    def hint_webhook(self, endpoint_id: str) -> None:
+        deliver = import_string(DELIVER)
+        transaction.on_commit(partial(deliver, endpoint_id), using=alias())
+
     def time_slice(self) -> float | None:
         return None
 
@@ -79,6 +87,11 @@ def dispatcher() -> Dispatcher:
 def hint(run_id: object) -> None:
     """Tells a worker about a queued run, if the current transaction commits."""
     dispatcher().hint(str(run_id))
+
+
+def hint_webhook(endpoint_id: object) -> None:
+    """Tells a worker that something is due to an endpoint, if the current transaction commits."""
+    dispatcher().hint_webhook(str(endpoint_id))
 
 
 def time_slice() -> float | None:

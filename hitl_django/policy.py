@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 from django.utils.module_loading import import_string
 
 from .conf import hitl
-from .models import Interrupt, Run, Thread
+from .models import Interrupt, Run, Thread, WebhookEndpoint
 
 M = TypeVar("M", bound=Model)
 
@@ -37,6 +37,12 @@ class ModelPermissionPolicy:
         """Narrows a queryset to the questions that the user may see."""
         return self._visible(user, "view_interrupt", interrupts)
 
+    def visible_webhooks(
+        self, user: Any, webhooks: QuerySet[WebhookEndpoint]
+    ) -> QuerySet[WebhookEndpoint]:
+        """Narrows a queryset to the webhooks that the user may see, with what is sent to them."""
+        return self._visible(user, "view_webhookendpoint", webhooks)
+
     def may_start(self, user: Any, graph: str) -> bool:
         """Says whether the user may start a run of the graph."""
         return self._has(user, "start_run")
@@ -52,6 +58,10 @@ class ModelPermissionPolicy:
     def may_view_workers(self, user: Any) -> bool:
         """Says whether the user may see how the workers are."""
         return self._has(user, "operate_run")
+
+    def may_manage_webhooks(self, user: Any) -> bool:
+        """Says whether the user may make, change and try webhooks, and send messages again."""
+        return self._has(user, "manage_webhooks")
 
     def may_view_state(self, user: Any, thread: Thread) -> bool:
         """Says whether the user may see the values in the thread's channels."""

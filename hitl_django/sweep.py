@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from . import dispatch, retention, services
+from . import dispatch, retention, services, webhooks
 from .conf import hitl
 from .models import Run
 
@@ -26,14 +26,24 @@ def sweep() -> list[UUID]:
     """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
     Questions whose time is up expire first. Several sweeps at once do no harm: a hint too many
-    ends in a claim that finds nothing to do. Where RETENTION_DAYS is set, threads that ended that
-    long ago are deleted, a batch of them.
+    ends in a claim that finds nothing to do. The same goes for webhooks that are due. Where
+    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them.
     """
     services.expire_due()
     run_ids = _hint_overdue()
+    _look_after_webhooks()
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     return run_ids
+
+
+def _look_after_webhooks() -> None:
+    try:
+        webhooks.hint_due()
+        webhooks.remove_old()
+    except Exception:
+        # Runs are what the sweep is for: nothing that is told of them keeps it from them.
+        logger.exception("webhooks could not be looked after")
 
 
 def _delete_ended(days: float) -> None:

@@ -30,6 +30,9 @@ class CollectingDispatcher(dispatch.InlineDispatcher):
     def hint(self, run_id: str) -> None:
         _hinted.append(run_id)
 
+    def hint_webhook(self, endpoint_id: str) -> None:
+        """Does nothing: a test sends nothing out unless it calls ``webhooks.deliver`` itself."""
+
 
 @contextmanager
 def inline() -> Iterator[Callable[[], int]]:

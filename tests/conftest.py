@@ -77,6 +77,14 @@ def uses_database(item: pytest.Item) -> bool:
     return cls is not None and issubclass(cls, TransactionTestCase)
 
 
+@pytest.fixture(autouse=True)
+def _no_webhooks_of_another_test() -> None:
+    """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
+    from hitl_django import outbox
+
+    outbox.forget()
+
+
 @pytest.fixture
 def database_url(transactional_db: None) -> Iterator[str]:
     """The test database's URL: DATABASE_URL for a child process that is to work on it."""

@@ -35,6 +35,7 @@
     ├─ RunNotFound(LookupError)
     ├─ InterruptNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
+    ├─ WebhookNotFound(LookupError)
     ├─ InvalidNamespaceError(ValueError)
     ├─ IdempotencyKeyReusedError(ValueError)
     └─ RunStateError
@@ -311,6 +312,10 @@ class InterruptNotFound(HitlError, LookupError):
 
 class TaskNotFound(HitlError, LookupError):
     """There is no such task at the addressed checkpoint."""
+
+
+class WebhookNotFound(HitlError, LookupError):
+    """There is no such webhook, or nothing of that kind is sent to one."""
 
 
 class InvalidNamespaceError(HitlError, ValueError):

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import router
 
-from hitl_django import signals
+from hitl_django import outbox, signals
 from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
-from hitl_django.models import Run
+from hitl_django.models import Delivery, Run
 from hitl_django.saver import Writing
 from hitl_django.text import storable
 
@@ -21,6 +21,13 @@ from .lease import Lease
 
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
+
+#: What others are told of how a run is left.
+_TOLD = {
+    Run.State.SUCCEEDED: Delivery.Event.RUN_SUCCEEDED,
+    Run.State.FAILED: Delivery.Event.RUN_FAILED,
+    Run.State.PARKED: Delivery.Event.RUN_PARKED,
+}
 
 _ENDED = {
     "finished": Run.State.SUCCEEDED,
@@ -121,6 +128,9 @@ def _leave(
     # this was one statement, and else when the lease has run out.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     writing.require(statement, {"run": lease.run_id, **how}, LeaseLostError)
+    if event := _TOLD.get(Run.State(state)):
+        ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}
+        outbox.tell(writing, event, lease.graph, **ids)
 
 
 def _account(error: BaseException | None) -> tuple[str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import audit, signals
+from hitl_django import audit, outbox, signals
 from hitl_django.engine.checkpoint import Question
 from hitl_django.engine.types import Expiry
-from hitl_django.models import Decision, Interrupt, Thread
+from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.saver import DjangoSaver, Writing
 from hitl_django.text import question_title, storable
@@ -31,6 +31,7 @@ def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> None:
     """Adds the first questions that a thread asks to what is written."""
     rows = [_row(lease, question) for question in questions]
     _insert(rows, writing)
+    _tell(lease, rows, writing)
     if any(question.expires for question in questions):
         writing.follow(partial(_limit, rows, writing.using))
     writing.tell(partial(_announce, lease, rows, writing.using))
@@ -63,6 +64,7 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
         withdraw(lease, using, stays=ids)
     writing = Writing(using)
     _insert(new, writing)
+    _tell(lease, [*new, *reopened], writing)
     writing.run()
     _limit(new, using)
     _announce(lease, [*new, *reopened], using)
@@ -108,6 +110,21 @@ def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> No
 
 def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
     writing.insert(statements.RECORD, [statements.RECORD.values_of(row) for row in rows])
+
+
+def _tell(lease: Lease, rows: Sequence[Interrupt], writing: Writing) -> None:
+    event = Delivery.Event.INTERRUPT_CREATED
+    for row in rows:
+        outbox.tell(writing, event, lease.graph, **_ids(lease, row))
+
+
+def _ids(lease: Lease, row: Interrupt) -> dict[str, Any]:
+    return {
+        "interrupt_id": row.pk,
+        "digest": row.payload_digest,
+        "run_id": lease.run_id,
+        "thread_id": lease.thread.thread_id,
+    }
 
 
 def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:

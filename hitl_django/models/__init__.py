@@ -5,6 +5,7 @@ from __future__ import annotations
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
+from .webhooks import Delivery, WebhookEndpoint
 from .workers import WorkerHeartbeat
 
 __all__ = [
@@ -12,11 +13,13 @@ __all__ = [
     "ChannelBlob",
     "Checkpoint",
     "Decision",
+    "Delivery",
     "GraphShape",
     "Interrupt",
     "PendingWrite",
     "ReviewItem",
     "Run",
     "Thread",
+    "WebhookEndpoint",
     "WorkerHeartbeat",
 ]

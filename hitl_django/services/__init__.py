@@ -21,23 +21,41 @@ from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
 from .results import run_result
 from .starts import start
+from .webhooks import (
+    DeliveryInfo,
+    WebhookInfo,
+    change_webhook,
+    create_webhook,
+    delete_webhook,
+    redeliver,
+    rotate_secret,
+    try_webhook,
+)
 from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
     "UNSET",
     "DecisionInfo",
+    "DeliveryInfo",
     "RunInfo",
+    "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",
     "cancel",
+    "change_webhook",
     "check_answer",
+    "create_webhook",
     "decide",
+    "delete_webhook",
     "expire_due",
     "forget",
+    "redeliver",
     "retry",
+    "rotate_secret",
     "run_result",
     "start",
     "thread_picture",
+    "try_webhook",
     "whereabouts",
     "worker_health",
 ]

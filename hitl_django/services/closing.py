@@ -7,9 +7,10 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import dispatch
+from hitl_django import dispatch, outbox
 from hitl_django.engine.errors import RunStateError
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import Delivery, Interrupt, Run, Thread
+from hitl_django.saver import Writing
 
 CANCELLABLE = tuple(
     state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
@@ -46,5 +47,9 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     waiting.update(status=questions, closed_at=Now(), version=F("version") + 1)
+    telling = Writing(using)
+    ids = {"run_id": run.pk, "thread_id": thread.thread_id}
+    outbox.tell(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
+    telling.run()
     run.refresh_from_db(using, fields=["state", "finished_at"])
     return closed

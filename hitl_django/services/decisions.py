@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import answers, audit, dispatch, leases, signals
+from hitl_django import answers, audit, dispatch, leases, outbox, signals
 from hitl_django.answers import UNSET
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
@@ -19,7 +19,7 @@ from hitl_django.engine.errors import (
     RunStateError,
     StaleQuestionError,
 )
-from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
@@ -251,6 +251,7 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
     decision = _decided(interrupt, answer, request, thread)
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     _note(decision, thread, request, writing)
+    _tell(decision, interrupt, thread, writing)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, answer, writing)
     held = writing.run()
@@ -299,6 +300,19 @@ def _note(decision: Decision, thread: Thread, request: _Request, writing: Writin
             "reason": request.reason,
         },
         writing=writing,
+    )
+
+
+def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, writing: Writing) -> None:
+    outbox.tell(
+        writing,
+        Delivery.Event.INTERRUPT_DECIDED,
+        interrupt.graph,
+        interrupt_id=interrupt.pk,
+        digest=interrupt.payload_digest,
+        run_id=interrupt.run_id,
+        thread_id=thread.thread_id,
+        decision_id=decision.pk,
     )
 
 

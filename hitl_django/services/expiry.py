@@ -9,9 +9,9 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import audit, dispatch, leases, signals
+from hitl_django import audit, dispatch, leases, outbox, signals
 from hitl_django.conf import hitl
-from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
 
@@ -64,6 +64,9 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         "thread_id": thread.thread_id,
         "graph": interrupt.graph,
     }
+    telling = Writing(dispatch.alias())
+    question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
+    outbox.tell(telling, Delivery.Event.INTERRUPT_EXPIRED, **question, **told)
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,
@@ -80,9 +83,11 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         Run.objects.using(dispatch.alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
+        outbox.tell(telling, Delivery.Event.RUN_PARKED, **told)
         signals.send_on_commit(
             signals.run_failed, using=dispatch.alias(), state=str(Run.State.PARKED), **told
         )
+    telling.run()
     audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
     signals.send_on_commit(
         signals.interrupt_expired,

@@ -19,7 +19,7 @@ SLICE = 0.6
 
 
 class Dispatcher:
-    """Sends ``(worker.advance, run id)``: no payload, no class, nothing worth reading a result of.
+    """Sends ``(function, id)``: no payload, no class, nothing worth reading a result of.
 
     With the ORM broker on our own database the queue's row is written in the caller's transaction,
     so that it commits or vanishes with the run. Any other broker is told after the commit, and
@@ -27,17 +27,10 @@ class Dispatcher:
     """
 
     def hint(self, run_id: str) -> None:
-        # A function and not a partial: Django names what failed by its __qualname__.
-        def send() -> None:
-            # save=False: the outcome is on the run. ack_failure=True: a message is never
-            # redelivered for its failure, because a run that is still due gets a new one from
-            # the sweep.
-            async_task(dispatch.ADVANCE, run_id, ack_failure=True, save=False)
+        _send(dispatch.ADVANCE, run_id)
 
-        if shares_transaction():
-            send()
-        else:
-            transaction.on_commit(send, using=dispatch.alias(), robust=True)
+    def hint_webhook(self, endpoint_id: str) -> None:
+        _send(dispatch.DELIVER, endpoint_id)
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
@@ -53,6 +46,19 @@ class Dispatcher:
 
     def command(self) -> Sequence[str]:
         return ["qcluster"]
+
+
+def _send(function: str, subject: str) -> None:
+    # A function and not a partial: Django names what failed by its __qualname__.
+    def send() -> None:
+        # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered
+        # for its failure, because what is still due gets a new one from the sweep.
+        async_task(function, subject, ack_failure=True, save=False)
+
+    if shares_transaction():
+        send()
+    else:
+        transaction.on_commit(send, using=dispatch.alias(), robust=True)
 
 
 def shares_transaction() -> bool:

@@ -1,0 +1,144 @@
+"""Where others are told of what happens, and what each is still to be told."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .fields import JSONTextField
+
+
+class WebhookEndpoint(models.Model):
+    """An address that is told of events, and the secret that its messages are signed with.
+
+    One worker at a time sends to it: ``held_until`` and ``epoch`` are that worker's lease. Where
+    the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
+    ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    url = models.CharField(_("address"), max_length=2000)
+    description = models.CharField(_("description"), max_length=255, blank=True)
+    #: Of which events and graphs it hears; of all where the list is empty.
+    events = JSONTextField(_("events"), default=list, blank=True)
+    graphs = JSONTextField(_("graphs"), default=list, blank=True)
+    #: Whether messages about a question hold what it asks.
+    with_question = models.BooleanField(_("send what is asked"), default=False)
+    secret = models.CharField(max_length=100, editable=False)
+    #: The secret before the last change: messages are signed with both until then.
+    old_secret = models.CharField(max_length=100, blank=True, editable=False)
+    old_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+
+    is_active = models.BooleanField(_("active"), default=True)
+    #: Why it is not, where nobody turned it off.
+    stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0, editable=False)
+    rests_until = models.DateTimeField(_("rests until"), null=True, blank=True, editable=False)
+    held_until = models.DateTimeField(null=True, blank=True, editable=False)
+    epoch = models.BigIntegerField(default=0, editable=False)
+    #: When a worker was last told that something is due; the sweep tells one again after a while.
+    hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        editable=False,
+    )
+    created_by_label = models.CharField(_("made by"), max_length=255, editable=False)
+    created_at = models.DateTimeField(_("made"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
+        ordering: ClassVar = ["-created_at", "-id"]
+        permissions: ClassVar = [
+            ("manage_webhooks", _("Can make, change and try webhooks and send messages again"))
+        ]
+
+    def __str__(self) -> str:
+        return self.description or self.url
+
+
+class Delivery(models.Model):
+    """A message to an endpoint, written in the transaction of what it tells of.
+
+    ``attempts`` counts claims and not answers, so a worker that dies counts too. ``due_at`` is when
+    somebody may try: a claim moves it to where the claim is over, whatever becomes of the claimer.
+    """
+
+    class Event(models.TextChoices):
+        """What a webhook can tell of."""
+
+        INTERRUPT_CREATED = "interrupt.created", _("a question was asked")
+        INTERRUPT_DECIDED = "interrupt.decided", _("a question was decided")
+        INTERRUPT_EXPIRED = "interrupt.expired", _("a question expired")
+        RUN_SUCCEEDED = "run.succeeded", _("a run succeeded")
+        RUN_FAILED = "run.failed", _("a run failed")
+        RUN_PARKED = "run.parked", _("a run was parked")
+        RUN_CANCELLED = "run.cancelled", _("a run was cancelled")
+        TEST = "webhook.test", _("somebody tries the endpoint")
+
+    class State(models.TextChoices):
+        PENDING = "pending", _("pending")
+        DELIVERED = "delivered", _("delivered")
+        DEAD = "dead", _("given up")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
+    #: it tells of must not fail for that. The sweep removes what is left over.
+    endpoint = models.ForeignKey(
+        WebhookEndpoint,
+        on_delete=models.CASCADE,
+        related_name="deliveries",
+        verbose_name=_("webhook"),
+        db_constraint=False,
+        db_index=False,
+    )
+    event = models.CharField(_("event"), max_length=50, choices=Event.choices)
+    #: Ids, and nothing that a graph or a person said.
+    data = JSONTextField(_("data"))
+    state = models.CharField(
+        _("state"), max_length=20, choices=State.choices, default=State.PENDING
+    )
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    #: What the last attempt came to: the answer's status, and why it doesn't count as received.
+    status = models.PositiveIntegerField(_("answer"), null=True, blank=True)
+    fault = models.CharField(_("what went wrong"), max_length=255, blank=True)
+    created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)
+    due_at = models.DateTimeField(_("due"), db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        ordering: ClassVar = ["-created_at", "-id"]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=["pending", "delivered", "dead"]),
+                name="hitl_delivery_state",
+            ),
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["endpoint", "due_at"],
+                condition=models.Q(state="pending"),
+                name="hitl_delivery_due",
+            ),
+            models.Index(fields=["endpoint", "-created_at", "-id"], name="hitl_delivery_newest"),
+            models.Index(
+                fields=["finished_at"],
+                condition=models.Q(finished_at__isnull=False),
+                name="hitl_delivery_finished",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.id}"

@@ -1,0 +1,239 @@
+"""Webhooks: made, changed, tried; and messages that are sent again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import audit, dispatch, outbox, registry, webhooks
+from hitl_django.answers import UNSET
+from hitl_django.engine.errors import InvalidInputError, NotAllowedError, WebhookNotFound
+from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.policy import get_policy
+from hitl_django.saver import Writing
+from hitl_django.text import storable
+from hitl_django.webhooks.addresses import AddressRefused
+
+logger = logging.getLogger("hitl_django")
+
+#: How long messages are signed with the secret before, too.
+OVERLAP = timedelta(hours=24)
+DESCRIPTION_LENGTH = 255
+#: What an endpoint can choose to hear of; a test comes to whoever asks for one.
+EVENTS = frozenset(Delivery.Event.values) - {str(Delivery.Event.TEST)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookInfo:
+    """A webhook as it stands; ``secret`` only just after it was made."""
+
+    id: UUID
+    url: str
+    description: str
+    events: Sequence[str]
+    graphs: Sequence[str]
+    with_question: bool
+    is_active: bool
+    stopped: str
+    failures: int
+    rests_until: datetime | None
+    created_by_label: str
+    created_at: datetime
+    secret: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
+        names = set(cls.__dataclass_fields__) - {"secret"}
+        return cls(**{name: getattr(endpoint, name) for name in names}, secret=secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryInfo:
+    """A message to a webhook, and how far it has come."""
+
+    id: UUID
+    endpoint_id: UUID
+    event: str
+    data: dict[str, Any]
+    state: str
+    attempts: int
+    status: int | None
+    fault: str
+    created_at: datetime
+    due_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> DeliveryInfo:
+        return cls(**{name: getattr(delivery, name) for name in cls.__dataclass_fields__})
+
+
+def create_webhook(
+    url: str,
+    *,
+    events: Collection[str] = (),
+    graphs: Collection[str] = (),
+    description: str = "",
+    with_question: bool = False,
+    is_active: bool = True,
+    by: Any = None,
+) -> WebhookInfo:
+    """Makes a webhook; the answer is the only place where its secret is to be seen.
+
+    Without ``events`` or ``graphs`` it hears of all. ``with_question`` sends what is asked along;
+    otherwise messages hold ids and links. It hears of what happens from five seconds on, which is
+    how long other processes go by what they have read.
+    """
+    _refuse_if_not_allowed(by)
+    secret = webhooks.new_secret()
+    row = WebhookEndpoint(
+        **_checked(url=url, events=events, graphs=graphs, description=description),
+        with_question=with_question,
+        is_active=is_active,
+        secret=secret,
+        created_by=by,
+        created_by_label=audit.label(by),
+    )
+    row.save(using=dispatch.alias(), force_insert=True)
+    outbox.forget()
+    logger.info("webhook %s made by %s", row.pk, _name(by))
+    row.refresh_from_db(dispatch.alias())
+    return WebhookInfo.of(row, secret=secret)
+
+
+def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
+    """Changes what ``create_webhook`` was given; one that is turned on again begins afresh."""
+    row = _managed(webhook_id, by)
+    known = {"url", "events", "graphs", "description", "with_question", "is_active"}
+    if unknown := changes.keys() - known:
+        raise TypeError(f"A webhook has no {', '.join(sorted(unknown))} to change.")
+    values = {**changes, **_checked(**{key: changes.get(key, UNSET) for key in known})}
+    if values.get("is_active") or "url" in values:
+        values |= {"failures": 0, "rests_until": None, "stopped": ""}
+    _rows().filter(pk=row.pk).update(**values)
+    outbox.forget()
+    logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
+    row.refresh_from_db(dispatch.alias())
+    if row.is_active:
+        dispatch.hint_webhook(row.pk)  # what had to wait for this
+    return WebhookInfo.of(row)
+
+
+def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
+    """Removes a webhook and every message to it."""
+    row = _managed(webhook_id, by)
+    with transaction.atomic(using=dispatch.alias()):
+        row.delete(using=dispatch.alias())
+    outbox.forget()
+    logger.info("webhook %s deleted by %s", webhook_id, _name(by))
+
+
+def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
+    """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
+    row = _managed(webhook_id, by)
+    secret = webhooks.new_secret()
+    # Zero rows: somebody else has just changed it, and only one of the two may be believed.
+    rotated = _rows().filter(pk=row.pk, secret=row.secret)
+    if not rotated.update(secret=secret, old_secret=row.secret, old_secret_until=Now() + OVERLAP):
+        raise WebhookNotFound("The webhook was changed at the same moment. Look again.")
+    logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
+    return WebhookInfo.of(row, secret=secret)
+
+
+def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
+    """Sends a message that tells of nothing, at once even where the endpoint rests."""
+    row = _managed(webhook_id, by)
+    with transaction.atomic(using=dispatch.alias()):
+        _rows().filter(pk=row.pk).update(rests_until=None)
+        writing = Writing(dispatch.alias())
+        [added] = outbox.add(writing, Delivery.Event.TEST, {}, [row.pk])
+        writing.run()
+    return DeliveryInfo.of(_deliveries().get(pk=added))
+
+
+def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
+    """Sends a message again that was delivered or given up, under the id it had."""
+    _refuse_if_not_allowed(by)
+    delivery = _deliveries().filter(pk=_uuid(delivery_id), endpoint__in=_seen(by)).first()
+    if delivery is None:
+        raise WebhookNotFound
+    with transaction.atomic(using=dispatch.alias()):
+        # Zero rows: it is pending already, so it will be sent anyway.
+        _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
+            state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
+        )
+        _rows().filter(pk=delivery.endpoint_id).update(rests_until=None)
+        dispatch.hint_webhook(delivery.endpoint_id)
+    logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
+    delivery.refresh_from_db(dispatch.alias())
+    return DeliveryInfo.of(delivery)
+
+
+def _checked(**given: Any) -> dict[str, Any]:
+    """Returns the values of those that were given, or names what is wrong with each."""
+    values, faults = {}, []
+    known = {"events": EVENTS, "graphs": frozenset(registry.names())}
+    for name, value in given.items():
+        if value is UNSET:
+            continue
+        if name == "url":
+            try:
+                webhooks.check_url(value)
+            except AddressRefused as refusal:
+                faults.append((name, str(refusal)))
+        elif name in known:
+            value = sorted(set(value))
+            faults += [(name, f"{each!r} is none") for each in value if each not in known[name]]
+        elif name == "description":
+            value = storable(value)
+            if len(value) > DESCRIPTION_LENGTH:
+                faults.append((name, f"is longer than {DESCRIPTION_LENGTH} characters"))
+        values[name] = value
+    if faults:
+        what, reason = faults[0]
+        raise InvalidInputError(f"The webhook's {what}: {reason}", faults)
+    return values
+
+
+def _managed(webhook_id: UUID | str, by: Any) -> WebhookEndpoint:
+    row = _seen(by).filter(pk=_uuid(webhook_id)).first()
+    if row is None:
+        raise WebhookNotFound
+    _refuse_if_not_allowed(by)
+    return row
+
+
+def _seen(by: Any) -> QuerySet[WebhookEndpoint]:
+    return _rows() if by is None else get_policy().visible_webhooks(by, _rows())
+
+
+def _refuse_if_not_allowed(by: Any) -> None:
+    if by is not None and not get_policy().may_manage_webhooks(by):
+        raise NotAllowedError("You may not manage webhooks.")
+
+
+def _rows() -> QuerySet[WebhookEndpoint]:
+    return WebhookEndpoint.objects.using(dispatch.alias())
+
+
+def _deliveries() -> QuerySet[Delivery]:
+    return Delivery.objects.using(dispatch.alias())
+
+
+def _name(by: Any) -> Any:
+    return audit.SYSTEM if by is None else by.pk
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise WebhookNotFound from None

@@ -1,0 +1,53 @@
+"""Receivers, and webhooks that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hitl_django import services, testing
+from hitl_django.models import WebhookEndpoint
+
+from .receiver import Behaviour, Receiver, all_closed, answering
+
+#: This machine counts as a network that webhooks may be sent to.
+HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 10}
+
+
+@pytest.fixture(autouse=True)
+def here(settings: Any) -> dict[str, Any]:
+    settings.HITL = dict(HERE)
+    return settings.HITL
+
+
+@pytest.fixture
+def advance(db: None, here: Any) -> Iterator[Callable[[], int]]:
+    """Advance every run that was hinted."""
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def receive() -> Iterator[Callable[..., Receiver]]:
+    """Start receivers that behave as told; by default they answer 204."""
+    started: list[Receiver] = []
+
+    def start(*behaviours: Behaviour) -> Receiver:
+        started.append(Receiver([*behaviours] or [answering(204)]))
+        return started[-1]
+
+    yield start
+    all_closed(started)
+
+
+@pytest.fixture
+def hook(db: None, here: Any) -> Callable[..., WebhookEndpoint]:
+    """Make a webhook to an address or a receiver."""
+
+    def make(to: Receiver | str, **options: Any) -> WebhookEndpoint:
+        url = to if isinstance(to, str) else to.url
+        return WebhookEndpoint.objects.get(pk=services.create_webhook(url, **options).id)
+
+    return make

@@ -1,0 +1,263 @@
+"""A webhook goes where it may go, whatever its name leads to and whenever."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.webhooks import addresses, check_url, posting
+from hitl_django.webhooks.addresses import AddressRefused
+
+from .receiver import PATIENCE, Receiver
+
+PUBLIC = "93.184.215.14"
+FORBIDDEN = [
+    "127.0.0.1",
+    "127.8.9.1",
+    "0.0.0.0",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "192.0.0.192",
+    "168.63.129.16",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::1",
+    "::",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "::127.0.0.1",
+    "64:ff9b::169.254.169.254",
+    "2002:7f00:1::",
+    "2002:a9fe:a9fe::1",
+    "2001:0:0:0:0:0:80ff:fffe",
+]
+
+
+def leads_to(monkeypatch: pytest.MonkeyPatch, *found: str) -> list[str]:
+    """Have every name lead to these addresses; return the names that are looked up."""
+    asked: list[str] = []
+    really = socket.getaddrinfo
+
+    def resolve(host: str, port: int, *kinds: Any, **options: Any) -> Any:
+        if host in found:  # an address is dialled, no name looked up
+            return really(host, port, *kinds, **options)
+        asked.append(host)
+        return [(0, 0, 0, "", (address, port)) for address in found]
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", resolve)
+    return asked
+
+
+@pytest.fixture
+def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The addresses that a connection was made to; none of them answers."""
+    tried: list[tuple[str, int]] = []
+
+    def dial(address: tuple[str, int], timeout: float) -> socket.socket:
+        tried.append(address)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(posting.socket, "create_connection", dial)
+    return tried
+
+
+@pytest.mark.parametrize("address", FORBIDDEN)
+def test_a_name_that_leads_inside_is_not_connected_to(
+    address: str,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    dialled: list[Any],
+) -> None:
+    settings.HITL = {}
+    for found in ([address], [PUBLIC, address]):
+        leads_to(monkeypatch, *found)
+        answer = posting.post("https://inside.example/", {}, b"", 5)
+        assert "is not a public address" in answer.fault
+    assert dialled == []
+
+
+@pytest.mark.parametrize("address", FORBIDDEN)
+def test_an_address_inside_cannot_be_written_down(address: str, settings: Any) -> None:
+    settings.HITL = {}
+    host = f"[{address.replace('%', '%25')}]" if ":" in address else address
+    with pytest.raises(AddressRefused):
+        check_url(f"https://{host}/")
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1", "localhost"])
+def test_other_ways_to_write_this_machine_lead_nowhere(
+    host: str, settings: Any, dialled: list[Any]
+) -> None:
+    settings.HITL = {}
+    answer = posting.post(f"https://{host}/", {}, b"", 5)
+    assert answer.status is None
+    assert dialled == []
+
+
+def test_the_address_that_was_checked_is_the_one_that_is_dialled(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
+) -> None:
+    settings.HITL = {}
+    asked = leads_to(monkeypatch, PUBLIC)
+    answer = posting.post("https://rebinding.example:8443/", {}, b"", 5)
+    assert answer.fault == "The connection failed: Connection refused."
+    # Once: a second look could lead elsewhere.
+    assert (asked, dialled) == (["rebinding.example"], [(PUBLIC, 8443)])
+
+
+def test_of_several_addresses_the_next_is_tried(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
+) -> None:
+    settings.HITL = {}
+    leads_to(monkeypatch, "2606:2800:21f:cb07:6820:80da:af6b:8b2c", PUBLIC)
+    posting.post("https://two.example/", {}, b"", 5)
+    assert [address for address, _ in dialled] == ["2606:2800:21f:cb07:6820:80da:af6b:8b2c", PUBLIC]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hooks.example/a",
+        "ftp://hooks.example/",
+        "file:///etc/passwd",
+        "http://hooks.example/",
+        "https://",
+        "https:///path",
+        "https://user@hooks.example/",
+        "https://user:word@hooks.example/",
+        "https://hooks.example/#part",
+        "https://hooks.example:99999/",
+        "https://hooks.example/a b",
+        "https://hooks.example/\r\nX-Evil: 1",
+        "https://hööks.example/",
+        "https://[::1/",
+        "https://hooks.example/" + "a" * 2000,
+    ],
+)
+def test_what_is_no_address_of_a_webhook_is_refused(url: str, settings: Any) -> None:
+    settings.HITL = {}
+    with pytest.raises(AddressRefused):
+        check_url(url)
+
+
+@pytest.mark.django_db
+def test_who_makes_a_webhook_is_told_what_is_wrong_with_each_field() -> None:
+    from hitl_django import services
+
+    with pytest.raises(InvalidInputError) as caught:
+        services.create_webhook(
+            "ftp://x", events=["run.started"], graphs=["unheard-of"], description="x" * 300
+        )
+    assert [name for name, _ in caught.value.faults] == ["url", "events", "graphs", "description"]
+
+
+def test_a_network_of_ones_own_can_be_allowed_and_nothing_beside_it(settings: Any) -> None:
+    settings.HITL = {"WEBHOOK_NETWORKS": ["10.1.0.0/16", "fd00::/64"]}
+    for host in ("10.1.2.3", "[fd00::1]"):
+        assert check_url(f"http://{host}:8080/a").port == 8080
+    for host in ("10.2.0.1", "127.0.0.1", "[fd00:1::1]", PUBLIC):
+        with pytest.raises(AddressRefused):
+            check_url(f"http://{host}/")
+
+
+def test_a_resolver_that_hangs_is_not_waited_for(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HITL = {}
+    over = threading.Event()
+    monkeypatch.setattr(
+        addresses.socket, "getaddrinfo", lambda *args, **options: over.wait(PATIENCE)
+    )
+    answer = posting.post("https://slow.example/", {}, b"", 0.1)
+    over.set()
+    assert answer.fault == "There was no answer in time."
+
+
+def test_a_name_that_nobody_knows_is_a_failure(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HITL = {}
+
+    def unknown(*args: Any, **options: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", unknown)
+    answer = posting.post("https://nobody.example/", {}, b"", 5)
+    assert answer.fault == "The connection failed: the name can't be resolved."
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for hooks.example, and its key."""
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=hooks.example", "-addext", "subjectAltName=DNS:hooks.example"]
+    subprocess.run(
+        [*command, "-keyout", str(path), "-out", str(path) + ".crt"],
+        check=True,
+        capture_output=True,
+    )
+    path.write_text(path.read_text() + Path(str(path) + ".crt").read_text())
+    return path
+
+
+@pytest.fixture
+def secured(receive: Callable[..., Receiver], certificate: Path) -> Iterator[Receiver]:
+    """A receiver that speaks TLS, whose certificate is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    receiver = receive()
+    serve = receiver._serve
+
+    def shake_hands(connection: socket.socket, behaviour: Any) -> None:
+        try:
+            connection.settimeout(PATIENCE)
+            serve(context.wrap_socket(connection, server_side=True), behaviour)
+        except OSError:
+            connection.close()
+
+    receiver._serve = shake_hands  # type: ignore[method-assign]
+    return receiver
+
+
+def test_the_certificate_has_to_be_that_of_the_name(
+    secured: Receiver, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads_to(monkeypatch, "127.0.0.1")
+    trusting = ssl.create_default_context(cafile=str(certificate) + ".crt")
+    address = "https://{}.example:" + f"{secured.port}/"
+
+    answer = posting.post(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE)
+    assert answer.fault.startswith("The certificate is not good: self")
+
+    monkeypatch.setattr(posting, "_context", lambda: trusting)
+    assert posting.post(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE).status == 204
+    assert secured.next().headers["host"] == f"hooks.example:{secured.port}"
+    answer = posting.post(address.format("other"), {"A": "b"}, b"{}", PATIENCE)
+    assert answer.fault.startswith("The certificate is not good: Hostname mismatch")
+    assert secured.all() == []
+
+
+def test_who_does_not_speak_tls_is_told_apart(receive: Callable[..., Receiver]) -> None:
+    receiver = receive()
+    answer = posting.post(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
+    assert answer.status is None
+    assert answer.fault

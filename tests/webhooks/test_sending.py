@@ -1,0 +1,486 @@
+"""Messages arrive, whatever the receiver does: at least once, signed, under one id."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import services, webhooks
+from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
+from hitl_django.sweep import sweep
+from hitl_django.webhooks import claims, sending
+from tests.architecture.test_readme import snippets
+
+from . import receiver as faults
+from .receiver import PATIENCE, Received, Receiver, answering
+
+Hook = Callable[..., WebhookEndpoint]
+Receive = Callable[..., Receiver]
+Advance = Callable[[], int]
+
+
+def due_now() -> None:
+    """Let the time pass that a message, an endpoint or a claim would have to wait."""
+    Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
+    WebhookEndpoint.objects.update(rests_until=None, held_until=None)
+
+
+def message_to(hook: WebhookEndpoint) -> Delivery:
+    return Delivery.objects.get(pk=services.try_webhook(hook.pk).id)
+
+
+def deliver(delivery: Delivery) -> Delivery:
+    webhooks.deliver(str(delivery.endpoint_id))
+    delivery.refresh_from_db()
+    return delivery
+
+
+def signature(secret: str, received: Received) -> str:
+    """Works out the signature as the specification of Standard Webhooks has it."""
+    headers = received.headers
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + received.body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def test_a_question_reaches_the_receiver_signed_and_with_links(
+    hook: Hook, receive: Receive, advance: Advance, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example/"}
+    receiver = receive()
+    endpoint = hook(receiver)
+    run = services.start("approval", {"text": "the secret"})
+    advance()
+    question = Interrupt.objects.get(run=run.id)
+    webhooks.deliver(str(endpoint.pk))
+
+    received = receiver.next()
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.status, delivery.attempts) == ("delivered", 204, 1)
+    assert received.head == "POST /hook?a=b HTTP/1.1"
+    assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert received.headers["webhook-id"] == str(delivery.pk)
+    assert abs(int(received.headers["webhook-timestamp"]) - time.time()) < PATIENCE
+    assert received.headers["webhook-signature"] == signature(endpoint.secret, received)
+    said = json.loads(received.body)
+    assert said["type"] == "interrupt.created"
+    assert datetime.fromisoformat(said["timestamp"]) == delivery.created_at
+    links = said["data"].pop("links")
+    assert said["data"] == delivery.data
+    assert links == {
+        "interrupt": f"https://shop.example/hitl/api/v1/interrupts/{question.pk}/",
+        "run": f"https://shop.example/hitl/api/v1/runs/{run.id}/",
+        "review": f"https://shop.example/admin/hitl_django/reviewitem/{question.pk}/change/",
+    }
+    assert b"secret" not in received.body
+
+
+def test_after_a_rotation_messages_are_signed_with_both_secrets_for_a_day(
+    hook: Hook, receive: Receive
+) -> None:
+    receiver = receive()
+    endpoint = hook(receiver)
+    rotated = services.rotate_secret(endpoint.pk)
+    deliver(message_to(endpoint))
+    received = receiver.next()
+    both = [signature(secret, received) for secret in (rotated.secret, endpoint.secret)]
+    assert received.headers["webhook-signature"].split(" ") == both
+    WebhookEndpoint.objects.update(old_secret_until=Now())
+    deliver(message_to(endpoint))
+    received = receiver.next()
+    assert received.headers["webhook-signature"] == signature(rotated.secret, received)
+
+
+CLOSED = "The connection was closed before the answer was whole."
+FAULTS: dict[str, tuple[Any, str]] = {
+    "500": (answering(500), "It answered 500."),
+    "400": (answering(400), "It answered 400."),
+    "a redirect": (
+        answering(307, "Location: http://169.254.169.254/latest/"),
+        "It answered 307; redirects are not followed.",
+    ),
+    "closed at once": (faults.closing, CLOSED),
+    "closed mid-way": (faults.breaking_off, CLOSED),
+    "no HTTP": (faults.babbling, "The answer was not HTTP (BadStatusLine)."),
+    "a flood of headers": (faults.flooding, "The answer was not HTTP (HTTPException)."),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_fails_is_sent_again_later_under_the_same_id(
+    hook: Hook, receive: Receive, fault: str
+) -> None:
+    behaviour, said = FAULTS[fault]
+    receiver = receive(behaviour, answering(200))
+    delivery = deliver(message_to(hook(receiver)))
+    assert (delivery.state, delivery.attempts) == ("pending", 1)
+    assert delivery.fault == said
+    wait = Delivery.objects.annotate(now=Now()).get()
+    assert timedelta(seconds=7) < wait.due_at - wait.now < timedelta(seconds=13)
+
+    due_now()
+    assert (deliver(delivery).state, delivery.attempts, delivery.fault) == ("delivered", 2, "")
+    first, second = receiver.next(), receiver.next()
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == str(delivery.pk)
+    assert first.body == second.body
+    assert receiver.all() == []
+
+
+@pytest.mark.parametrize("kind", [faults.silent, faults.dripping])
+def test_who_says_nothing_or_hardly_anything_is_left_at_the_deadline(
+    hook: Hook, receive: Receive, settings: Any, kind: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "WEBHOOK_TIMEOUT_SECONDS": 0.3}
+    started: list[Receiver] = []
+    started.append(receive(kind(lambda: started[0])))
+    delivery = deliver(message_to(hook(started[0])))
+    assert delivery.fault == "There was no answer in time."
+    assert delivery.state == "pending"
+
+
+def test_a_huge_answer_is_not_read(hook: Hook, receive: Receive) -> None:
+    assert deliver(message_to(hook(receive(faults.huge)))).state == "delivered"
+
+
+def test_nobody_there_is_a_failure_like_any_other(hook: Hook, receive: Receive) -> None:
+    receiver = receive()
+    receiver.close()
+    delivery = deliver(message_to(hook(receiver)))
+    assert delivery.fault == "The connection failed: Connection refused."
+
+
+def test_after_the_last_attempt_a_message_is_given_up_until_somebody_sends_it_again(
+    hook: Hook, receive: Receive, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 3}
+    receiver = receive(*[answering(503)] * 3, answering(200))
+    delivery = message_to(hook(receiver))
+    for attempt in (1, 2, 3):
+        assert delivery.state == "pending"
+        due_now()
+        assert deliver(delivery).attempts == attempt
+    assert (delivery.state, delivery.fault) == ("dead", "It answered 503.")
+    due_now()
+    assert deliver(delivery).attempts == 3
+
+    assert services.redeliver(delivery.pk).state == "pending"
+    assert (deliver(delivery).state, delivery.attempts) == ("delivered", 1)
+    assert {received.headers["webhook-id"] for received in receiver.all()} == {str(delivery.pk)}
+
+
+def test_an_attempt_that_no_worker_lived_to_end_counts(
+    hook: Hook, receive: Receive, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 1}
+    endpoint = hook(receive())
+    delivery = message_to(endpoint)
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    assert claims.claim_next(held) is not None  # and its worker dies
+    due_now()
+    assert deliver(delivery).state == "dead"
+    assert delivery.fault == "No worker lived to say what came of the last attempt."
+    assert delivery.attempts == 1
+
+
+def test_waits_grow_and_have_an_end() -> None:
+    waits = [sending._growing(10, 3, attempt, 6 * 3600) for attempt in range(1, 12)]
+    assert waits[:4] == [10, 30, 90, 270]
+    assert waits[-1] == sending._growing(10, 3, 10_000, 6 * 3600) == 6 * 3600
+    jittered = {sending._jittered(100) for _ in range(50)}
+    assert len(jittered) > 1
+    assert all(75 <= wait <= 125 for wait in jittered)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("120", 120),
+        ("-5", 0),
+        ("", 0),
+        ("soon", 0),
+        ("1e9", 0),
+        ("9" * 400, 6 * 3600),
+        ("9" * 5000, 0),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0),
+        ("Fri, 99 Foo 1999", 0),
+    ],
+)
+def test_retry_after_is_honoured_within_bounds(header: str, expected: float) -> None:
+    assert sending._retry_after(header) == expected
+
+
+def test_retry_after_may_be_a_date() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    assert sending._retry_after(later) == pytest.approx(3600, abs=PATIENCE)
+
+
+def test_everything_to_an_endpoint_rests_as_long_as_it_asks(hook: Hook, receive: Receive) -> None:
+    receiver = receive(answering(429, "Retry-After: 3600"), answering(200))
+    endpoint = hook(receiver)
+    first, second = message_to(endpoint), message_to(endpoint)
+    assert deliver(first).state == "pending"
+    assert deliver(second).attempts == 0  # the same task has left it alone
+    found = WebhookEndpoint.objects.annotate(now=Now()).get()
+    for until in (found.rests_until, first.due_at):
+        assert timedelta(minutes=59) < until - found.now < timedelta(minutes=61)
+    assert webhooks.hint_due() == []
+    assert len(receiver.all()) == 1
+
+
+def test_one_that_refuses_a_message_gets_the_others(hook: Hook, receive: Receive) -> None:
+    receiver = receive(answering(422), answering(200))
+    endpoint = hook(receiver)
+    refused, welcome = message_to(endpoint), message_to(endpoint)
+    assert deliver(refused).state == "pending"
+    welcome.refresh_from_db()
+    assert welcome.state == "delivered"
+
+
+def test_a_dead_receiver_costs_each_sweep_less_and_the_others_nothing(
+    hook: Hook, receive: Receive
+) -> None:
+    dead = hook(receive(faults.closing))
+    alive = hook(receive())
+    to_dead = [message_to(dead) for _ in range(5)]
+    for _ in range(3):
+        due_now()
+        webhooks.deliver(str(dead.pk))
+    dead.refresh_from_db()
+    assert dead.failures == 3
+    assert sum(Delivery.objects.filter(endpoint=dead).values_list("attempts", flat=True)) == 3
+    assert len(to_dead) == 5
+    assert deliver(message_to(alive)).state == "delivered"
+
+    found = WebhookEndpoint.objects.annotate(now=Now()).get(pk=dead.pk)
+    assert found.rests_until is not None
+    assert timedelta(seconds=14) < found.rests_until - found.now < timedelta(seconds=26)
+
+
+def test_one_that_is_well_again_starts_afresh(hook: Hook, receive: Receive) -> None:
+    endpoint = hook(receive(faults.closing, answering(200)))
+    delivery = message_to(endpoint)
+    deliver(delivery)
+    due_now()
+    deliver(delivery)
+    endpoint.refresh_from_db()
+    assert (endpoint.failures, endpoint.held_until) == (0, None)
+
+
+def test_410_turns_an_endpoint_off(hook: Hook, receive: Receive, advance: Advance) -> None:
+    receiver = receive(answering(410))
+    endpoint = hook(receiver)
+    delivery, other = message_to(endpoint), message_to(endpoint)
+    assert deliver(delivery).state == "dead"
+    endpoint.refresh_from_db()
+    assert (endpoint.is_active, endpoint.stopped) == (False, "It answered 410: it is gone.")
+    services.start("steps", {"log": []})
+    advance()
+    assert Delivery.objects.count() == 2
+    assert deliver(other).attempts == 0
+    services.change_webhook(endpoint.pk, is_active=True)
+    endpoint.refresh_from_db()
+    assert (endpoint.is_active, endpoint.stopped) == (True, "")
+
+
+def test_what_is_asked_is_sent_only_where_it_is_wanted_and_still_the_same(
+    hook: Hook, receive: Receive, advance: Advance
+) -> None:
+    receiver = receive()
+    endpoint = hook(receiver, with_question=True, events=["interrupt.created"])
+    services.start("approval", {"text": "x"})
+    advance()
+    delivery = Delivery.objects.get()
+    deliver(delivery)
+    question = Interrupt.objects.get()
+    assert json.loads(receiver.next().body)["data"]["question"] == {
+        "title": "Publish x?",
+        "payload": question.payload,
+        "response_schema": question.response_schema,
+    }
+    Interrupt.objects.update(payload_digest="0" * 32)
+    services.redeliver(delivery.pk)
+    webhooks.deliver(str(endpoint.pk))
+    assert "question" not in json.loads(receiver.next().body)["data"]
+
+
+@pytest.mark.promise("P18")
+def test_what_is_asked_is_sent_for_who_may_see_it_only(
+    hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
+) -> None:
+    maker = django_user_model.objects.create_superuser("ada")
+    receiver = receive()
+    endpoint = hook(receiver, with_question=True, events=["interrupt.created"], by=maker)
+    services.start("approval", {"text": "x"})
+    advance()
+    delivery = deliver(Delivery.objects.get())
+    assert "question" in json.loads(receiver.next().body)["data"]
+    django_user_model.objects.update(is_active=False)
+    services.redeliver(delivery.pk)
+    webhooks.deliver(str(endpoint.pk))
+    assert "question" not in json.loads(receiver.next().body)["data"]
+    maker.delete()
+    services.redeliver(delivery.pk)
+    webhooks.deliver(str(endpoint.pk))
+    assert "question" not in json.loads(receiver.next().body)["data"]
+
+
+@pytest.mark.promise("P8")
+def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, quiet = hook(receive()), hook(receive())
+    message_to(endpoint)
+    hinted: list[str] = []
+    monkeypatch.setattr("hitl_django.dispatch.hint_webhook", lambda pk: hinted.append(str(pk)))
+    sweep()
+    assert hinted == []  # just told: a worker may be on its way
+    WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
+    sweep()
+    sweep()
+    assert hinted == [str(endpoint.pk)]
+    assert quiet.deliveries.count() == 0
+
+
+def test_old_messages_are_removed_and_those_to_nobody(hook: Hook, settings: Any) -> None:
+    endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
+    off = hook("https://c.example/", is_active=False)
+    finished, young, waiting = (message_to(endpoint) for _ in range(3))
+    Delivery.objects.filter(pk=finished.pk).update(
+        state="delivered", finished_at=Now() - timedelta(days=31)
+    )
+    Delivery.objects.filter(pk=young.pk).update(state="dead", finished_at=Now())
+    message_to(gone)
+    message_to(off)
+    Delivery.objects.exclude(endpoint=endpoint).update(due_at=Now() - timedelta(days=31))
+    WebhookEndpoint.objects.filter(pk=gone.pk)._raw_delete("default")
+    assert webhooks.remove_old() == 3
+    assert set(Delivery.objects.all()) == {young, waiting}
+
+
+def test_a_task_ends_with_its_time_and_has_another_go_on(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = hook(receive())
+    first, second = message_to(endpoint), message_to(endpoint)
+    hinted: list[Any] = []
+    monkeypatch.setattr("hitl_django.dispatch.hint_webhook", hinted.append)
+    monkeypatch.setattr(sending, "SLICE", 0)
+    assert deliver(first).state == "delivered"
+    second.refresh_from_db()
+    assert (second.attempts, hinted) == (0, [endpoint.pk])
+
+
+def test_what_comes_while_a_task_lets_go_is_sent_by_it(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = hook(receive())
+    message_to(endpoint)
+    let_go, late = claims.let_go, list[Delivery]()
+
+    def meanwhile(held: WebhookEndpoint, **changes: Any) -> None:
+        if not late:
+            late.append(message_to(endpoint))
+            webhooks.deliver(str(endpoint.pk))  # who is told of it finds us at work
+        let_go(held, **changes)
+
+    monkeypatch.setattr(claims, "let_go", meanwhile)
+    webhooks.deliver(str(endpoint.pk))
+    late[0].refresh_from_db()
+    assert late[0].state == "delivered"
+
+
+def test_a_frozen_worker_that_was_replaced_notes_nothing(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = receive()
+    endpoint = hook(receiver)
+    delivery = message_to(endpoint)
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    claim = claims.claim_next(held)
+    assert claim is not None
+    due_now()
+    deliver(delivery)  # another worker, meanwhile
+    late = sending._attempt(
+        claims.Claim(claim.delivery, claim.attempt, claim.deadline - 3600), held
+    )
+    assert late is not None
+    assert late.fault == "There was no answer in time."  # and nothing was sent
+    assert len(receiver.all()) == 1
+    sending._settle(claim, held, late)
+    delivery.refresh_from_db()
+    endpoint.refresh_from_db()
+    assert (delivery.state, endpoint.failures, endpoint.rests_until) == ("delivered", 0, None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_workers_one_sends(hook: Hook, receive: Receive) -> None:
+    receiver = receive()
+    endpoint = hook(receiver)
+    messages = [message_to(endpoint) for _ in range(10)]
+    from django.db import connections
+
+    start = threading.Barrier(6)
+
+    def work() -> None:
+        start.wait(PATIENCE)
+        webhooks.deliver(str(endpoint.pk))
+        connections.close_all()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert Delivery.objects.filter(state="delivered", attempts=1).count() == 10
+    sent = [received.headers["webhook-id"] for received in receiver.all()]
+    assert sorted(sent) == sorted(str(message.pk) for message in messages)
+
+
+def test_whatever_goes_wrong_is_not_raised(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    endpoint = hook(receive())
+    monkeypatch.setattr(sending, "post", partial(int, "the database is away"))
+    message_to(endpoint)
+    webhooks.deliver(str(endpoint.pk))
+    webhooks.deliver("no id")
+    assert caplog.text.count("could not be looked after") == 2
+    assert Delivery.objects.filter(attempts=F("attempts"), state="pending").count() == 1
+
+
+def test_the_readme_s_way_to_check_a_message_works(hook: Hook, receive: Receive) -> None:
+    names: dict[str, Any] = {}
+    (snippet,) = [text for text in snippets("python") if "def verify(" in text]
+    exec(snippet, names)
+    verify = names["verify"]
+    receiver = receive()
+    endpoint = hook(receiver)
+    deliver(message_to(endpoint))
+    received = receiver.next()
+    headers = received.headers
+    assert verify(endpoint.secret, headers, received.body)
+    assert not verify(endpoint.secret, headers, received.body + b" ")
+    assert not verify(webhooks.new_secret(), headers, received.body)
+    assert not verify(endpoint.secret, {**headers, "webhook-id": "another"}, received.body)
+    old = {**headers, "webhook-timestamp": str(int(headers["webhook-timestamp"]) - 301)}
+    assert not verify(endpoint.secret, old, received.body)
+    rotated = services.rotate_secret(endpoint.pk)
+    deliver(message_to(endpoint))
+    received = receiver.next()
+    for secret in (rotated.secret, endpoint.secret):
+        assert verify(secret, received.headers, received.body)
