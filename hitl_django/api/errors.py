@@ -85,6 +85,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.ThreadNotFound: Answer(404, "not_found"),
     errors.RunNotFound: Answer(404, "not_found"),
     errors.InterruptNotFound: Answer(404, "not_found"),
+    errors.WebhookNotFound: Answer(404, "not_found"),
     Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
     PermissionDenied: Answer(403, "permission_denied", detail="You may not do that."),
     RequestDataTooBig: Answer(413, "too_large", detail="The body is too large."),
