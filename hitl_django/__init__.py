@@ -72,6 +72,7 @@ _NAMES = {
         "GraphInterrupt",
         "GraphRecursionError",
         "GraphBubbleUp",
+        "HeldError",
         "HitlError",
         "IdempotencyKeyReusedError",
         "InterruptNotFound",

@@ -46,6 +46,13 @@ class Settings:
         "question, 'error' parks the run.",
     )
     RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
+    CLAIM_SECONDS: float = _key(900, "How long a reviewer who claims a question holds it.")
+    EXPIRING_SECONDS: float = _key(
+        3600,
+        "How long before a question expires interrupt_expiring is sent; one with less than twice "
+        "that time is warned of at half of it.",
+    )
+    COMMENT_MAX_LENGTH: int = _key(10_000, "Characters of a comment.")
     ANSWER_MAX_BYTES: int = _key(256 * 1024, "Size of an answer as JSON.")
     ANSWER_MAX_DEPTH: int = _key(32, "Nesting of an answer.")
     ANSWER_MAX_ITEMS: int = _key(10_000, "Values in an answer, counted at every level.")

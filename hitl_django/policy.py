@@ -51,6 +51,18 @@ class ModelPermissionPolicy:
         """Says whether the user may decide the question; asked inside the deciding transaction."""
         return self._has(user, "decide_interrupt")
 
+    def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may take a question over from who holds it, and end the claim."""
+        return self._has(user, "take_over_interrupt")
+
+    def may_assign(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may assign the question to people and groups."""
+        return self._has(user, "assign_interrupt")
+
+    def may_comment(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may comment on the question."""
+        return self._has(user, "decide_interrupt") or self._has(user, "add_comment")
+
     def may_operate(self, user: Any, run: Run) -> bool:
         """Says whether the user may cancel and retry the run, and see its errors."""
         return self._has(user, "operate_run")

@@ -17,6 +17,10 @@ interrupt_created = Signal()
 #: Somebody decided. ``decision`` is a services.DecisionInfo.
 interrupt_decided = Signal()
 
+#: A question expires soon, unless somebody decides. ``interrupt_id``, ``run_id``, ``thread_id``,
+#: ``graph``, ``expires_at``. Sent once for each time that it is asked.
+interrupt_expiring = Signal()
+
 #: A question expired. ``interrupt_id``, ``run_id``, ``thread_id``, ``graph``, ``then``.
 interrupt_expired = Signal()
 

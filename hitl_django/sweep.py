@@ -25,11 +25,14 @@ logger = logging.getLogger("hitl_django")
 def sweep() -> list[UUID]:
     """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
-    Questions whose time is up expire first. Several sweeps at once do no harm: a hint too many
-    ends in a claim that finds nothing to do. The same goes for webhooks that are due. Where
-    RETENTION_DAYS is set, threads that ended that long ago are deleted, a batch of them.
+    Questions whose time is up expire first, those that will soon are warned of, and what has become
+    due moves to the front of the queue. Several sweeps at once do no harm: a hint too many ends in
+    a claim that finds nothing to do. The same goes for webhooks that are due. Where RETENTION_DAYS
+    is set, threads that ended that long ago are deleted, a batch of them.
     """
     services.expire_due()
+    services.warn_expiring()
+    services.mark_overdue()
     run_ids = _hint_overdue()
     _look_after_webhooks()
     if hitl.RETENTION_DAYS is not None:

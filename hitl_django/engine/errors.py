@@ -31,6 +31,7 @@
     │  ├─ LeaseHeldError
     │  └─ LeaseLostError
     ├─ NotAllowedError
+    ├─ HeldError
     ├─ ThreadNotFound(LookupError)
     ├─ RunNotFound(LookupError)
     ├─ InterruptNotFound(LookupError)
@@ -296,6 +297,17 @@ class NotAllowedError(HitlError):
     def __init__(self, *args: object, thread_id: str = "", subject: str = "") -> None:
         super().__init__(*args)
         self.thread_id, self.subject = thread_id, subject
+
+
+class HeldError(HitlError):
+    """Somebody else holds the question.
+
+    ``holder_label`` names who, ``until`` says for how long (a datetime).
+    """
+
+    def __init__(self, message: str, *, holder_label: str, until: Any) -> None:
+        super().__init__(message)
+        self.holder_label, self.until = holder_label, until
 
 
 class ThreadNotFound(HitlError, LookupError):

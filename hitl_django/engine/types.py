@@ -71,21 +71,28 @@ class Expiry:
     """When a question that nobody has answered expires, and what becomes of its run.
 
     ``after`` counts from when it is asked, on the database's clock. ``then`` is "park" (the run is
-    set aside until an operator lets it go on, which asks again), "cancel" (it ends) or "answer" (it
-    goes on with ``answer``). For runs that a worker advances; the sweep looks for what is due.
+    set aside until an operator lets it go on, which asks again), "cancel" (it ends), "answer" (it
+    goes on with ``answer``), "keep" (the question stays open, as overdue) or "escalate" (so does
+    it, and it is assigned to the group of that name). For runs that a worker advances; the sweep
+    looks for what is due.
     """
 
     after: timedelta
-    then: Literal["park", "cancel", "answer"] = "park"
+    then: Literal["park", "cancel", "answer", "keep", "escalate"] = "park"
     answer: Any = None
+    group: str = ""
 
     def __post_init__(self) -> None:
         if self.after <= timedelta(0):
             raise ValueError("A question expires after a time of more than 0.")
-        if self.then not in ("park", "cancel", "answer"):
-            raise ValueError(f"then is 'park', 'cancel' or 'answer', not {self.then!r}.")
+        if self.then not in ("park", "cancel", "answer", "keep", "escalate"):
+            raise ValueError(
+                f"then is 'park', 'cancel', 'answer', 'keep' or 'escalate', not {self.then!r}."
+            )
         if self.then != "answer" and self.answer is not None:
             raise ValueError("An answer is given with then='answer'.")
+        if (self.then == "escalate") != bool(self.group):
+            raise ValueError("A group is given with then='escalate', and only then.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,12 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import audit, outbox, signals
+from hitl_django.conf import hitl
 from hitl_django.engine.checkpoint import Question
 from hitl_django.engine.types import Expiry
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, Writing
 from hitl_django.text import question_title, storable
 
@@ -87,7 +89,8 @@ def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
-    left.update(status=Interrupt.Status.SUPERSEDED, closed_at=Now(), version=F("version") + 1)
+    ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
+    left.update(status=Interrupt.Status.SUPERSEDED, **ended)
     _note(lock_thread(pk=lease.thread.pk), "supersede", str(lease.run_id), {"questions": found})
 
 
@@ -158,6 +161,8 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
         closed_at=None,
         changed_at=None,
         expires_at=None,
+        warn_at=None,
+        escalated_at=None,
         title=asked.title,
         payload=asked.payload,
         payload_digest=asked.payload_digest,
@@ -176,17 +181,23 @@ def _limit(rows: Sequence[Interrupt], using: str) -> None:
     """Sets when questions expire that do, on the clock of the database."""
     for row in rows:
         if row.expiry:
-            due = Now() + timedelta(seconds=row.expiry["seconds"])
+            seconds = row.expiry["seconds"]
+            warned = seconds - min(hitl.EXPIRING_SECONDS, seconds / 2)
             asked = Interrupt.objects.using(using).filter(pk=row.pk)
-            asked.update(expires_at=due, expiry=row.expiry)
+            asked.update(
+                expires_at=Now() + timedelta(seconds=seconds),
+                warn_at=Now() + timedelta(seconds=warned),
+                expiry=row.expiry,
+            )
 
 
 def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
-    """Returns the terms of an expiry as they are stored: seconds, then, answer."""
+    """Returns the terms of an expiry as they are stored: seconds, then, answer, group."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()
-    return {"seconds": seconds, "then": expires.then, "answer": expires.answer}
+    terms = {"seconds": seconds, "then": expires.then, "answer": expires.answer}
+    return {**terms, "group": expires.group} if expires.group else terms
 
 
 def _row(lease: Lease, question: Question) -> Interrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .comments import Comment
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
@@ -12,6 +13,7 @@ __all__ = [
     "AuditEntry",
     "ChannelBlob",
     "Checkpoint",
+    "Comment",
     "Decision",
     "Delivery",
     "GraphShape",

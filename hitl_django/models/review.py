@@ -6,15 +6,34 @@ A foreign key with which a unique constraint begins has no index of its own.
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db import models
+from django.db.models import F
 from django.db.models.functions import Now
+from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
 from .fields import JSONTextField
 from .threads import Run, Thread
+
+
+def queue_order() -> tuple[Any, ...]:
+    """Returns the order of the queue: overdue, priority, due, age.
+
+    Every term is a column of one index, so a page of a long queue costs what one of a short queue
+    does. ``overdue`` is a column, since no index knows what time it is. That what has no due time
+    comes last is a term of its own, since databases differ in where they put NULL.
+    """
+    undated: Any = IsNull(F("due_at"), True)
+    return (F("overdue").desc(), F("priority").desc(), undated, F("due_at"), F("created_at"), "id")
+
+
+def unclaimed() -> dict[str, Any]:
+    """Returns what is set where a claim ends: by its holder, or because the question is closed."""
+    return {"claimed_by": None, "claimed_label": "", "claimed_until": None}
 
 
 class Interrupt(models.Model):
@@ -68,8 +87,53 @@ class Interrupt(models.Model):
     #: When it expires on the database's clock, and by which terms (leases.questions.terms_of).
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     expiry = JSONTextField(null=True, blank=True)
+    #: When interrupt_expiring is sent; NULL once it was, or where there is no need.
+    warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    #: When its time was up and it stayed open nevertheless, as its terms say.
+    escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
     #: When its node, running again, asked something else in its place than was answered.
     changed_at = models.DateTimeField(_("asked otherwise"), null=True, blank=True)
+
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("assigned to"),
+        db_index=False,
+    )
+    assignee_label = models.CharField(_("assigned to"), max_length=255, blank=True, default="")
+    group = models.ForeignKey(
+        Group,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("group"),
+        db_index=False,
+    )
+    group_label = models.CharField(_("group"), max_length=150, blank=True, default="")
+    #: A claim is a lease: who holds the question, until when on the database's clock. What is past
+    #: counts as none, so nothing ever has to clear it; closing the question does.
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("held by"),
+        db_default=None,
+        db_index=False,
+    )
+    claimed_label = models.CharField(_("held by"), max_length=255, blank=True, db_default="")
+    claimed_until = models.DateTimeField(_("held until"), null=True, blank=True, db_default=None)
+    snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
+    #: The greater, the sooner its turn comes.
+    priority = models.SmallIntegerField(_("priority"), default=0)
+    due_at = models.DateTimeField(_("due"), null=True, blank=True)
+    #: Set by the sweep once ``due_at`` is past, for the order of the queue.
+    overdue = models.BooleanField(_("overdue"), db_default=False, editable=False)
 
     class Meta:
         verbose_name = _("question")
@@ -100,8 +164,46 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", expires_at__isnull=False),
                 name="hitl_interrupt_expires",
             ),
+            models.Index(
+                fields=["warn_at"],
+                condition=models.Q(status="pending", warn_at__isnull=False),
+                name="hitl_interrupt_warn",
+            ),
+            models.Index(
+                *queue_order(), condition=models.Q(status="pending"), name="hitl_interrupt_queue"
+            ),
+            models.Index(
+                fields=["due_at"],
+                condition=models.Q(status="pending", overdue=False, due_at__isnull=False),
+                name="hitl_interrupt_due",
+            ),
+            models.Index(
+                fields=["snoozed_until"],
+                condition=models.Q(status="pending", snoozed_until__isnull=False),
+                name="hitl_interrupt_snoozed",
+            ),
+            # Of few rows each: deleting a user or a group looks for its rows by them as well.
+            models.Index(
+                fields=["claimed_by", "claimed_until"],
+                condition=models.Q(claimed_by__isnull=False),
+                name="hitl_interrupt_claimed",
+            ),
+            models.Index(
+                fields=["assignee", "status"],
+                condition=models.Q(assignee__isnull=False),
+                name="hitl_interrupt_assignee",
+            ),
+            models.Index(
+                fields=["group", "status"],
+                condition=models.Q(group__isnull=False),
+                name="hitl_interrupt_group",
+            ),
         ]
-        permissions: ClassVar = [("decide_interrupt", _("Can decide questions"))]
+        permissions: ClassVar = [
+            ("decide_interrupt", _("Can decide questions")),
+            ("assign_interrupt", _("Can assign questions to people and groups")),
+            ("take_over_interrupt", _("Can take over a question that somebody else holds")),
+        ]
 
     def __str__(self) -> str:
         return self.title
@@ -150,7 +252,7 @@ class ReviewItem(Interrupt):
         proxy = True
         verbose_name = _("review item")
         verbose_name_plural = _("review queue")
-        ordering: ClassVar = ["created_at", "id"]
+        ordering: ClassVar = queue_order()
 
 
 class Decision(models.Model):
@@ -213,6 +315,9 @@ class Decision(models.Model):
                 condition=models.Q(effective=True) | models.Q(effective=None),
                 name="hitl_decision_or_vote",
             ),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["-created_at", "-id"], name="hitl_decision_newest"),
         ]
 
     def __str__(self) -> str:

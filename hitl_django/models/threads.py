@@ -101,6 +101,9 @@ class Run(models.Model):
         State.PARKED,
     )
 
+    #: A run in one of these states will come to see an answer.
+    ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")

@@ -1,4 +1,4 @@
-"""The public verbs: start, decide, cancel, retry, forget, and what came of a run.
+"""The public verbs: start, decide, claim, assign, comment, cancel, retry, forget, and what to know.
 
 Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
 commands and the embedding product's own code. Each verb is one transaction that holds the
@@ -13,7 +13,12 @@ from __future__ import annotations
 
 from hitl_django.answers import UNSET
 
+from .assignments import assign, snooze
+from .claims import ClaimInfo, claim, release, take_next
+from .comments import CommentInfo, comment
+from .counts import QueueCounts, ReviewStats, queue_counts, review_stats
 from .decisions import check_answer, decide
+from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
 from .forgetting import forget
 from .health import WorkerHealth, worker_health
@@ -35,27 +40,41 @@ from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
     "UNSET",
+    "ClaimInfo",
+    "CommentInfo",
     "DecisionInfo",
     "DeliveryInfo",
+    "QueueCounts",
+    "ReviewStats",
     "RunInfo",
     "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",
+    "assign",
     "cancel",
     "change_webhook",
     "check_answer",
+    "claim",
+    "comment",
     "create_webhook",
     "decide",
     "delete_webhook",
     "expire_due",
     "forget",
+    "mark_overdue",
+    "queue_counts",
     "redeliver",
+    "release",
     "retry",
+    "review_stats",
     "rotate_secret",
     "run_result",
+    "snooze",
     "start",
+    "take_next",
     "thread_picture",
     "try_webhook",
+    "warn_expiring",
     "whereabouts",
     "worker_health",
 ]

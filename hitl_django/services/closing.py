@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch, outbox
 from hitl_django.engine.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
+from hitl_django.models.review import unclaimed
 from hitl_django.saver import Writing
 
 CANCELLABLE = tuple(
@@ -46,7 +47,8 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
-    waiting.update(status=questions, closed_at=Now(), version=F("version") + 1)
+    ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
+    waiting.update(status=questions, **ended)
     telling = Writing(using)
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
     outbox.tell(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)

@@ -29,8 +29,6 @@ from . import refusals, statements
 from .info import DecisionInfo
 
 KEY_LENGTH = 255
-#: A run in one of these states will come to see the answer.
-HEEDFUL = (Run.State.INTERRUPTED, Run.State.QUEUED, Run.State.RUNNING)
 
 
 def decide(
@@ -221,7 +219,7 @@ def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | No
 
 
 def _refuse_if_unheard(interrupt: Interrupt) -> None:
-    if interrupt.run.state not in HEEDFUL:
+    if interrupt.run.state not in Run.ANSWERABLE:
         raise _unheard(interrupt.run)
 
 
@@ -229,7 +227,7 @@ def _unheard(run: Run) -> RunStateError:
     return RunStateError(
         f"The run is {run.state}; the question can be decided once it goes on.",
         state=str(run.state),
-        allowed=HEEDFUL,
+        allowed=Run.ANSWERABLE,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
@@ -13,6 +15,7 @@ from hitl_django import audit, dispatch, leases, outbox, signals
 from hitl_django.conf import hitl
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
 
 from . import closing, statements
@@ -21,6 +24,8 @@ logger = logging.getLogger("hitl_django")
 
 #: Through what a question expires: never shown as a person's doing.
 TIMEOUT = "timeout"
+#: With these terms it stays open: somebody is still to decide.
+STAYING = ("keep", "escalate")
 
 
 def expire_due() -> int:
@@ -49,6 +54,7 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
     interrupt = interrupts.select_related("run").get(pk=pk)
     if interrupt.run.state != Run.State.INTERRUPTED:
         return False
+    changes, told_of = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
     # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
     # sweeps one UPDATE matches. Zero rows: somebody decided after all, or another sweep was here.
     expired = interrupts.filter(
@@ -56,7 +62,7 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         status=Interrupt.Status.PENDING,
         version=interrupt.version,
         expires_at__lte=Now(),
-    ).update(status=Interrupt.Status.EXPIRED, closed_at=Now(), version=F("version") + 1)
+    ).update(**changes)
     if not expired:
         return False
     told = {
@@ -71,6 +77,7 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         "type": interrupt.then,
         "question": interrupt.payload_digest,
         "version": interrupt.version,
+        **told_of,
     }
     if interrupt.then == "answer":
         detail["answer"] = digest_json(_answer(interrupt, thread))
@@ -78,7 +85,7 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         detail["questions"] = closing.cancel_run(
             interrupt.run, thread, questions=Interrupt.Status.CANCELLED
         )
-    else:
+    elif interrupt.then not in STAYING:
         error = f"The question {interrupt.title!r} expired, and nobody had answered it."
         Run.objects.using(dispatch.alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
@@ -97,6 +104,38 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
         **told,
     )
     return True
+
+
+def _closed() -> dict[str, Any]:
+    ended = {"closed_at": Now(), "version": F("version") + 1}
+    return {"status": Interrupt.Status.EXPIRED, **ended, **unclaimed()}
+
+
+def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns what changes of a question that stays open past its time, and what is recorded of it.
+
+    It counts as overdue, comes back if it was put off, and whoever holds it goes on holding it. Its
+    version stays too: the answer that somebody writes at this moment is as good as before.
+    """
+    moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
+    changes: dict[str, Any] = {
+        "expires_at": None,
+        "warn_at": None,
+        "escalated_at": Now(),
+        "due_at": min(moments),
+        "overdue": True,
+        "snoozed_until": None,
+    }
+    name = (interrupt.expiry or {}).get("group", "")
+    if not name:
+        return changes, {}
+    group = Group.objects.using(dispatch.alias()).filter(name=name).first()
+    if group is None:
+        # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
+        logger.error("question %s can't be escalated: its group doesn't exist", interrupt.pk)
+        return changes, {"group": name, "group_is_missing": True}
+    changes |= {"group": group.pk, "group_label": group.name, "assignee": None}
+    return {**changes, "assignee_label": ""}, {"group": name}
 
 
 def _answer(interrupt: Interrupt, thread: Thread) -> object:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from hitl_django import audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
-from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
 
@@ -18,7 +18,7 @@ from . import refusals
 def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     """Erases the payloads of a thread whose runs have ended.
 
-    State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
+    State and history, questions, answers, reasons, comments, errors, metadata and subject go. Runs,
     decisions and the audit trail stay, with who, when and the digests of what was said, and the
     hash chain still holds. A run that failed counts as cancelled.
     """
@@ -36,6 +36,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
             )
         DjangoSaver().delete_thread(thread_id)
         Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="", refusal="")
+        Comment.objects.filter(interrupt__thread=thread).update(text="")
         Interrupt.objects.filter(thread=thread).update(
             title="", payload=None, response_schema=None, key=None, expiry=None
         )

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.review import unclaimed
 from hitl_django.saver.compiled import Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from hitl_django.saver.records import Record
@@ -48,6 +49,7 @@ CLOSE = Update(
         "status": Interrupt.Status.DECIDED,
         "closed_at": Now(),
         "version": F("version") + 1,
+        **unclaimed(),
     },
 )
 

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connections
 
 from hitl_django import leases, services, worker
-from hitl_django.engine.errors import AlreadyDecidedError, HitlError
+from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError
 from hitl_django.models import Interrupt, Run
 
 
@@ -78,6 +79,27 @@ def together(number: int, run: str) -> str:
     return f"stuck:{state}"
 
 
+def hold(number: int, question: str) -> str:
+    """Claim one question, each as somebody else."""
+    try:
+        return f"held:{services.claim(question, by=person(number)).holder_label}"
+    except HeldError as error:
+        return f"late:{error.holder_label}"
+
+
+def take(number: int, graph: str) -> str:
+    """Take the next question of a graph, each as somebody else."""
+    return f"took:{services.take_next(by=person(number), graph=graph)}"
+
+
+def take_over(number: int, question: str) -> str:
+    return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
+
+
+def person(number: int) -> Any:
+    return get_user_model().objects.get(username=f"person-{number}")
+
+
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
     "sweep": sweep,
@@ -86,4 +108,7 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "claim": claim,
     "advance": advance,
     "together": together,
+    "hold": hold,
+    "take": take,
+    "take_over": take_over,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 
@@ -127,6 +128,48 @@ def test_one_start_sent_fifty_times_is_one_run() -> None:
         assert found["created"] == found["found"]
     assert (Run.objects.count(), Thread.objects.count()) == (3, 3)
     assert AuditEntry.objects.count() == 3
+
+
+@pytest.fixture
+def people() -> None:
+    User.objects.bulk_create(
+        User(username=f"person-{number}", is_superuser=True) for number in range(PROCESSES)
+    )
+
+
+@pytest.mark.usefixtures("people")
+def test_one_of_fifty_holds_a_question_and_the_others_learn_who(rounds: int) -> None:
+    for question, words in race("hold", questions(rounds)).items():
+        found = sort(words)
+        assert set(found) == {"held", "late"}, found
+        assert len([word for word in words if word.startswith("held")]) == 1
+        assert found["held"] == found["late"]
+        assert {Interrupt.objects.get(pk=question).claimed_label} == found["held"]
+
+
+@pytest.mark.usefixtures("people")
+def test_fifty_take_the_next_and_each_question_goes_to_exactly_one(rounds: int) -> None:
+    graphs = [f"round-{number}" for number in range(rounds)]
+    asked = questions(30 * rounds)
+    for number, graph in enumerate(graphs):
+        Interrupt.objects.filter(pk__in=asked[number * 30 : number * 30 + 30]).update(graph=graph)
+    for graph, words in race("take", graphs).items():
+        free = Interrupt.objects.filter(graph=graph)
+        expected = [f"took:{pk}" for pk in free.values_list("pk", flat=True)]
+        assert sorted(words) == sorted([*expected, *["took:None"] * (PROCESSES - 30)])
+        assert free.values("claimed_by").distinct().count() == 30
+
+
+@pytest.mark.usefixtures("people")
+def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> None:
+    for question, words in race("take_over", questions(rounds), count=10).items():
+        assert len(set(words)) == 10
+        row = Interrupt.objects.get(pk=question)
+        entries = AuditEntry.objects.filter(thread=row.thread, verb="take_over").order_by("seq")
+        # One after the other: who took it over is who the next one took it from.
+        lost = [entry.detail["from"] for entry in entries]
+        assert [*lost[1:], row.claimed_label] == [entry.actor_label for entry in entries]
+        assert audit.first_fault(row.thread) is None
 
 
 @pytest.mark.promise("P10")

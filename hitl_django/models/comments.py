@@ -1,0 +1,49 @@
+"""What reviewers say to each other about a question."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .review import Interrupt
+
+
+class Comment(models.Model):
+    """A remark on a question: append-only, and no part of what the graph gets."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    interrupt = models.ForeignKey(
+        Interrupt,
+        on_delete=models.CASCADE,
+        related_name="comments",
+        verbose_name=_("question"),
+        db_index=False,
+    )
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    by_label = models.CharField(_("by"), max_length=255)
+    via = models.CharField(_("via"), max_length=20)
+    text = models.TextField(_("comment"))
+    created_at = models.DateTimeField(_("written"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("comment")
+        verbose_name_plural = _("comments")
+        ordering: ClassVar = ["created_at", "id"]
+        indexes: ClassVar = [
+            models.Index(fields=["interrupt", "created_at", "id"], name="hitl_comment_interrupt"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.by_label}, {self.created_at}"

@@ -1,0 +1,201 @@
+"""claim, release and take_next: who looks at a question right now.
+
+A claim is a lease: a name and a time on the row, compared with the database's clock wherever it
+matters, so nothing has to clear one that ran out. It is made by one UPDATE of one row; only what
+takes a claim away from somebody locks the thread, for the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import audit, dispatch
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import NotAllowedError
+from hitl_django.models import Interrupt, Thread
+from hitl_django.models.review import queue_order, unclaimed
+from hitl_django.policy import get_policy
+
+from . import due, questions, queue, refusals
+
+#: Candidates that take_next reads at a time, and altogether.
+FEW, MANY, MOST = 10, 100, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimInfo:
+    """Who holds a question, and until when."""
+
+    interrupt_id: UUID
+    holder_id: Any
+    holder_label: str
+    until: datetime
+
+    @classmethod
+    def of(cls, interrupt: Interrupt) -> ClaimInfo:
+        return cls(
+            interrupt_id=interrupt.pk,
+            holder_id=interrupt.claimed_by_id,
+            holder_label=interrupt.claimed_label,
+            until=cast(datetime, interrupt.claimed_until),
+        )
+
+
+def claim(
+    interrupt_id: UUID | str,
+    *,
+    by: Any,
+    via: str = "code",
+    seconds: float | None = None,
+    take_over: bool = False,
+) -> ClaimInfo:
+    """Holds an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
+
+    HeldError if somebody else holds it. With ``take_over`` it changes hands, which needs a
+    permission of its own and is recorded.
+    """
+    _refuse_nobody(by)
+    refusal = refusals.recorded("claim", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
+        interrupt = questions.find(interrupt_id, by)
+        _refuse_if_not_allowed(interrupt, by)
+        questions.refuse_if_closed(interrupt)
+        # Zero rows: somebody else holds it, or it was closed meanwhile.
+        if not _hold(_row(interrupt).filter(queue.UNHELD | Q(claimed_by=by.pk)), by, seconds):
+            if take_over:
+                _take_over(interrupt, by, via, seconds)
+            else:
+                interrupt = questions.find(interrupt.pk, by)
+                questions.refuse_if_closed(interrupt)
+                raise questions.held_error(interrupt)
+        return ClaimInfo.of(_row(interrupt).defer("payload").get())
+
+
+def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
+    """Ends the user's claim; somebody else's only with the permission to take over, and recorded.
+
+    A question that nobody holds stays as it is.
+    """
+    refusal = refusals.recorded("release", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatch.alias()):
+        interrupt = questions.find(interrupt_id, by)
+        own = _row(interrupt).filter(claimed_by=by.pk) if by is not None else _row(interrupt).none()
+        if own.update(**unclaimed()) or not _row(interrupt).filter(queue.HELD).exists():
+            return
+        thread, interrupt = questions.lock(interrupt.pk, by)
+        _refuse_unless_may_take_over(interrupt, by)
+        if _row(interrupt).filter(queue.HELD).update(**unclaimed()):
+            _record(thread, "release", interrupt, by, via)
+
+
+def take_next(
+    *, by: Any, via: str = "code", graph: str | None = None, group: Any = None
+) -> UUID | None:
+    """Claims the best free question that the user may see and decide; None where there is none.
+
+    The best is the first in the queue's order: overdue, priority, due, age. ``graph`` and
+    ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
+    ones.
+    """
+    _refuse_nobody(by)
+    due.mark_overdue()
+    with transaction.atomic(using=dispatch.alias()):
+        for candidates in _candidates(_free(by, graph, group), by):
+            taken = _take_first(candidates, by)
+            if taken is not None:
+                return taken
+    return None
+
+
+def _free(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
+    rows = queue.waiting(by).filter(queue.free_for(by)).exclude(queue.voted(by))
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    if group is not None:
+        rows = rows.filter(group=group)
+    return rows.order_by(*queue_order())
+
+
+def _candidates(rows: QuerySet[Interrupt], by: Any) -> Iterator[list[UUID]]:
+    """Gives the keys of what the user may decide, a batch at a time; nothing is locked."""
+    policy, seen = get_policy(), set[UUID]()
+    rows = rows.select_related("run", "thread").defer("payload", "response_schema")
+    while len(seen) < MOST:
+        size = MANY if seen else FEW
+        found = list(rows.exclude(pk__in=seen)[:size])
+        yield [row.pk for row in found if policy.may_decide(by, row)]
+        seen.update(row.pk for row in found)
+        if len(found) < size:
+            return
+
+
+def _take_first(candidates: list[UUID], by: Any) -> UUID | None:
+    """Claims the first of the candidates that nobody else is taking at this moment."""
+    free = Interrupt.objects.using(dispatch.alias()).filter(queue.PENDING, queue.UNHELD)
+    free = free.order_by(*queue_order())
+    while candidates:
+        # Where rows can be locked, those that another caller is about to take are passed by
+        # instead of waited for. SQLite has one writer at a time and nothing to lock.
+        row = free.filter(pk__in=candidates).select_for_update(skip_locked=True)
+        pk = row.values_list("pk", flat=True).first()
+        if pk is None:
+            return None
+        # Zero rows: where nothing was locked, somebody else took it since it was read.
+        if _hold(free.filter(pk=pk), by, None):
+            return pk
+        candidates.remove(pk)
+    return None
+
+
+def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None) -> int:
+    """Writes the claim. The conditions of ``rows`` are the whole guarantee: of any number of
+    concurrent callers one UPDATE matches.
+    """
+    until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
+    return rows.filter(queue.PENDING).update(
+        claimed_by=by.pk, claimed_label=audit.label(by), claimed_until=Now() + until
+    )
+
+
+def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -> None:
+    thread, interrupt = questions.lock(interrupt.pk, by)
+    questions.refuse_if_closed(interrupt)
+    _refuse_unless_may_take_over(interrupt, by)
+    _hold(_row(interrupt), by, seconds)
+    _record(thread, "take_over", interrupt, by, via)
+
+
+def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) -> None:
+    detail = {"from": interrupt.claimed_label, "version": interrupt.version}
+    audit.append(thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
+
+
+def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:
+    return Interrupt.objects.using(dispatch.alias()).filter(pk=interrupt.pk)
+
+
+def _refuse_nobody(by: Any) -> None:
+    if by is None:
+        raise ValueError("A question is held by somebody: by is a user.")
+
+
+def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
+    if not get_policy().may_decide(by, interrupt):
+        raise _not_allowed("You may not decide this question.", interrupt)
+
+
+def _refuse_unless_may_take_over(interrupt: Interrupt, by: Any) -> None:
+    if by is not None and not get_policy().may_take_over(by, interrupt):
+        raise _not_allowed("You may not take this question from who holds it.", interrupt)
+
+
+def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:
+    return NotAllowedError(message, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))

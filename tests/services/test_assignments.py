@@ -1,0 +1,186 @@
+"""Whose turn a question is, when it comes up again, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import override_settings
+from django.utils.timezone import now
+
+from hitl_django import audit, services
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    HeldError,
+    InterruptNotFound,
+    InvalidInputError,
+    NotAllowedError,
+)
+from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
+
+REVIEW = ("view_interrupt", "decide_interrupt")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def boss(user: Callable[..., User]) -> User:
+    return user("bo", *REVIEW, "assign_interrupt")
+
+
+@pytest.fixture
+def reader(user: Callable[..., User]) -> User:
+    return user("vik", "view_interrupt")
+
+
+def again(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=question.pk)
+
+
+def recorded(verb: str) -> AuditEntry:
+    assert audit.first_fault(Thread.objects.get()) is None
+    return AuditEntry.objects.get(verb=verb)
+
+
+def test_a_question_is_assigned_to_a_user_and_a_group_and_it_is_recorded(
+    question: Interrupt, boss: User, reviewer: User
+) -> None:
+    crew = Group.objects.create(name="Crew")
+    services.assign(question.pk, to=reviewer, group=crew, by=boss, via="admin")
+    row = again(question)
+    assert (row.assignee, row.assignee_label) == (reviewer, "rita")
+    assert (row.group, row.group_label) == (crew, "Crew")
+    entry = recorded("assign")
+    assert (entry.actor, entry.via, entry.subject) == (boss, "admin", str(question.pk))
+    assert (entry.detail["to"], entry.detail["group"]) == ("rita", "Crew")
+
+
+def test_what_is_named_no_more_is_nobodys(question: Interrupt, boss: User, reviewer: User) -> None:
+    services.assign(question.pk, to=reviewer, group=Group.objects.create(name="Crew"), by=boss)
+    services.assign(question.pk, by=boss)
+    row = again(question)
+    assert (row.assignee, row.assignee_label, row.group, row.group_label) == (None, "", None, "")
+
+
+def test_the_names_outlive_the_user_and_the_group(
+    question: Interrupt, boss: User, reviewer: User
+) -> None:
+    crew = Group.objects.create(name="Crew")
+    services.assign(question.pk, to=reviewer, group=crew, by=boss)
+    reviewer.delete()
+    crew.delete()
+    row = again(question)
+    assert (row.assignee, row.assignee_label, row.group, row.group_label) == (
+        None, "rita", None, "Crew",
+    )  # fmt: skip
+
+
+@pytest.mark.promise("P18")
+def test_one_assigns_what_one_may_and_to_those_who_may_decide(
+    question: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
+) -> None:
+    with pytest.raises(NotAllowedError):
+        services.assign(question.pk, to=reviewer, by=reviewer)
+    with pytest.raises(InterruptNotFound):
+        services.assign(question.pk, to=boss, by=user("blind", "assign_interrupt"))
+    for incapable in (reader, user("strange", "decide_interrupt")):
+        with pytest.raises(InvalidInputError, match="may not decide") as refused:
+            services.assign(question.pk, to=incapable, by=boss)
+        assert refused.value.faults[0][0] == "to"
+    assert again(question).assignee is None
+    assert recorded("refuse").actor == reviewer
+
+
+def test_a_question_that_is_put_off_comes_back_by_itself_and_when_it_is_woken(
+    question: Interrupt, reviewer: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    until = now() + HOUR
+    services.snooze(question.pk, until=until, by=reviewer, via="admin")
+    row = again(question)
+    assert (row.snoozed_until, row.claimed_by) == (until, None)
+    assert services.take_next(by=reviewer) is None
+    entry = recorded("snooze")
+    assert (entry.actor, entry.detail["until"]) == (reviewer, until.isoformat())
+    services.snooze(question.pk, until=None, by=reviewer)
+    assert services.take_next(by=reviewer) == question.pk
+
+
+@pytest.mark.parametrize("until", [datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 1, 1)])
+def test_it_is_put_off_until_a_moment_to_come(
+    until: datetime, question: Interrupt, reviewer: User
+) -> None:
+    with pytest.raises(InvalidInputError, match="moment to come"):
+        services.snooze(question.pk, until=until, by=reviewer)
+    assert again(question).snoozed_until is None
+
+
+@pytest.mark.promise("P18")
+def test_it_is_put_off_by_those_who_may_decide_it_and_while_nobody_else_holds_it(
+    question: Interrupt, reviewer: User, boss: User, reader: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    with pytest.raises(HeldError, match="rita"):
+        services.snooze(question.pk, until=now() + HOUR, by=boss)
+    with pytest.raises(NotAllowedError):
+        services.snooze(question.pk, until=now() + HOUR, by=reader)
+    assert again(question).snoozed_until is None
+    assert again(question).claimed_by == reviewer
+
+
+def test_what_is_closed_is_neither_assigned_nor_put_off(question: Interrupt) -> None:
+    services.decide(question.pk, "approve")
+    with pytest.raises(AlreadyDecidedError):
+        services.assign(question.pk)
+    with pytest.raises(AlreadyDecidedError):
+        services.snooze(question.pk, until=None)
+
+
+def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
+    question: Interrupt, reviewer: User
+) -> None:
+    info = services.comment(question.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")
+    row = Comment.objects.get()
+    assert (row.pk, row.text) == (info.id, "Why \\u0000 so <b>much</b>?")
+    assert (row.by, row.by_label, row.via) == (reviewer, "rita", "api")
+    assert (info.text, info.by_label, info.created_at) == (row.text, "rita", row.created_at)
+    assert "much" not in str(recorded("comment").detail)
+
+
+def test_a_closed_question_can_be_commented_on(question: Interrupt, reviewer: User) -> None:
+    services.decide(question.pk, "approve")
+    services.comment(question.pk, "That was quick.", by=reviewer)
+    assert [comment.text for comment in question.comments.all()] == ["That was quick."]
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("text", ["", " \n", "x" * 21])
+@override_settings(HITL={"COMMENT_MAX_LENGTH": 20})
+def test_a_comment_says_something_and_not_too_much(text: str, question: Interrupt) -> None:
+    with pytest.raises(InvalidInputError):
+        services.comment(question.pk, text)
+    assert not Comment.objects.exists()
+
+
+@pytest.mark.promise("P18")
+def test_one_comments_on_what_one_may_see_with_a_permission_to(
+    question: Interrupt, reader: User, user: Callable[..., User]
+) -> None:
+    with pytest.raises(NotAllowedError):
+        services.comment(question.pk, "Hm.", by=reader)
+    with pytest.raises(InterruptNotFound):
+        services.comment(question.pk, "Hm.", by=user("blind", "decide_interrupt"))
+    services.comment(question.pk, "Hm.", by=user("critic", "view_interrupt", "add_comment"))
+    assert Comment.objects.get().by_label == "critic"
+
+
+def test_forgetting_a_thread_erases_what_was_said_and_not_that_it_was(
+    question: Interrupt, advance: Callable[[], int]
+) -> None:
+    services.comment(question.pk, "secret")
+    services.decide(question.pk, "approve")
+    advance()
+    services.forget(question.thread.thread_id)
+    assert Comment.objects.get().text == ""
+    assert recorded("comment").subject == str(question.pk)

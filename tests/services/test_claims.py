@@ -1,0 +1,308 @@
+"""Who holds a question: leases on the database's clock, and taking the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import audit, services
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    HeldError,
+    InterruptNotFound,
+    NotAllowedError,
+)
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.policy import ModelPermissionPolicy
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+REVIEW = ("view_interrupt", "decide_interrupt")
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def sam(user: Callable[..., User]) -> User:
+    return user("sam", *REVIEW)
+
+
+@pytest.fixture
+def lead(user: Callable[..., User]) -> User:
+    return user("lea", *REVIEW, "take_over_interrupt")
+
+
+def again(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=question.pk)
+
+
+def let_pass(question: Interrupt) -> None:
+    Interrupt.objects.filter(pk=question.pk).update(claimed_until=Now() - MINUTE)
+
+
+def verbs() -> list[str]:
+    return [*AuditEntry.objects.exclude(verb="start").values_list("verb", flat=True)]
+
+
+def test_a_claim_lasts_its_time_and_is_told(question: Interrupt, reviewer: User) -> None:
+    info = services.claim(question.pk, by=reviewer, via="admin")
+    row = again(question)
+    assert (info.interrupt_id, info.holder_id, info.holder_label) == (row.pk, reviewer.pk, "rita")
+    assert info.until == row.claimed_until
+    assert timedelta(minutes=14) < row.claimed_until - row.created_at < timedelta(minutes=17)
+    assert verbs() == []  # looking at something is no event of the thread
+
+
+def test_its_length_is_a_setting_and_an_argument(question: Interrupt, reviewer: User) -> None:
+    with override_settings(HITL={"CLAIM_SECONDS": 60}):
+        first = services.claim(question.pk, by=reviewer).until
+    longer = services.claim(question.pk, by=reviewer, seconds=7200).until
+    assert timedelta(minutes=110) < longer - first < timedelta(minutes=130)
+
+
+def test_another_is_told_who_holds_it_and_until_when(
+    question: Interrupt, reviewer: User, sam: User
+) -> None:
+    info = services.claim(question.pk, by=reviewer)
+    with pytest.raises(HeldError, match=r"^rita holds the question until 2") as refused:
+        services.claim(question.pk, by=sam)
+    assert (refused.value.holder_label, refused.value.until) == ("rita", info.until)
+    assert again(question).claimed_by == reviewer
+
+
+def test_a_claim_that_ran_out_stands_in_nobodys_way(
+    question: Interrupt, reviewer: User, sam: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    let_pass(question)
+    assert services.claim(question.pk, by=sam).holder_label == "sam"
+    assert verbs() == []
+
+
+def test_who_may_take_over_does_and_it_is_recorded(
+    question: Interrupt, reviewer: User, lead: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    with pytest.raises(HeldError):
+        services.claim(question.pk, by=lead)
+    info = services.claim(question.pk, by=lead, via="admin", take_over=True)
+    assert (info.holder_label, again(question).claimed_by) == ("lea", lead)
+    entry = AuditEntry.objects.get(verb="take_over")
+    assert (entry.actor, entry.subject, entry.via) == (lead, str(question.pk), "admin")
+    assert entry.detail["from"] == "rita"
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+def test_taking_over_what_is_free_is_a_claim_and_no_event(question: Interrupt, lead: User) -> None:
+    assert services.claim(question.pk, by=lead, take_over=True).holder_label == "lea"
+    assert verbs() == []
+
+
+@pytest.mark.promise("P18")
+def test_without_the_permission_nothing_is_taken_over(
+    question: Interrupt, reviewer: User, sam: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    with pytest.raises(NotAllowedError):
+        services.claim(question.pk, by=sam, take_over=True)
+    assert again(question).claimed_by == reviewer
+    assert verbs() == ["refuse"]
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize(
+    ("codenames", "error"),
+    [(("decide_interrupt",), InterruptNotFound), (("view_interrupt",), NotAllowedError)],
+)
+def test_one_claims_what_one_may_see_and_decide(
+    codenames: tuple[str, ...],
+    error: type[Exception],
+    question: Interrupt,
+    user: Callable[..., User],
+) -> None:
+    nosy = user("nosy", *codenames)
+    with pytest.raises(error):
+        services.claim(question.pk, by=nosy)
+    assert services.take_next(by=nosy) is None
+    assert again(question).claimed_by is None
+
+
+def test_a_claim_has_a_holder(question: Interrupt) -> None:
+    with pytest.raises(ValueError, match="held by somebody"):
+        services.claim(question.pk, by=None)
+    with pytest.raises(ValueError, match="held by somebody"):
+        services.take_next(by=None)
+
+
+def test_what_is_closed_can_not_be_claimed(question: Interrupt, reviewer: User, sam: User) -> None:
+    info = services.decide(question.pk, "approve", by=sam)
+    with pytest.raises(AlreadyDecidedError) as refused:
+        services.claim(question.pk, by=reviewer)
+    assert refused.value.decision == info
+
+
+@pytest.mark.parametrize("end", ["decide", "cancel", "expire", "supersede"])
+def test_closing_a_question_ends_its_claim(
+    end: str, question: Interrupt, reviewer: User, advance: Advance
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    if end == "decide":
+        services.decide(question.pk, "approve", by=reviewer)
+    elif end == "cancel":
+        services.cancel(question.run_id)
+    elif end == "expire":
+        terms = {"seconds": 1, "then": "park", "answer": None}
+        Interrupt.objects.update(expires_at=Now() - MINUTE, expiry=terms)
+        services.expire_due()
+    else:
+        thread_id = question.thread.thread_id
+        services.start("approval", {"text": "y"}, thread_id=thread_id, on_pending="discard")
+    row = again(question)
+    assert row.status != "pending"
+    assert (row.claimed_by, row.claimed_label, row.claimed_until) == (None, "", None)
+
+
+def test_a_claim_is_given_back_by_who_has_it(
+    question: Interrupt, reviewer: User, sam: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    services.release(question.pk, by=reviewer)
+    assert again(question).claimed_until is None
+    services.release(question.pk, by=reviewer)  # a second time there is nothing to do
+    assert services.claim(question.pk, by=sam).holder_label == "sam"
+    assert verbs() == []
+
+
+def test_another_ends_it_only_with_the_permission(
+    question: Interrupt, reviewer: User, sam: User, lead: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    with pytest.raises(NotAllowedError):
+        services.release(question.pk, by=sam)
+    assert again(question).claimed_by == reviewer
+    services.release(question.pk, by=lead, via="api")
+    assert again(question).claimed_by is None
+    entry = AuditEntry.objects.get(verb="release")
+    assert (entry.actor, entry.via, entry.detail["from"]) == (lead, "api", "rita")
+
+
+def test_who_held_it_is_gone_and_so_is_the_claim(
+    question: Interrupt, reviewer: User, sam: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    reviewer.delete()
+    with pytest.raises(HeldError, match="rita"):  # whoever that was, until its time is over
+        services.claim(question.pk, by=sam)
+    let_pass(question)
+    assert services.claim(question.pk, by=sam).holder_label == "sam"
+
+
+class TestTakeNext:
+    """The best free question, and one that nobody else gets."""
+
+    @pytest.fixture
+    def ask(self, advance: Advance) -> Callable[..., Interrupt]:
+        def make(**changes: Any) -> Interrupt:
+            row = asked("approval", {"text": "x"}, advance)
+            Interrupt.objects.filter(pk=row.pk).update(**changes)
+            return again(row)
+
+        return make
+
+    def test_the_order_is_overdue_priority_due_age(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        old = ask()
+        new = ask()
+        late = ask(due_at=Now() + MINUTE * 60)
+        soon = ask(due_at=Now() + MINUTE)
+        low = ask(priority=-1, due_at=Now() + MINUTE)
+        urgent = ask(priority=5)
+        overdue = ask(priority=-5, due_at=Now() - MINUTE)
+        taken = [services.take_next(by=reviewer) for _ in range(8)]
+        expected = [overdue, urgent, soon, late, old, new, low]
+        assert taken == [*(row.pk for row in expected), None]
+        assert Interrupt.objects.get(pk=overdue.pk).overdue
+        assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {reviewer.pk}
+
+    def test_what_is_not_free_is_passed_by(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        crew = Group.objects.create(name="Crew")
+        ask(claimed_by=sam, claimed_label="sam", claimed_until=Now() + MINUTE)
+        ask(snoozed_until=Now() + MINUTE)
+        ask(assignee=sam)
+        ask(group=crew)
+        ask(status="cancelled")
+        assert services.take_next(by=reviewer) is None
+        reviewer.groups.add(crew)
+        assert services.take_next(by=reviewer) == Interrupt.objects.get(group=crew).pk
+
+    def test_what_was_held_or_put_off_is_free_again_when_the_time_is_over(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        held = ask(claimed_by=sam, claimed_label="sam", claimed_until=Now() - MINUTE)
+        snoozed = ask(snoozed_until=Now() - MINUTE)
+        assert {services.take_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
+
+    def test_what_is_assigned_to_oneself_is_free_whatever_its_group(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        own = ask(assignee=reviewer, group=Group.objects.create(name="Others"))
+        assert services.take_next(by=reviewer) == own.pk
+
+    def test_a_question_of_a_run_that_stopped_is_passed_by(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        row = ask()
+        Run.objects.update(state=Run.State.PARKED)
+        assert services.take_next(by=reviewer) is None
+        Run.objects.update(state=Run.State.INTERRUPTED)
+        assert services.take_next(by=reviewer) == row.pk
+
+    def test_one_on_which_the_user_voted_is_passed_by(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        row = ask()
+        Decision.objects.create(
+            interrupt=row, version=row.version, effective=None, type="approve", value=True,
+            by=reviewer, by_label="rita", via="api", request_digest="1", payload_digest="1",
+        )  # fmt: skip
+        assert services.take_next(by=reviewer) is None
+        assert services.take_next(by=sam) == row.pk
+
+    def test_graph_and_group_narrow_the_choice(
+        self, ask: Callable[..., Interrupt], reviewer: User, advance: Advance
+    ) -> None:
+        crew = Group.objects.create(name="Crew")
+        reviewer.groups.add(crew)
+        ask()
+        other = asked("patient", {"log": []}, advance)
+        grouped = ask(group=crew)
+        assert services.take_next(by=reviewer, graph="patient") == other.pk
+        assert services.take_next(by=reviewer, graph="patient") is None
+        assert services.take_next(by=reviewer, group=crew) == grouped.pk
+
+    def test_the_policy_is_asked_of_each_however_many_it_refuses(
+        self, advance: Advance, reviewer: User
+    ) -> None:
+        first = asked("approval", {"text": "x"}, advance)
+        copies = [again(first) for _ in range(25)]
+        for number, copy in enumerate(copies):
+            copy.pk, copy.interrupt_id, copy.title = None, str(number), f"odd {number}"
+        Interrupt.objects.bulk_create(copies)
+        Interrupt.objects.filter(pk=first.pk).update(title="even", priority=-1)
+        with override_settings(HITL={"POLICY": "tests.services.test_claims.EvenOnly"}):
+            assert services.take_next(by=reviewer) == first.pk
+            assert services.take_next(by=reviewer) is None
+
+
+class EvenOnly(ModelPermissionPolicy):
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        return interrupt.title == "even"

@@ -1,0 +1,126 @@
+"""How much waits, for whom, and how fast it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.services import counts
+
+from .conftest import asked
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def sam(user: Callable[..., User]) -> User:
+    return user("sam", "view_interrupt", "decide_interrupt")
+
+
+@pytest.fixture
+def ask(advance: Callable[[], int]) -> Callable[..., Interrupt]:
+    def make(graph: str = "approval", **changes: Any) -> Interrupt:
+        given = {"text": "x"} if graph == "approval" else {"log": []}
+        row = asked(graph, given, advance)
+        Interrupt.objects.filter(pk=row.pk).update(**changes)
+        return row
+
+    return make
+
+
+def figures(found: services.QueueCounts) -> dict[str, int]:
+    return {name: getattr(found, name) for name in found.__slots__ if getattr(found, name)}
+
+
+def test_each_question_counts_where_it_belongs(
+    ask: Callable[..., Interrupt], reviewer: User, sam: User
+) -> None:
+    ask()
+    ask(claimed_by=reviewer, claimed_until=Now() + MINUTE)
+    ask(claimed_by=sam, claimed_until=Now() + MINUTE)
+    ask(claimed_by=sam, claimed_until=Now() - MINUTE)  # it ran out, so it is free
+    ask(assignee=reviewer)
+    ask(assignee=sam)
+    ask(group=Group.objects.create(name="Others"))
+    ask(snoozed_until=Now() + MINUTE)
+    ask(due_at=Now() - MINUTE)  # no sweep has been here, and it is overdue all the same
+    ask(due_at=Now() - MINUTE, overdue=True, priority=-1)
+    ask(status="decided", due_at=Now() - MINUTE)
+    found = services.queue_counts(reviewer)
+    assert figures(found) == {
+        "mine": 2, "free": 5, "held": 1, "overdue": 2, "snoozed": 1, "pending": 10,
+    }  # fmt: skip
+
+
+def test_a_question_of_a_run_that_stopped_is_not_free(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    ask()
+    Run.objects.update(state=Run.State.PARKED)
+    assert figures(services.queue_counts(reviewer)) == {"pending": 1}
+
+
+def test_all_counts_are_one_query_that_goes_no_further_than_the_cap(
+    ask: Callable[..., Interrupt], reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "CAP", 2)
+    for _ in range(3):
+        ask()
+    reviewer.has_perm("x")  # reads the permissions, once for a request
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        found = services.queue_counts(reviewer)
+    assert (found.free, found.pending, len(queries)) == (2, 2, 1)
+
+
+def test_graph_group_and_search_narrow_what_is_counted(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    crew = Group.objects.create(name="Crew")
+    ask(group=crew, title="Red")
+    ask(title="Red")
+    ask("patient")
+    assert services.queue_counts(reviewer, graph="approval").pending == 2
+    assert services.queue_counts(reviewer, group=crew).pending == 1
+    assert services.queue_counts(reviewer, search=Q(title="Red"), graph="patient").pending == 0
+
+
+@pytest.mark.promise("P18")
+def test_who_may_see_nothing_counts_nothing(question: Interrupt, user: Callable[..., User]) -> None:
+    services.decide(question.pk, "approve")
+    blind = user("blind", "decide_interrupt")
+    assert figures(services.queue_counts(blind)) == {}
+    stats = services.review_stats(blind)
+    assert (stats.pending, stats.oldest_at, stats.median_seconds) == (0, None, None)
+
+
+def test_the_statistics_are_of_what_people_decided(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    waiting = ask(due_at=Now() - MINUTE)
+    for kind, seconds in (("approve", 10), ("approve", 20), ("reject", 60), ("respond", 1000)):
+        row = ask()
+        services.decide(row.pk, kind, *(["x"] if kind == "respond" else []), by=reviewer)
+        made = Decision.objects.get(interrupt=row).created_at
+        Interrupt.objects.filter(pk=row.pk).update(created_at=made - timedelta(seconds=seconds))
+    expired = ask("patient")
+    terms = {"seconds": 1, "then": "answer", "answer": {"seats": 1}}
+    Interrupt.objects.filter(pk=expired.pk).update(expires_at=Now() - MINUTE, expiry=terms)
+    services.expire_due()
+    stats = services.review_stats(reviewer)
+    assert (stats.pending, stats.overdue) == (1, 1)
+    assert stats.oldest_at == Interrupt.objects.get(pk=waiting.pk).created_at
+    assert stats.median_seconds == 40
+    assert stats.approve_rate == pytest.approx(2 / 3)
+    assert services.review_stats(None, graph="patient").approve_rate is None

@@ -1,0 +1,210 @@
+"""What the clock says of questions that wait: overdue, about to expire, escalated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db.models import F
+from django.db.models.functions import Now
+from django.test import override_settings
+
+from hitl_django import Expiry, audit, services, signals
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.sweep import sweep
+from tests import graphs
+from tests.reading import values_of
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+HOUR = timedelta(hours=1)
+DAY = 24 * HOUR
+
+
+@pytest.fixture
+def question(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
+    def ask(*terms: Any, **named: Any) -> Interrupt:
+        graphs.PATIENCE[:] = [Expiry(*terms, **named)]
+        return asked("patient", {"log": []}, advance)
+
+    yield ask
+    graphs.PATIENCE.clear()
+
+
+@pytest.fixture
+def told() -> Iterator[list[tuple[str, Any]]]:
+    heard: list[tuple[str, Any]] = []
+
+    def expiring(**values: Any) -> None:
+        heard.append(("expiring", values))
+
+    def expired(**values: Any) -> None:
+        heard.append(("expired", values))
+
+    signals.interrupt_expiring.connect(expiring)
+    signals.interrupt_expired.connect(expired)
+    yield heard
+    signals.interrupt_expiring.disconnect(expiring)
+    signals.interrupt_expired.disconnect(expired)
+
+
+@pytest.fixture
+def sweeping(django_capture_on_commit_callbacks: Callable[..., Any]) -> Callable[[], None]:
+    def run() -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            sweep()
+
+    return run
+
+
+def pass_(time: timedelta) -> None:
+    """Let the time pass for every question."""
+    moments = ("expires_at", "warn_at", "due_at", "created_at")
+    Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
+
+
+def again(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=question.pk)
+
+
+def test_what_has_become_due_moves_to_the_front(question: Callable[..., Interrupt]) -> None:
+    row = question(DAY)
+    Interrupt.objects.update(due_at=Now() + HOUR)
+    sweep()
+    assert not again(row).overdue
+    pass_(HOUR)
+    sweep()
+    assert again(row).overdue
+    assert services.mark_overdue() == 0
+
+
+def test_a_batch_of_it_at_a_time(question: Callable[..., Interrupt]) -> None:
+    for _ in range(3):
+        question(DAY)
+    Interrupt.objects.update(due_at=Now() - HOUR)
+    with override_settings(HITL={"SWEEP_BATCH": 2}):
+        assert [services.mark_overdue() for _ in range(3)] == [2, 1, 0]
+
+
+def test_the_warning_comes_once_and_a_set_time_before(
+    question: Callable[..., Interrupt],
+    told: list[tuple[str, Any]],
+    sweeping: Callable[[], None],
+) -> None:
+    row = question(DAY)
+    pass_(DAY - HOUR - timedelta(minutes=1))
+    sweeping()
+    assert told == []
+    pass_(timedelta(minutes=2))
+    sweeping()
+    sweeping()
+    assert [what for what, _ in told] == ["expiring"]
+    values = told[0][1]
+    assert (values["interrupt_id"], values["graph"]) == (str(row.pk), "patient")
+    assert (values["run_id"], values["thread_id"]) == (str(row.run_id), row.thread.thread_id)
+    assert values["expires_at"] == again(row).expires_at
+    pass_(HOUR)
+    sweeping()
+    assert [what for what, _ in told] == ["expiring", "expired"]
+
+
+def test_of_a_short_time_half_is_left(
+    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+) -> None:
+    question(timedelta(minutes=10))
+    sweeping()
+    pass_(timedelta(minutes=4))
+    sweeping()
+    assert told == []
+    pass_(timedelta(minutes=1, seconds=1))
+    sweeping()
+    assert [what for what, _ in told] == ["expiring"]
+
+
+def test_a_decided_question_is_not_warned_of(
+    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+) -> None:
+    row = question(DAY)
+    services.decide(row.pk, "respond", {"seats": 2})
+    pass_(DAY)
+    sweeping()
+    assert told == []
+
+
+@pytest.mark.promise("P20")
+def test_escalation_leaves_it_open_with_the_group_and_overdue(
+    question: Callable[..., Interrupt],
+    told: list[tuple[str, Any]],
+    sweeping: Callable[[], None],
+    advance: Advance,
+    user: Callable[..., User],
+) -> None:
+    leads = Group.objects.create(name="Leads")
+    row = question(DAY, "escalate", group="Leads")
+    rita = user("rita", "view_interrupt", "decide_interrupt")
+    until = row.created_at + 9 * DAY
+    Interrupt.objects.update(assignee=rita, assignee_label="rita", snoozed_until=until)
+    pass_(DAY)
+    sweeping()
+    row = again(row)
+    assert (row.status, row.version, row.overdue, row.escalated_at is None) == (
+        "pending", 1, True, False,
+    )  # fmt: skip
+    assert (row.group, row.group_label) == (leads, "Leads")
+    assert (row.assignee, row.assignee_label, row.snoozed_until) == (None, "", None)
+    assert (row.expires_at, row.due_at < row.escalated_at) == (None, True)
+    assert not Decision.objects.exists()
+    assert Run.objects.get().state == "interrupted"
+    entry = AuditEntry.objects.get(verb="expire")
+    assert (entry.actor_label, entry.via, entry.detail["type"], entry.detail["group"]) == (
+        "system", "timeout", "escalate", "Leads",
+    )  # fmt: skip
+    assert audit.first_fault(Thread.objects.get()) is None
+    assert told[-1][1]["then"] == "escalate"
+
+    sweeping()  # once
+    assert AuditEntry.objects.filter(verb="expire").count() == 1
+    services.decide(row.pk, "respond", {"seats": 4}, version=1)
+    advance()
+    assert values_of(row.thread)["answers"] == [4]
+
+
+def test_kept_is_kept_by_whoever_holds_it(
+    question: Callable[..., Interrupt], user: Callable[..., User]
+) -> None:
+    row = question(DAY, "keep")
+    rita = user("rita", "view_interrupt", "decide_interrupt")
+    Interrupt.objects.update(due_at=row.created_at + HOUR)
+    services.claim(row.pk, by=rita, seconds=1e6)
+    pass_(DAY)
+    sweep()
+    row = again(row)
+    assert (row.status, row.overdue, row.claimed_by, row.group) == ("pending", True, rita, None)
+    assert row.due_at < row.created_at + 2 * HOUR  # it was due before it expired, and still is
+    assert AuditEntry.objects.get(verb="expire").detail["type"] == "keep"
+
+
+def test_a_group_that_does_not_exist_keeps_nothing_from_being_overdue(
+    question: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
+) -> None:
+    row = question(DAY, "escalate", group="Nobody")
+    pass_(DAY)
+    with caplog.at_level(logging.ERROR, logger="hitl_django"):
+        sweep()
+    row = again(row)
+    assert (row.status, row.overdue, row.group, row.expires_at) == ("pending", True, None, None)
+    assert AuditEntry.objects.get(verb="expire").detail["group_is_missing"] is True
+    assert "its group doesn't exist" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "terms", [(DAY, "escalate"), (DAY, "keep", None, "Leads"), (DAY, "park", None, "Leads")]
+)
+def test_a_group_is_named_where_one_is_escalated_to(terms: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match="A group is given"):
+        Expiry(*terms)
