@@ -1,0 +1,41 @@
+"""The order of the queue is one index, read from its beginning."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.models.review import queue_order
+from hitl_django.services import queue
+
+
+def plan(rows: object) -> str:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            # With the few rows of a test it would read the table and sort what it found.
+            for way in ("seqscan", "bitmapscan"):
+                cursor.execute(f"SET LOCAL enable_{way} = off")
+    return str(rows.explain())
+
+
+@pytest.mark.django_db
+def test_a_page_of_it_is_read_without_sorting() -> None:
+    for rows in (
+        ReviewItem.pending.all(),
+        queue.waiting(None).filter(queue.AWAKE).order_by(*queue_order()),
+        queue.waiting(None).filter(queue.UNHELD, queue.AWAKE).order_by(*queue_order()),
+    ):
+        found = plan(rows.defer("payload")[:50])
+        assert "hitl_interrupt_queue" in found, found
+        assert "TEMP B-TREE" not in found
+        assert "Sort" not in found
+
+
+@pytest.mark.django_db
+def test_what_the_sweep_looks_for_has_an_index_each() -> None:
+    pending = Interrupt.objects.filter(queue.PENDING).order_by()
+    assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
+    due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
+    assert "hitl_interrupt_due" in plan(due)
