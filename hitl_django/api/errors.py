@@ -80,6 +80,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.QuestionChangedError: Answer(409, "question_changed"),
     errors.IdempotencyKeyReusedError: Answer(422, "idempotency_key_reused"),
     errors.LeaseHeldError: Answer(409, "busy"),
+    errors.HeldError: Answer(409, "held", members.HELD),
     errors.RunStateError: Answer(409, "run_state", members.RUN_STATE),
     errors.NotAllowedError: Answer(403, "permission_denied"),
     errors.ThreadNotFound: Answer(404, "not_found"),

@@ -79,6 +79,10 @@ def _run_state(error: errors.RunStateError, root: str) -> dict[str, Any]:
     return {"run_state": error.state, "allowed": list(error.allowed)}
 
 
+def _held(error: errors.HeldError, root: str) -> dict[str, Any]:
+    return {"holder": error.holder_label, "until": error.until}
+
+
 def _nothing(error: Exception, root: str) -> dict[str, Any]:
     return {}
 
@@ -112,6 +116,9 @@ WINNER = Members(
             "anyOf": [DecisionSerializer, {"type": "null"}],
         },
     },
+)
+HELD = Members(
+    _held, {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}}
 )
 RUN_STATE = Members(
     _run_state,

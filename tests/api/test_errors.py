@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from datetime import UTC, datetime
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,7 @@ NOT_ANSWERED = {
     errors.OpenTransactionError,
     errors.TaskNotFound,
 }
+UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
 
 
@@ -95,6 +97,11 @@ def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
             errors.AlreadyDecidedError("Gone.", status="cancelled"),
             409,
             {"code": "already_decided", "interrupt_status": "cancelled", "decision": None},
+        ),
+        (
+            errors.HeldError("Held.", holder_label="rita", until=UNTIL),
+            409,
+            {"code": "held", "holder": "rita", "until": UNTIL},
         ),
         (errors.StaleQuestionError(), 412, {"code": "stale_question"}),
         (errors.NotAllowedError(), 403, {"code": "permission_denied"}),
