@@ -166,6 +166,8 @@ class BaseCheckpointSaver:
     #: Looks after the thread that calls a node's sync function, for the time of the call; it is
     #: given the node's name. None where nothing is to be looked after.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
+    #: Whether all its calls in one run have to come from one thread: the one that drives the run.
+    thread_bound: bool = True
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace without an id."""

@@ -94,6 +94,8 @@ class Loop:
         #: Whether failures may go to a handler, or results come from the cache.
         self.careful = graph.blueprint.handled or graph.cache is not None
         self.recaller = None if graph.cache is None else Recaller()
+        #: How many tasks of the step have been started and not taken in.
+        self.running = 0
         #: A failure that was met while siblings were still running.
         self.broken: Outcome | None = None
 
@@ -148,11 +150,19 @@ class Loop:
             yield from self._commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
-        ended: list[Task] = yield Run([self.context_of(task) for task in tasks])
-        waiting = len(tasks)
-        while waiting:
-            ended = ended or (yield AWAIT)
-            waiting -= len(ended)
+        self.running = len(tasks)
+        ended = yield Run([self.context_of(task) for task in tasks])
+        yield from self.take_in(ended)
+        while self.running:
+            yield from self.take_in((yield AWAIT))
+
+    def take_in(self, ended: Sequence[Task]) -> Effects:
+        """Settles tasks that have ended while their siblings may be running.
+
+        While these effects wait for tasks to end, a driver may perform those of another call.
+        """
+        while ended:
+            self.running -= len(ended)
             failed = False
             for task in ended:
                 failed = failed or task.error is not None
@@ -161,17 +171,18 @@ class Loop:
             if self.recaller is not None:
                 yield from self.recaller.keep(ended)
             handlers = self._hand_over(ended) if failed else ()
-            if waiting and failed and any(_stops_siblings(task) for task in ended):
-                waiting -= yield CANCEL
-            if (waiting or handlers) and self.saver is not None and not self.exits:
+            if self.running and failed and any(_stops_siblings(task) for task in ended):
+                self.running -= yield CANCEL
+            if (self.running or handlers) and self.saver is not None and not self.exits:
                 # A sibling is still running: what has finished must not depend on it. Nor may a
                 # node run again because its handler didn't come to its end.
                 yield from store(self, self.ledger.commit(None), held=True)
-            ended = []
+            ended = ()
             if handlers and self.broken is None:
                 contexts = [self.context_of(task) for task in handlers]
-                ended = yield RunBeside(contexts) if waiting else Run(contexts)
-                waiting += len(handlers)
+                beside = bool(self.running)
+                self.running += len(handlers)
+                ended = yield RunBeside(contexts) if beside else Run(contexts)
 
     def _hand_over(self, ended: Sequence[Task]) -> Sequence[Task]:
         """Gives failures to their nodes' handlers; returns those that may start now.

@@ -108,6 +108,8 @@ def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
 class Watched(InMemorySaver):
     """Notes each commit and the thread on which it is stored."""
 
+    thread_bound = True
+
     def __init__(self) -> None:
         super().__init__()
         self.commits: list[Commit] = []
@@ -119,7 +121,7 @@ class Watched(InMemorySaver):
         super().commit(commit)
 
 
-def test_only_the_drivers_thread_stores() -> None:
+def test_only_the_drivers_thread_calls_a_saver_that_is_bound_to_one() -> None:
     child = line(c1=says("c1"), c2=asks("q")).compile()
     saver = Watched()
     graph = saved(side_by_side(a=child, b=child, c=says("c")), saver)
@@ -130,8 +132,10 @@ def test_only_the_drivers_thread_stores() -> None:
 
 
 @WAYS
-def test_what_a_task_wrote_is_stored_while_its_sibling_runs(run: Run) -> None:
+@pytest.mark.parametrize("bound", [True, False])
+def test_what_a_task_wrote_is_stored_while_its_sibling_runs(run: Run, bound: bool) -> None:
     saver = Watched()
+    saver.thread_bound = bound
     seen: list[bool] = []
 
     def slow(state: State) -> dict[str, Any]:
@@ -363,10 +367,13 @@ def test_two_threads_of_one_graph_do_not_mix() -> None:
 
 
 def test_no_threads_are_left_behind() -> None:
-    before = threading.active_count()
-    graph = paused(side_by_side(a=asks("qa"), b=says("b")))
+    def sleeps(state: State) -> dict[str, Any]:
+        time.sleep(0.005)
+        return {"log": ["b"]}
+
+    graph = paused(side_by_side(a=asks("qa"), b=sleeps, c=sleeps))
     answer(graph, "A")
-    assert threading.active_count() == before
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("hitl-task")]
 
 
 def test_a_long_run_of_wide_steps_keeps_nothing_of_those_behind_it() -> None:

@@ -35,7 +35,8 @@ from ..plan import Task
 from ..stream import Chunk
 from ..timeouts import Watch
 from .calling import as_failure, injected
-from .threads import MOST_THREADS, answer_from, call_here
+from .task_threads import MOST_THREADS
+from .threads import answer_from, call_here
 
 
 async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:

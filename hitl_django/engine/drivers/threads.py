@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import os
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from queue import Empty, SimpleQueue
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from ..attempt import attempt
@@ -22,6 +18,7 @@ from ..effects import (
     Await,
     Call,
     Cancel,
+    Effect,
     Emit,
     Keep,
     List,
@@ -42,11 +39,11 @@ from ..stream import Chunk
 from ..timeouts import Watch, check_stoppable
 from ..types import TimeoutPolicy
 from .calling import as_failure, injected
+from .standby import standby
+from .task_threads import MOST_THREADS, TaskThreads
 
-#: As many as the standard library starts by itself.
-MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
-#: How long a thread may be busy, in seconds, before another one takes waiting tasks.
-_PATIENCE = 0.001
+#: How long the driver runs one task after the other, in seconds, before it tells the loop.
+_SPELL = 0.01
 
 
 def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
@@ -205,7 +202,12 @@ def perform(context: TaskContext) -> Task:
 
 
 class SyncDriver:
-    """Drives a loop from the calling thread, with a pool for tasks that run side by side."""
+    """Drives a loop from the calling thread, with others for tasks that run side by side.
+
+    Where nobody listens and the saver takes calls from any thread, the calling thread runs such
+    tasks itself, one after the other. Should one hold it up, a ``deputy`` on another thread drives
+    meanwhile: has threads take the waiting tasks, and has the loop take in what has ended.
+    """
 
     #: It has no event loop, on which a task could run for sync code.
     home: asyncio.AbstractEventLoop | None = None
@@ -213,31 +215,20 @@ class SyncDriver:
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
-        self.ended: list[Task] = []
-        #: Tasks that have ended on a thread of the pool, and what other threads ask of this one;
-        #: None only wakes it.
-        self.finished: deque[Task] = deque()
-        self.inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self.chunks: list[Chunk] = []
-        self.pool: ThreadPoolExecutor | None = None
         self.limit = max_concurrency or MOST_THREADS
-        self.futures: list[Future[None]] = []
-        #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
-        self.waiting: deque[TaskContext] = deque()
-        self.place: contextvars.Context | None = None
-        #: When more threads start, by the monotonic clock, and how many have.
-        self.hire_at = 0.0
-        self.hired = 0
-        #: The processor clocks of the threads at work; what they had used, and the number of tasks
-        #: that were left, at the last look.
-        self.clocks: list[int] = []
-        self.used, self.left = 0.0, 0
-        #: The thread that drives, once there are others.
+        self.ended: list[Task] = []
+        self.chunks: list[Chunk] = []
+        #: Made for the first step whose tasks run side by side.
+        self.threads: TaskThreads | None = None
+        #: The thread that drives, once there may be others.
         self.thread: int | None = None
-        #: What ended a task that was no failure of its node.
-        self.crash: BaseException | None = None
-        #: When the running tasks have to be done, by the monotonic clock.
-        self.deadline: float | None = None
+        #: Whether the driver's own thread takes waiting tasks; whether it is running one.
+        self.joins = self.at_work = False
+        self.deputy: Future[None] | None = None
+        #: Held to appoint a deputy, and to see whether there is one.
+        self.appointing = threading.Lock()
+        #: Whether a deputy has had the loop take in the last of a step's tasks.
+        self.settled = False
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -252,10 +243,7 @@ class SyncDriver:
                         self._start(effect.contexts)  # type: ignore[union-attr]
                         reply, self.ended = self.ended, []
                     elif kind is Await:
-                        while not self.ended and self.crash is None:
-                            yield from self._take()
-                        if not self.ended:
-                            raise self.crash  # type: ignore[misc]
+                        yield from self._await()
                         reply, self.ended = self.ended, []
                     elif kind is Save:
                         with self.guard():
@@ -264,22 +252,8 @@ class SyncDriver:
                     elif kind is Emit:
                         yield from effect.chunks  # type: ignore[union-attr]
                         reply = None
-                    elif kind is Cancel:
-                        reply = self._cancel()
-                    elif kind is RunBeside:
-                        self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
-                        reply, self.ended = self.ended, []
-                    elif kind is Recall:
-                        reply = self.loop.graph.cache.get(effect.keys)  # type: ignore[union-attr]
-                    elif kind is Keep:
-                        reply = self.loop.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
-                    elif kind is Notify:
-                        tell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
-                        reply = None
                     else:
-                        saver = self.loop.run.saver
-                        with self.guard():
-                            reply = self.loop.run.perform(answer_from, effect, saver)
+                        reply = self._perform(effect)
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -291,147 +265,169 @@ class SyncDriver:
         except StopIteration:
             yield from self._drain()
         finally:
-            self._close()
+            if self.threads is not None:
+                self.threads.close()
+
+    def _perform(self, effect: Effect) -> Any:
+        """Performs an effect that is neither waited for nor told; returns the reply."""
+        kind, run = type(effect), self.loop.run
+        if kind is Cancel:
+            return self._drop()
+        if kind is RunBeside:
+            self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+            ended, self.ended = self.ended, []
+            return ended
+        if kind is Recall:
+            return self.loop.graph.cache.get(effect.keys)  # type: ignore[union-attr]
+        if kind is Keep:
+            return self.loop.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
+        if kind is Notify:
+            return tell(run.callbacks, effect.event)  # type: ignore[union-attr]
+        with self.guard():
+            return run.perform(answer_from, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> None:
         timeout = self.loop.graph.step_timeout
-        if timeout is not None:
-            self.deadline = self.deadline if beside else time.monotonic() + timeout
-        elif len(contexts) == 1 and not (
-            self.loop.run.live or beside or _stands_apart(contexts[0], self.limit)
+        if (
+            timeout is None
+            and len(contexts) == 1
+            and not (self.loop.run.live or beside or _stands_apart(contexts[0], self.limit))
         ):
             self.ended.append(perform(contexts[0]))
             return
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.limit, "hitl-task")
-            self.thread, self.loop.run.crew = threading.get_ident(), self
+        if self.threads is None:
+            tells_each = bool(self.loop.run.modes)
+            self.threads = TaskThreads(self.limit, perform, tells_each=tells_each)
+            self.thread = threading.get_ident()
+        if not beside:
+            self.joins, self.settled = self._may_join(contexts), False
+        self.threads.take_on(contexts)
+        if self.joins:
+            if self.deputy is None:
+                self._work()
+            return
+        if timeout is not None and not beside:
+            self.threads.deadline = time.monotonic() + timeout
+        self.loop.run.crew = self
         for context in contexts:
             context.perform = self.perform_here
-        self.place = contextvars.copy_context()
-        self.waiting.extend(contexts)
-        self.hired, self.clocks = 0, []
-        self.futures = [future for future in self.futures if not future.done()]
-        self._hire(1)
+        self.threads.begin()
 
-    def _hire(self, count: int) -> None:
-        """Lets more threads take waiting tasks.
+    def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
+        """Tells whether the driver's own thread may run tasks that have siblings."""
+        run = self.loop.run
+        if run.live or run.modes or self.limit < 2 or self.loop.graph.step_timeout is not None:
+            return False
+        if run.saver is not None and run.saver.thread_bound:
+            return False
+        node = None
+        for context in contexts:
+            # Mostly they are all of one node, so it costs next to nothing to ask.
+            if context.task.node is not node:
+                node = context.task.node
+                if node.timeout is not None or _stands_apart(context, self.limit):
+                    return False
+        return True
 
-        Tasks that only compute run fastest one after the other, as they can't share the
-        interpreter; tasks that wait for something outside should all be waiting. Which they do
-        shows within a millisecond: so one thread begins, and the number doubles while tasks are
-        left, unless the threads at work get on with them and spend most of their time computing.
-        """
-        assert self.pool is not None
-        self.hired += count
-        for _ in range(count):
-            self.futures.append(self.pool.submit(self._work_off))
-        self._be_patient()
-
-    def _be_patient(self) -> None:
-        self.hire_at = time.monotonic() + _PATIENCE
-        self.used, self.left = self._time_used(), len(self.waiting)
-
-    def _are_busy(self) -> bool:
-        """Tells whether the threads at work have taken tasks and computed since the last look.
-
-        Only both: a task that computes for long, maybe until another has run, holds up no other.
-        """
-        since = time.monotonic() - self.hire_at + _PATIENCE
-        return len(self.waiting) < self.left and self._time_used() - self.used > since / 2
-
-    def _time_used(self) -> float:
-        """Returns the processor time that the threads at work have used, in seconds."""
-        return sum(map(time.clock_gettime, tuple(self.clocks)))
-
-    def _work_off(self) -> None:
-        assert self.place is not None
-        if hasattr(time, "pthread_getcpuclockid"):  # not on every system
-            self.clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
-        while True:
-            try:
-                context = self.waiting.popleft()
-            except IndexError:
-                return
-            self.place.copy().run(self._work, context)
-
-    def _work(self, context: TaskContext) -> None:
+    def _work(self) -> None:
+        """Runs waiting tasks on this thread, until it is time that the loop takes in what ended."""
+        threads, ends = self.threads, time.monotonic() + _SPELL
+        assert threads is not None
+        assert threads.place is not None
+        threads.join()
+        self.at_work = True
+        standby.add(self)
         try:
-            task = perform(context)
+            while self.deputy is None and threads.waiting:
+                # The deputy's threads take tasks, too.
+                with suppress(IndexError):
+                    context = threads.waiting.popleft()
+                    task = threads.place.copy().run(perform, context)
+                    threads.finished.append(task)
+                    if task.error is not None or time.monotonic() >= ends:
+                        break
         except BaseException as error:
-            crash = error
-            self.inbox.put(lambda: self._crashed(crash))
-        else:
-            self.finished.append(task)
-            if task.error is not None or self.loop.run.modes or not self._looks():
-                self.inbox.put(None)
+            threads.crashed(error)
+        finally:
+            standby.remove(self)
+            with self.appointing:
+                self.at_work = False
+        if self.deputy is not None:
+            self._relieve(self.deputy)
+        self.ended += threads.ended()
 
-    def _looks(self) -> bool:
-        """Tells whether the driver looks by itself for what has ended, as while it hires.
+    def look_after(self) -> None:
+        """Appoints a deputy where a task holds up the driver's thread, and that matters."""
+        with self.appointing:
+            threads = self.threads
+            if threads is None or not self.at_work or self.deputy is not None:
+                return
+            unsaved = threads.finished and self.loop.saver is not None
+            if (threads.waiting or unsaved) and threads.are_held_up():
+                self.loop.run.crew = self
+                self.deputy = threads.spawn(self._stand_in)
 
-        A driver that is woken by each of many short tasks takes the interpreter from them each
-        time; what waits for its look waits a millisecond.
-        """
-        return bool(self.waiting) and self.hired < self.limit
+    def _stand_in(self) -> None:
+        """Drives until the driver's own thread is back."""
+        threads = self.threads
+        assert threads is not None
+        while self.at_work:
+            if ended := threads.take():
+                self._take_in(ended)
 
-    def _crashed(self, error: BaseException) -> None:
-        # SystemExit and its like end the process: they are raised again on the driver's thread,
-        # as a crash, never recorded as the node's failure. First the loop is handed what has
-        # ended beside it, so that it is stored and doesn't run again.
-        if self.crash is None:
-            self.crash = error
-
-    def _take(self) -> Iterator[Chunk]:
-        """Waits for a task to end or to ask something of this thread."""
-        item = self._get()
-        while True:
-            if item is not None:
-                item()
-            if self.inbox.empty():
-                break
-            item = self.inbox.get()
-        while self.finished:
-            self.ended.append(self.finished.popleft())
-        if self.chunks:
-            yield from self._drain()
-
-    def _get(self) -> Callable[[], Any] | None:
-        """Waits until a task has ended or another thread asks something."""
-        while not self.finished:
-            now = time.monotonic()
-            if self.waiting and now >= self.hire_at and self.hired < self.limit:
-                if self._are_busy():
-                    self._be_patient()
+    def _take_in(self, ended: Sequence[Task]) -> None:
+        """Has the loop take in tasks that have ended."""
+        effects = self.loop.take_in(ended)
+        try:
+            effect = next(effects)
+            while True:
+                try:
+                    reply = self._perform(effect)
+                except BaseException as error:
+                    effect = effects.throw(error)
                 else:
-                    self._hire(min(self.hired, len(self.waiting), self.limit - self.hired))
-            moments = [self.hire_at] if self._looks() else []
-            if self.deadline is not None:
-                moments.append(self.deadline)
-            try:
-                return self.inbox.get(timeout=max(0.0, min(moments) - now) if moments else None)
-            except Empty:
-                if self.deadline is not None and time.monotonic() >= self.deadline:
-                    raise TimeoutError("Timed out") from None
-        return None
+                    effect = effects.send(reply)
+        except StopIteration:
+            return
+
+    def _relieve(self, deputy: Future[None]) -> None:
+        """Takes over again from the deputy; from now on the step's tasks are left to others."""
+        assert self.threads is not None
+        self.threads.inbox.put(None)
+        self.joins = False
+        try:
+            deputy.result()
+        finally:
+            self.deputy = None
+        self.settled = not self.loop.running
+
+    def _await(self) -> Iterator[Chunk]:
+        """Waits for tasks to end."""
+        threads = self.threads
+        assert threads is not None
+        while not (self.ended or self.settled) and threads.crash is None:
+            if self.joins:
+                self._work()
+            else:
+                self.ended += threads.take()
+            if self.chunks:
+                yield from self._drain()
+        if threads.crash is not None and not self.ended:
+            raise threads.crash
 
     def _drain(self) -> Iterator[Chunk]:
         chunks, self.chunks = self.chunks, []
         yield from chunks
 
-    def _cancel(self) -> int:
-        dropped = 0
-        while True:
-            try:
-                self.waiting.pop()
-            except IndexError:
-                return dropped
-            dropped += 1
+    def _drop(self) -> int:
+        return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""
-        if self.pool is None:
+        if self.threads is None:
             self.chunks.append(chunk)
         else:
-            self.inbox.put(lambda: self.chunks.append(chunk))
+            self.threads.inbox.put(lambda: self.chunks.append(chunk))
 
     def spawns(self) -> bool:
         """Tells whether the calling thread may wait for another one: the driver's own may not."""
@@ -439,32 +435,10 @@ class SyncDriver:
 
     def spawn(self, work: Callable[[], None]) -> None:
         """Has a thread of the pool do the work."""
-        assert self.pool is not None
-        self.futures.append(self.pool.submit(work))
+        assert self.threads is not None
+        self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call on the driver's thread and returns its result to the calling thread."""
-        answer: Future[Any] = Future()
-
-        def make() -> None:
-            try:
-                answer.set_result(self.loop.run.perform(function, *args))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        self.inbox.put(make)
-        return answer.result()
-
-    def _close(self) -> None:
-        if self.pool is None:
-            return
-        self._cancel()
-        # A node that is still running may wait for a call to be made on this thread.
-        while any(not future.done() for future in self.futures):
-            try:
-                item = self.inbox.get(timeout=0.05)
-                if item is not None:
-                    item()
-            except Exception:
-                continue
-        self.pool.shutdown()
+        assert self.threads is not None
+        return self.threads.ask(self.loop.run.perform, function, *args)

@@ -1,0 +1,181 @@
+"""Tasks that the calling thread runs itself, and who drives when one of them holds it up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from typing import Any
+
+import pytest
+
+from hitl_django import InMemorySaver, NodeError, StateGraph
+from hitl_django.engine.checkpoint import Commit
+from hitl_django.engine.drivers import standby as module
+from hitl_django.engine.drivers.standby import Standby
+
+from .graphs import CONFIG, State, saved, says, side_by_side
+
+
+def here(state: State) -> dict[str, Any]:
+    return {"log": [threading.get_ident()]}
+
+
+def held_up_until(event: threading.Event) -> Any:
+    """Makes a node that waits for ``event`` and says whether it came."""
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": [event.wait(10)]}
+
+    return node
+
+
+def test_the_calling_thread_runs_short_tasks_itself() -> None:
+    graph = side_by_side(a=here, b=here, c=here).compile()
+    assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
+
+
+def test_a_saver_that_is_bound_to_the_calling_thread_keeps_it_free_of_tasks() -> None:
+    saver = InMemorySaver()
+    saver.thread_bound = True
+    log = saved(side_by_side(a=here, b=here), saver).invoke({"x": 1}, CONFIG)["log"]
+    assert threading.get_ident() not in log
+
+
+def test_tasks_that_wait_behind_one_that_holds_up_the_calling_thread_run_on_others() -> None:
+    ran = threading.Event()
+    graph = side_by_side(a=held_up_until(ran), b=lambda state: ran.set() or {"log": ["b"]})
+    for _ in range(20):
+        ran.clear()
+        assert graph.compile().invoke({"x": 1})["log"] == [True, "b"]
+
+
+def test_a_handler_runs_while_the_calling_thread_is_held_up() -> None:
+    handled = threading.Event()
+
+    def fails(state: State) -> None:
+        raise ValueError("no")
+
+    def handler(state: State, error: NodeError) -> dict[str, Any]:
+        handled.set()
+        return {"log": ["handled"]}
+
+    graph = StateGraph(State)
+    graph.add_node("a", held_up_until(handled)).add_edge("__start__", "a")
+    graph.add_node("b", fails, error_handler=handler).add_edge("__start__", "b")
+    assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
+
+
+def test_a_saver_that_fails_meanwhile_fails_the_run() -> None:
+    asked = threading.Event()
+
+    class Broken(InMemorySaver):
+        def commit(self, commit: Commit) -> None:
+            if threading.current_thread() is not threading.main_thread():
+                asked.set()
+                raise RuntimeError("the disk is full")
+            super().commit(commit)
+
+    graph = saved(side_by_side(fast=says("fast"), slow=held_up_until(asked)), Broken())
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        graph.invoke({"x": 1}, CONFIG)
+
+
+def test_an_exit_on_another_thread_ends_the_run_once_the_calling_thread_is_free() -> None:
+    left = threading.Event()
+
+    def leaves(state: State) -> None:
+        left.set()
+        raise SystemExit(3)
+
+    graph = saved(side_by_side(a=held_up_until(left), b=leaves))
+    with pytest.raises(SystemExit):
+        graph.invoke({"x": 1}, CONFIG)
+    assert [task.name for task in graph.get_state(CONFIG).tasks if task.result] == ["a"]
+
+
+def test_a_failure_behind_the_one_that_holds_up_is_the_runs_and_keeps_what_finished() -> None:
+    failed = threading.Event()
+
+    def fails(state: State) -> None:
+        failed.set()
+        raise ValueError("no")
+
+    graph = saved(side_by_side(a=held_up_until(failed), b=fails))
+    with pytest.raises(ValueError, match="no"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert [task.result for task in graph.get_state(CONFIG).tasks] == [{"log": [True]}, None]
+
+
+class Looked:
+    """Counts the looks, and tells of the first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen = threading.Event()
+
+    def look_after(self) -> None:
+        self.count += 1
+        self.seen.set()
+
+
+def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_REST", 0.01)
+    standby = Standby()
+    for _ in range(3):
+        worker = Looked()
+        standby.add(worker)
+        assert worker.seen.wait(10)
+        thread = standby._thread
+        standby.remove(worker)
+        assert thread is not None
+        thread.join(10)
+        assert not thread.is_alive()
+        assert standby._thread is None
+
+
+def test_a_thread_that_rests_is_woken() -> None:
+    standby = Standby()
+    for _ in range(3):
+        hasty = Looked()
+        standby.add(hasty)
+        standby.remove(hasty)  # before it could be looked at
+        worker = Looked()
+        standby.add(worker)
+        assert worker.seen.wait(10)
+        standby.remove(worker)
+        until = time.monotonic() + 10
+        while not standby._asleep and time.monotonic() < until:
+            time.sleep(0.001)
+
+
+def test_waking_it_in_vain_leaves_it_awake_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOKS", 1)
+    monkeypatch.setattr(module, "_REST", 0.02)
+    standby = Standby()
+    for pause in (0.0, 0.001, 0.003, 0.01, 0.03, 0.05):
+        hasty = Looked()
+        standby.add(hasty)
+        standby.remove(hasty)
+        time.sleep(pause)
+        worker = Looked()
+        standby.add(worker)
+        assert worker.seen.wait(10)
+        standby.remove(worker)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_forked_process_has_a_standby_of_its_own() -> None:
+    graph = side_by_side(a=here, b=here).compile()
+    graph.invoke({"x": 1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that the standby may be running
+        child = os.fork()
+    if child == 0:
+        ran = threading.Event()
+        held = side_by_side(a=held_up_until(ran), b=lambda state: ran.set() or {"log": ["b"]})
+        os._exit(0 if held.compile().invoke({"x": 1})["log"] == [True, "b"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
