@@ -10,7 +10,7 @@ from typing import Any
 
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
-from .constants import NS_SEP
+from .constants import NS_SEP, PUSH
 
 # 100-nanosecond intervals between 1582-10-15, where UUID time starts, and 1970-01-01.
 _GREGORIAN = 0x01B21DD213814000
@@ -55,6 +55,11 @@ def keyed_interrupt_id(ns: str, key: str) -> str:
 def fingerprint(question: Any) -> str:
     """Works out what tells one question from another: a hash of its canonical JSON."""
     return xxh3_64_hexdigest(_canonical(question).encode())
+
+
+def sent_path_key(index: int) -> str:
+    """Returns the path_key of the ``index``-th Send of a step."""
+    return f"~{PUSH}, {index:010d}, False"
 
 
 def path_key(path: str | int | tuple[Any, ...]) -> str:

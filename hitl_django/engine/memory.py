@@ -17,11 +17,15 @@ from .checkpoint import (
     TaskWrites,
     Version,
 )
-from .constants import CONTROL_SLOTS, NULL_TASK_ID
+from .constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
 from .errors import PayloadError, ThreadNotFound
 from .pruning import KEEP_LATEST, check_prune, keep_latest
 from .serde import Codec
 from .types import RunnableConfig
+
+#: What a task wrote, under its id and slot: its path, its encoded writes, and behind those what it
+#: sent, which are the bytes of the channel that holds it.
+_Row = tuple[str, bytes, bytes | None]
 
 
 class _Stored:
@@ -31,7 +35,7 @@ class _Stored:
 
     def __init__(self, checkpoint: dict[str, Any], metadata: bytes, parent_id: str | None) -> None:
         self.checkpoint, self.metadata, self.parent_id = checkpoint, metadata, parent_id
-        self.writes: dict[tuple[str, int], tuple[str, bytes]] = {}
+        self.writes: dict[tuple[str, int], _Row] = {}
 
 
 class _Namespace:
@@ -46,6 +50,8 @@ class _Namespace:
 
 class InMemorySaver(BaseCheckpointSaver):
     """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy."""
+
+    thread_bound = False
 
     def __init__(self, *, serde: Codec | None = None) -> None:
         self.serde = serde or Codec()
@@ -146,13 +152,15 @@ class InMemorySaver(BaseCheckpointSaver):
 
     def _pending(self, stored: _Stored) -> Sequence[PendingWrite]:
         rows = sorted(
-            (path, task_id, slot, data) for (task_id, slot), (path, data) in stored.writes.items()
+            (path, task_id, slot) for (task_id, slot), (path, *_) in stored.writes.items()
         )
-        return [
-            (task_id, channel, value)
-            for _, task_id, _, data in rows
-            for channel, value in self.serde.decode(data)
-        ]
+        found: list[PendingWrite] = []
+        for _, task_id, slot in rows:
+            _, data, sent = stored.writes[task_id, slot]
+            found += [(task_id, channel, value) for channel, value in self.serde.decode(data)]
+            if sent is not None:
+                found += [(task_id, TASKS, value) for value in self.serde.decode(sent)]
+        return found
 
     def put(
         self,
@@ -183,7 +191,8 @@ class InMemorySaver(BaseCheckpointSaver):
     def _store(self, commit: Commit) -> None:
         place = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
-        rows = [row for task in commit.writes for row in self._rows(task)]
+        sends, sent = self._sent(commit)
+        rows = [row for task in commit.writes for row in self._rows(task, sends, sent)]
         checkpoint, blobs, stored = commit.checkpoint, {}, None
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
@@ -195,7 +204,10 @@ class InMemorySaver(BaseCheckpointSaver):
                 if name in values
             ]
             try:
-                blobs = {key: encode(values[key[0]]) for key in changed}
+                blobs = {
+                    key: encode(values[key[0]]) if sent is None or key[0] != TASKS else sent
+                    for key in changed
+                }
             except PayloadError:
                 encode({name: values[name] for name, _ in changed})  # whose refusal names the key
                 raise
@@ -210,27 +222,53 @@ class InMemorySaver(BaseCheckpointSaver):
                 space.blobs.update(blobs)
                 space.checkpoints[stored.checkpoint["id"]] = stored
 
-    def _rows(self, task: TaskWrites) -> Iterator[tuple[str, int, str, bytes]]:
-        """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
-        # As lists, which are packed as they are; each tuple would be an extension of its own.
-        regular = [[*write] for write in task.writes if write[0] not in CONTROL_SLOTS]
-        if regular:
-            yield task.task_id, 0, task.task_path, self.serde.encode(regular)
-        if len(regular) < len(task.writes):
-            for name, value in task.writes:
-                if name in CONTROL_SLOTS:
-                    data = self.serde.encode([[name, value]])
-                    yield task.task_id, CONTROL_SLOTS[name], task.task_path, data
+    def _sent(self, commit: Commit) -> tuple[Sequence[Any], bytes | None]:
+        """Returns what a step of one task sent, if it sent anything, and its bytes.
 
-    def _keep(self, place: dict[str, Any], rows: Sequence[tuple[str, int, str, bytes]]) -> None:
+        The task's writes and the channel hold the same objects, which are encoded once.
+        """
+        if commit.checkpoint is None or len(commit.writes) != 1:
+            return (), None
+        if TASKS not in (commit.new_versions or ()):
+            return (), None
+        sends = commit.checkpoint["channel_values"].get(TASKS)
+        own = commit.writes[0].writes[-len(sends) :] if sends else ()
+        if not sends or len(own) != len(sends):
+            return (), None
+        for (name, value), send in zip(own, sends, strict=True):
+            if value is not send or name != TASKS:
+                return (), None
+        try:
+            return sends, self.serde.encode(sends)
+        except PayloadError:
+            return (), None  # the task's writes are refused, in words that fit them
+
+    def _rows(
+        self, task: TaskWrites, sends: Sequence[Any], sent: bytes | None
+    ) -> Iterator[tuple[tuple[str, int], _Row]]:
+        """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
+        writes, encode = task.writes, self.serde.encode
+        if sent is not None:
+            writes = writes[: -len(sends)]
+        # As lists, which are packed as they are; each tuple would be an extension of its own.
+        regular = [[*write] for write in writes if write[0] not in CONTROL_SLOTS]
+        if regular or sent is not None:
+            yield (task.task_id, 0), (task.task_path, encode(regular), sent)
+        if len(regular) < len(writes):
+            for name, value in writes:
+                if name in CONTROL_SLOTS:
+                    data = encode([[name, value]])
+                    yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, None)
+
+    def _keep(self, place: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
         space = self._space(place)
         stored = space and space.checkpoints.get(place["checkpoint_id"])
         if not stored:
             raise LookupError(f"No checkpoint to put writes on: {place}")
         writes = stored.writes
-        for task_id, slot, path, data in rows:
-            if slot != 0 or task_id == NULL_TASK_ID or (task_id, 0) not in writes:
-                writes[task_id, slot] = (path, data)
+        for key, row in rows:
+            if key[1] != 0 or key[0] == NULL_TASK_ID or key not in writes:
+                writes[key] = row
 
     def delete_thread(self, thread_id: str) -> None:
         with self._lock:

@@ -151,7 +151,9 @@ class Origin:
     ``values`` doesn't change while the tasks run.
     """
 
-    __slots__ = ("_checkpoint_id", "_id_bytes", "blueprint", "ns", "step", "stop", "values")
+    __slots__ = (
+        "_checkpoint_id", "_id_bytes", "_sent", "blueprint", "ns", "step", "stop", "values",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -165,6 +167,7 @@ class Origin:
         self.blueprint, self.values = blueprint, values
         self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
         self._id_bytes = b""
+        self._sent: dict[str, bytes] = {}
 
     @property
     def checkpoint_id(self) -> str:
@@ -179,6 +182,18 @@ class Origin:
         if not self._id_bytes:
             self._id_bytes = ids.checkpoint_bytes(self.checkpoint_id)
         return self._id_bytes
+
+    def sent_bytes(self, name: str) -> bytes:
+        """What the ids of all tasks that are sent to one node in this step begin with."""
+        known = self._sent.get(name)
+        if known is None:
+            parts = self.node_ns(name), str(self.step), name, PUSH
+            known = self._sent[name] = self.id_bytes + "".join(parts).encode()
+        return known
+
+    def node_ns(self, name: str) -> str:
+        """Returns the namespace of a node's tasks, less their ids."""
+        return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
 
 class Task:
@@ -213,16 +228,16 @@ class Task:
     def id(self) -> str:
         """The id that the same task has whenever it is planned from the same checkpoint."""
         if self._id is None:
-            place = (PULL, *self.triggers) if self.path[0] == PULL else (PUSH, str(self.path[1]))
-            origin = self.origin
-            self._id = ids.task_id(
-                origin.id_bytes, self._node_ns(), str(origin.step), self.name, *place
-            )
+            origin, name = self.origin, self.name
+            if self.path[0] == PULL:
+                place = origin.node_ns(name), str(origin.step), name, PULL, *self.triggers
+                self._id = ids.task_id(origin.id_bytes, *place)
+            else:
+                self._id = ids.task_id(origin.sent_bytes(name), str(self.path[1]))
         return self._id
 
     def _node_ns(self) -> str:
-        ns = self.origin.ns
-        return f"{ns}{NS_SEP}{self.name}" if ns else self.name
+        return self.origin.node_ns(self.name)
 
     @property
     def ns(self) -> str:
@@ -233,7 +248,9 @@ class Task:
     def path_key(self) -> str:
         """The task's path as text that sorts."""
         if self._path_key is None:
-            self._path_key = ids.path_key(self.path)
+            path = self.path
+            is_sent = path[0] == PUSH and path[2] is False
+            self._path_key = ids.sent_path_key(path[1]) if is_sent else ids.path_key(path)
         return self._path_key
 
     @property

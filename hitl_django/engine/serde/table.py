@@ -146,7 +146,10 @@ BRANCHES: dict[type, tuple[int, Callable[[Any], list[Any]]]] = {
     set: (SET, list),
     frozenset: (FROZENSET, list),
     deque: (DEQUE, lambda value: [value.maxlen, *value]),
-    Send: (SEND, lambda value: [value.node, value.arg, _dump_timeout(value.timeout)]),
+    Send: (
+        SEND,
+        lambda value: [value.node, value.arg, value.timeout and _dump_timeout(value.timeout)],
+    ),
     Command: (COMMAND, lambda value: [value.graph, value.update, value.resume, value.goto]),
     Interrupt: (INTERRUPT, lambda value: [value.value, value.id, value.response_schema]),
     Overwrite: (OVERWRITE, lambda value: [value.value]),
@@ -162,9 +165,7 @@ def _load_deque(body: Any) -> deque[Any]:
     return deque(items, maxlen)
 
 
-def _dump_timeout(policy: TimeoutPolicy | None) -> list[Any] | None:
-    if policy is None:
-        return None
+def _dump_timeout(policy: TimeoutPolicy) -> list[Any]:
     return [policy.run_timeout, policy.idle_timeout, policy.refresh_on]
 
 
