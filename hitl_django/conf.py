@@ -84,7 +84,7 @@ class Rate:
     seconds: int
 
     @classmethod
-    def of(cls, text: str) -> Rate:
+    def of(cls, text: Any) -> Rate:
         """Returns the rate that ``"1200/min"`` says; ValueError if it says none."""
         found = _RATE.fullmatch(text) if isinstance(text, str) else None
         if found is None:

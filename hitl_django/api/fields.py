@@ -179,6 +179,14 @@ class Moment(serializers.Field):
         return {"type": "string", "format": "date-time"}
 
 
+class Computed(serializers.SerializerMethodField):
+    """What a method of the serializer says, in the shape of another field."""
+
+    def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shape = shape
+
+
 class Body(serializers.Serializer):
     """What a request may hold; a field it doesn't declare is a fault, not ignored.
 

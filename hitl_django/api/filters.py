@@ -5,33 +5,120 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters as filters
+from django import forms
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import serializers
 from rest_framework.request import Request
 
 from ..models import Interrupt, Run
 from .errors import InvalidRequest
 from .faults import Fault
+from .fields import Moment
 
 ANY = "any"
+SUBJECT = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
 
 class Ordering(filters.ChoiceFilter):
-    """One of the named fields, ascending, or with a minus before it descending."""
+    """One of the named fields, ascending, or with a minus before it descending.
 
-    def __init__(self, *names: str) -> None:
-        choices = [(term, term) for name in names for term in (name, f"-{name}")]
-        super().__init__(choices=choices)
+    A name may stand for another column that has the same order.
+    """
+
+    def __init__(self, *names: str, **columns: str) -> None:
+        self.columns = {**{name: name for name in names}, **columns}
+        choices = [(term, term) for name in self.columns for term in (name, f"-{name}")]
+        super().__init__(choices=choices, label="In which order; a minus turns it around.")
 
     def filter(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
-        return queryset.order_by(value) if value else queryset
+        if not value:
+            return queryset
+        sign = "-" if value.startswith("-") else ""
+        return queryset.order_by(sign + self.columns[value.removeprefix("-")])
+
+
+class Text(filters.CharFilter):
+    """Text that is compared as it was sent."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, strip=False, **kwargs)
+
+
+class WhenField(forms.Field):
+    """A moment in ISO 8601 with its offset from UTC."""
+
+    def to_python(self, value: Any) -> Any:
+        if value in self.empty_values:
+            return None
+        try:
+            return Moment().to_internal_value(value)
+        except serializers.ValidationError as error:
+            raise forms.ValidationError([str(each) for each in error.detail], "invalid") from None
+
+
+class When(filters.Filter):
+    """Before or after a moment."""
+
+    field_class = WhenField
+
+    def json_schema(self) -> dict[str, Any]:
+        return Moment().json_schema()
+
+
+class Subject(Text):
+    """What a thread is about, as ``app_label.model:id``."""
+
+    field_class = forms.RegexField
+
+    def __init__(self, field_name: str) -> None:
+        super().__init__(
+            field_name,
+            regex=SUBJECT,
+            max_length=400,
+            label="What it is about, as app_label.model:id.",
+        )
+
+    def filter(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        if not value:
+            return queryset
+        kind, _, key = value.partition(":")
+        try:
+            found = ContentType.objects.get_by_natural_key(*kind.split("."))
+        except ContentType.DoesNotExist:
+            return queryset.none()
+        prefix = self.field_name
+        return queryset.filter(**{f"{prefix}subject_type": found, f"{prefix}subject_id": key})
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": SUBJECT, "maxLength": 400}
+
+
+class ThreadFilter(filters.FilterSet):
+    """Threads by graph, subject and age, newest first."""
+
+    graph = Text(max_length=200, label="The name of its graph.")
+    subject = Subject("")
+    created_after = When("created_at", "gte", label="Those made then or later.")
+    created_before = When("created_at", "lt", label="Those made before.")
+    ordering = Ordering(created_at="pk")
+
+
+class CheckpointFilter(filters.FilterSet):
+    """All of a thread's checkpoints, newest first."""
 
 
 class RunFilter(filters.FilterSet):
     """Runs by state and graph, newest first."""
 
-    state = filters.ChoiceFilter(choices=Run.State.choices)
-    graph = filters.CharFilter(max_length=200, strip=False)
+    state = filters.ChoiceFilter(choices=Run.State.choices, label="Where it is.")
+    graph = Text(max_length=200, label="The name of its graph.")
+    thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
+    key = Text(max_length=255, label="The key it was started with.")
+    subject = Subject("thread__")
+    created_after = When("created_at", "gte", label="Those started then or later.")
+    created_before = When("created_at", "lt", label="Those started before.")
     ordering = Ordering("created_at")
 
 
@@ -39,12 +126,18 @@ class InterruptFilter(filters.FilterSet):
     """Questions by what became of them and where they came from; those that wait, oldest first."""
 
     status = filters.ChoiceFilter(
-        choices=[*Interrupt.Status.choices, (ANY, ANY)], method="by_status"
+        choices=[*Interrupt.Status.choices, (ANY, ANY)],
+        method="by_status",
+        label="Those that wait, unless it says otherwise.",
     )
-    graph = filters.CharFilter(max_length=200, strip=False)
-    node = filters.CharFilter(max_length=255, strip=False)
-    run = filters.UUIDFilter(field_name="run_id")
-    search = filters.CharFilter(field_name="title", lookup_expr="icontains", max_length=200)
+    graph = Text(max_length=200, label="The name of the graph that asks.")
+    node = Text(max_length=255, label="The name of the node that asks.")
+    run = filters.UUIDFilter("run_id", label="Those of one run.")
+    thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
+    subject = Subject("thread__")
+    created_after = When("created_at", "gte", label="Those asked then or later.")
+    created_before = When("created_at", "lt", label="Those asked before.")
+    search = Text("title", "icontains", max_length=200, label="Words of the title.")
     ordering = Ordering("created_at")
 
     def by_status(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:

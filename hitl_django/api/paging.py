@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet, Subquery
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -29,13 +29,13 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two rows: just after, or just before, the row ``id``."""
+    """A place between two rows: just after, or just before, the row with the key ``id``."""
 
-    id: uuid.UUID
+    id: str
     backwards: bool
 
     def encode(self) -> str:
-        text = json.dumps([str(self.id), self.backwards])
+        text = json.dumps([self.id, self.backwards])
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     @classmethod
@@ -47,7 +47,7 @@ class Cursor:
         row, backwards = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         if not isinstance(row, str) or not isinstance(backwards, bool):
             raise TypeError(text)
-        return cls(uuid.UUID(row), backwards)
+        return cls(row, backwards)
 
 
 class KeysetPagination(BasePagination):
@@ -61,7 +61,9 @@ class KeysetPagination(BasePagination):
         self.request = request
         size = _page_size(request)
         fields = queryset.query.order_by
-        order = (*fields, "-pk" if fields[0].startswith("-") else "pk")
+        order = fields
+        if fields[-1].removeprefix("-") != "pk":
+            order = (*fields, "-pk" if fields[0].startswith("-") else "pk")
 
         cursor = _cursor(request)
         backwards = cursor is not None and cursor.backwards
@@ -85,7 +87,7 @@ class KeysetPagination(BasePagination):
         return Response({"next": following, "previous": previous, "results": data})
 
     def _link(self, row: Model, *, backwards: bool) -> str:
-        cursor = Cursor(row.pk, backwards).encode()
+        cursor = Cursor(str(row.pk), backwards).encode()
         return str(replace_query_param(self.request.build_absolute_uri(), CURSOR, cursor))
 
 
@@ -106,8 +108,12 @@ def _cursor(request: Request) -> Cursor | None:
     try:
         return Cursor.decode(text)
     except (ValueError, TypeError):
-        detail = "Is none of ours; take it from `next` or `previous`."
-        raise InvalidRequest(Fault("invalid", detail, parameter=CURSOR)) from None
+        raise _none_of_ours() from None
+
+
+def _none_of_ours() -> InvalidRequest:
+    detail = "Is none of ours; take it from `next` or `previous`."
+    return InvalidRequest(Fault("invalid", detail, parameter=CURSOR))
 
 
 def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
@@ -115,7 +121,11 @@ def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
     Not among the filtered ones: a question that was decided in between still has its place.
     """
-    row: QuerySet[Any] = view.get_queryset().order_by().filter(pk=cursor.id)
+    rows: QuerySet[Any] = view.get_queryset().order_by()
+    try:
+        row = rows.filter(pk=rows.model._meta.pk.to_python(cursor.id))
+    except ValidationError:
+        raise _none_of_ours() from None
     if not row.exists():
         detail = "The place it names is gone; start again without it."
         raise InvalidRequest(Fault("gone", detail, parameter=CURSOR))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
 
-from .views import graphs, interrupts, runs, schema, workers
+from .addresses import ThreadIdConverter
+from .views import graphs, interrupts, runs, schema, threads, workers
+
+register_converter(ThreadIdConverter, "hitl_thread")
 
 urlpatterns = [
     path("graphs/", graphs.GraphList.as_view(), name="graphs"),
@@ -13,6 +16,18 @@ urlpatterns = [
     path("runs/<uuid:run_id>/", runs.RunDetail.as_view(), name="run"),
     path("runs/<uuid:run_id>/cancel/", runs.RunCancel.as_view(), name="run-cancel"),
     path("runs/<uuid:run_id>/retry/", runs.RunRetry.as_view(), name="run-retry"),
+    path("threads/", threads.ThreadList.as_view(), name="threads"),
+    path("threads/<hitl_thread:thread_id>/", threads.ThreadDetail.as_view(), name="thread"),
+    path(
+        "threads/<hitl_thread:thread_id>/state/",
+        threads.ThreadState.as_view(),
+        name="thread-state",
+    ),
+    path(
+        "threads/<hitl_thread:thread_id>/history/",
+        threads.ThreadHistory.as_view(),
+        name="thread-history",
+    ),
     path("interrupts/", interrupts.InterruptList.as_view(), name="interrupts"),
     path("interrupts/<uuid:interrupt_id>/", interrupts.InterruptDetail.as_view(), name="interrupt"),
     path(

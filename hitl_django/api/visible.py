@@ -9,11 +9,21 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from .. import dispatch
-from ..models import Interrupt, Run
+from ..models import Interrupt, Run, Thread
 from ..policy import get_policy
 
-# Both read from where writes go: a replica that lags would show a question as open that the
+# All read from where writes go: a replica that lags would show a question as open that the
 # same client has just answered.
+
+
+def threads(user: Any) -> QuerySet[Thread]:
+    """Return the threads that ``user`` may see."""
+    return get_policy().visible_threads(user, Thread.objects.using(dispatch.alias()))
+
+
+def thread(user: Any, thread_id: str) -> Thread:
+    """Return one of them; Http404 if it isn't."""
+    return get_object_or_404(threads(user), thread_id=thread_id)
 
 
 def runs(user: Any) -> QuerySet[Run]:

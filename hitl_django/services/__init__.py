@@ -26,6 +26,7 @@ from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
 from .results import run_result
 from .starts import start
+from .states import StateInfo, thread_state
 from .webhooks import (
     DeliveryInfo,
     WebhookInfo,
@@ -47,6 +48,7 @@ __all__ = [
     "QueueCounts",
     "ReviewStats",
     "RunInfo",
+    "StateInfo",
     "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",
@@ -73,6 +75,7 @@ __all__ = [
     "start",
     "take_next",
     "thread_picture",
+    "thread_state",
     "try_webhook",
     "warn_expiring",
     "whereabouts",

@@ -39,9 +39,12 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
 
     graph = registry.get(run.graph).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    values = graph.get_state(config).values
-    plain = to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
-    return json.loads(plain)
+    return plain_json(graph.get_state(config).values)
+
+
+def plain_json(values: Any) -> Any:
+    """Returns state values as JSON has them; what it has no word for becomes text."""
+    return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
 
 
 def _refuse_if_not_last(run: Run) -> None:

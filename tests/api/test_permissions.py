@@ -15,7 +15,8 @@ from hitl_django.models import Run
 
 from .conftest import ROLES
 
-METHODS = ["PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "HEAD", "GET", "POST"]
+#: What changes something comes last.
+METHODS = ["PUT", "PATCH", "TRACE", "OPTIONS", "HEAD", "GET", "POST", "DELETE"]
 SIGNED_IN = [*ROLES, "superuser"]
 
 
@@ -32,6 +33,11 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("run", "GET"): row(200, **see),
     ("run-cancel", "POST"): row(403, operator=200, superuser=200, **see),
     ("run-retry", "POST"): row(403, operator=202, superuser=202, **see),
+    ("threads", "GET"): row(200),
+    ("thread", "GET"): row(200, **see),
+    ("thread", "DELETE"): row(403, operator=204, superuser=204, **see),
+    ("thread-state", "GET"): row(403, auditor=200, superuser=200, **see),
+    ("thread-history", "GET"): row(200, **see),
     ("interrupts", "GET"): row(200),
     ("interrupt", "GET"): row(200, **see),
     ("decisions", "GET"): row(200, **see),
@@ -60,7 +66,7 @@ def expected(name: str, method: str, role: str) -> int:
 def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
     """What each address needs to lead to something."""
     question = asked()
-    failed = make_run(state=Run.State.FAILED)
+    failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
     return {
         "graphs": (),
         "graph": ("invoice",),
@@ -68,6 +74,10 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "run": (question.run_id,),
         "run-cancel": (question.run_id,),
         "run-retry": (failed.pk,),
+        "threads": (),
+        "thread": (ended.thread.thread_id,),
+        "thread-state": (question.thread.thread_id,),
+        "thread-history": (question.thread.thread_id,),
         "interrupts": (),
         "interrupt": (question.pk,),
         "decisions": (question.pk,),
@@ -121,7 +131,7 @@ def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
     for name, args in arguments.items():
         if not args:
             continue
-        other = ("nothing",) if name == "graph" else (absent,)
+        other = ("nothing",) if isinstance(args[0], str) else (absent,)
         for method in METHODS:
             body = BODIES.get(name) if method == "POST" else None
             hidden = api.call(method, name, *args, body=body)

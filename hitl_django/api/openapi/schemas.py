@@ -11,7 +11,7 @@ from typing import Any
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
 
-from ..fields import Body
+from ..fields import Body, Computed
 
 NULL = {"type": "null"}
 _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
@@ -19,7 +19,6 @@ _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
     serializers.IntegerField: {"type": "integer"},
     serializers.FloatField: {"type": "number"},
     serializers.CharField: {"type": "string"},
-    serializers.SerializerMethodField: {"type": "array", "items": {"type": "string"}},
 }
 
 
@@ -96,6 +95,8 @@ class Schemas:
             return {"type": "array", "items": items, **told}
         if isinstance(field, serializers.Serializer):
             return self.ref(type(field))
+        if isinstance(field, Computed):
+            return self.of_field(field.shape)
         if hasattr(field, "json_schema"):
             return dict(field.json_schema())
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))

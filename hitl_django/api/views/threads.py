@@ -1,0 +1,115 @@
+"""Threads: list, read, look at their state and history, forget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import dispatch, services
+from ...engine import errors
+from ...models import Checkpoint, Thread
+from .. import visible
+from ..filters import CheckpointFilter, ThreadFilter
+from ..operations import Shown, operation
+from ..resource import Collection, Resource
+from ..serializers import (
+    CheckpointSerializer,
+    StateQuery,
+    StateSerializer,
+    ThreadDetailSerializer,
+    ThreadSerializer,
+)
+
+
+def with_last_run(user: Any) -> QuerySet[Thread]:
+    """Return the threads that a user may see, with the last of the runs that they may see."""
+    latest = visible.runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    return visible.threads(user).annotate(
+        last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
+    )
+
+
+class ThreadList(Collection):
+    """The threads."""
+
+    serializer_class = ThreadSerializer
+    filterset_class = ThreadFilter
+
+    def get_queryset(self) -> QuerySet[Thread]:
+        # Keys are given in order, and there is an index on them for nothing.
+        return with_last_run(self.request.user).defer("metadata").order_by("-pk")
+
+    @operation(
+        "list_threads", answers={200: Shown("A page of threads.", ThreadSerializer, paged=True)}
+    )
+    def get(self, request: Request) -> Response:
+        """Lists the threads that you may see, newest first."""
+        return self.page()
+
+
+class ThreadDetail(Resource):
+    """One thread."""
+
+    @operation("get_thread", answers={200: Shown("The thread.", ThreadDetailSerializer)})
+    def get(self, request: Request, thread_id: str) -> Response:
+        """Shows a thread, and the last of its runs."""
+        found = with_last_run(request.user).filter(thread_id=thread_id).first()
+        if found is None:
+            raise Http404
+        return Response(self.render(ThreadDetailSerializer, found))
+
+    @operation(
+        "forget_thread",
+        answers={204: Shown("What it said is gone.")},
+        errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
+    )
+    def delete(self, request: Request, thread_id: str) -> Response:
+        """Erases what a thread says, once its runs have ended; that it was said stays.
+
+        State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
+        decisions and the audit trail stay, with who, when and the digests of what was said.
+        """
+        services.forget(thread_id, by=request.user, via="api")
+        return Response(status=204)
+
+
+class ThreadState(Resource):
+    """The values of a thread's channels, for who may see them."""
+
+    @operation(
+        "get_thread_state",
+        query=StateQuery,
+        answers={200: Shown("The state.", StateSerializer)},
+        errors=(errors.ThreadNotFound, errors.UnknownGraphError),
+    )
+    def get(self, request: Request, thread_id: str) -> Response:
+        """Shows what a thread's channels hold, now or at one of its checkpoints."""
+        at = self.query().get("checkpoint")
+        found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
+        if found is None:
+            raise Http404
+        return Response(self.render(StateSerializer, found))
+
+
+class ThreadHistory(Collection):
+    """The checkpoints of a thread, less its values: those are at state/?checkpoint=…"""
+
+    serializer_class = CheckpointSerializer
+    filterset_class = CheckpointFilter
+
+    def get_queryset(self) -> QuerySet[Checkpoint]:
+        thread = visible.thread(self.request.user, self.kwargs["thread_id"])
+        rows = Checkpoint.objects.using(dispatch.alias()).filter(thread=thread, ns="")
+        return rows.defer("data", "metadata").order_by("-checkpoint_id")
+
+    @operation(
+        "list_checkpoints",
+        answers={200: Shown("A page of checkpoints.", CheckpointSerializer, paged=True)},
+    )
+    def get(self, request: Request, thread_id: str) -> Response:
+        """Lists the checkpoints of a thread, newest first."""
+        return self.page()

@@ -1,0 +1,216 @@
+"""Over HTTP a thread is found, read, looked at step by step, and forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.contenttypes.models import ContentType
+
+from hitl_django import services, worker
+from hitl_django.api.paging import Cursor
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def finished(asked: Any) -> Thread:
+    """A thread with a question that was answered, and the run's end."""
+    question = asked()
+    services.decide(question.pk, "approve", {"amount": 7})
+    worker.advance(str(question.run_id))
+    thread: Thread = question.thread
+    return thread
+
+
+def test_a_thread_in_the_list_has_its_last_run_and_no_payload(
+    api: Any, make_run: Any, django_assert_max_num_queries: Any
+) -> None:
+    make_run()
+    run = make_run(state=Run.State.FAILED)
+    Thread.objects.filter(pk=run.thread_id).update(metadata={"from": "mail"})
+    newer = Run.objects.create(thread=run.thread, graph="invoice", state=Run.State.RUNNING)
+    with django_assert_max_num_queries(3) as queries:
+        listed = api.get("threads").json()["results"]
+    assert not any('"metadata"' in query["sql"] for query in queries.captured_queries)
+    assert len(listed) == 2
+    row = listed[0]
+    assert row.pop("created_at").startswith("20")
+    assert row == {
+        "thread_id": run.thread.thread_id,
+        "url": f"http://testserver/hitl/api/v1/threads/{run.thread.thread_id}/",
+        "graph": "invoice",
+        "subject": None,
+        "run": str(newer.pk),
+        "state": "running",
+    }
+    assert api.get("thread", run.thread.thread_id).json()["metadata"] == {"from": "mail"}
+
+
+def test_threads_page_in_either_order(api: Any, make_run: Any) -> None:
+    made = [make_run().thread.thread_id for _ in range(5)]
+    newest_first = [row["thread_id"] for row in api.get("threads").json()["results"]]
+    assert newest_first == made[::-1]
+    page = api.get("threads", query="ordering=created_at&page_size=2").json()
+    found = page["results"]
+    while page["next"]:
+        page = api.client.get(page["next"]).json()
+        found += page["results"]
+    assert [row["thread_id"] for row in found] == made
+    assert api.client.get(page["previous"]).json()["results"] == found[2:4]
+
+
+@pytest.mark.parametrize("row", ["x", "-1", "9" * 30, "1.5", "\u0663", ""])
+def test_a_cursor_that_is_none_of_ours(api: Any, make_run: Any, row: str) -> None:
+    make_run()
+    response = api.get("threads", query=f"cursor={Cursor(row, True).encode()}")
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["parameter"] == "cursor"
+
+
+def test_what_somebody_may_not_see_of_runs_is_not_told_with_the_thread(
+    make_user: Any, make_run: Any
+) -> None:
+    from .conftest import API
+
+    run = make_run(state=Run.State.FAILED)
+    shown = API(make_user("view_thread")).get("thread", run.thread.thread_id).json()
+    assert (shown["run"], shown["state"]) == (None, None)
+
+
+def test_a_thread_is_found_by_what_it_is_about(api: Any, make_run: Any, make_question: Any) -> None:
+    user = get_user_model().objects.create_user("subject")
+    kind = ContentType.objects.get_for_model(user)
+    question = make_question()
+    other = make_run()
+    Thread.objects.filter(pk=question.thread_id).update(subject_type=kind, subject_id=str(user.pk))
+    subject = f"subject={kind.app_label}.{kind.model}:{user.pk}"
+    (thread,) = api.get("threads", query=subject).json()["results"]
+    assert thread["subject"] == {"type": "auth.user", "id": str(user.pk)}
+    (run,) = api.get("runs", query=subject).json()["results"]
+    (asked,) = api.get("interrupts", query=subject).json()["results"]
+    assert (run["id"], asked["id"]) == (str(question.run_id), str(question.pk))
+    for nothing in ("subject=auth.user:0", "subject=no.such:1"):
+        assert api.get("threads", query=nothing).json()["results"] == []
+    assert len(api.get("runs", query=f"thread={other.thread.thread_id}").json()["results"]) == 1
+
+
+@pytest.mark.parametrize("name", ["runs", "threads", "interrupts"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "subject=user:1",
+        "subject=auth.user",
+        "subject=auth.user:%00",
+        "subject=auth.User__password:1",
+        "created_after=yesterday",
+        "created_after=2030-01-01",
+        "created_after=2030-01-01T00:00:00",
+        "created_before=2030-13-01T00:00:00Z",
+        "created_before=0001-01-01T00:00:00%2B14:00",
+    ],
+)
+def test_a_subject_or_moment_that_is_none_is_refused(api: Any, name: str, query: str) -> None:
+    response = api.get(name, query=query)
+    assert response.status_code == 400, response.content
+    assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("name", ["runs", "threads", "interrupts"])
+def test_rows_are_found_by_when_they_were_made(api: Any, make_question: Any, name: str) -> None:
+    question = make_question()
+    for query, count in {
+        "created_after=2020-01-01T00:00:00Z": 1,
+        "created_after=2020-01-01T00:00:00%2B05:30": 1,
+        "created_before=2020-01-01T00:00:00Z": 0,
+        "created_after=2020-01-01t00:00:00.5z&created_before=2999-01-01T00:00:00Z": 1,
+        "created_after=2999-01-01T00:00:00Z": 0,
+    }.items():
+        assert len(api.get(name, query=query).json()["results"]) == count, query
+    assert question.pk
+
+
+def test_the_state_of_a_thread_now_and_at_each_of_its_checkpoints(
+    api: Any, finished: Thread, django_assert_max_num_queries: Any
+) -> None:
+    now = api.get("thread-state", finished.thread_id).json()
+    assert now["values"] == {"amount": 12, "answer": {"amount": 7, "approved": True}}
+    assert now["next"] == []
+
+    with django_assert_max_num_queries(5) as queries:
+        history = api.get("thread-history", finished.thread_id).json()["results"]
+    assert not any('"data"' in query["sql"] for query in queries.captured_queries)
+    assert history[0]["id"] == now["checkpoint"]
+    assert [each["step"] for each in history] == sorted(
+        (each["step"] for each in history), reverse=True
+    )
+    assert [each["parent"] for each in history] == [*(each["id"] for each in history[1:]), None]
+    asked = history[1]
+    then = api.get("thread-state", finished.thread_id, query=f"checkpoint={asked['id']}").json()
+    assert (then["next"], then["values"]) == (["ask"], {"amount": 12})
+
+    page = api.get("thread-history", finished.thread_id, query="page_size=1").json()
+    assert page["results"] == history[:1]
+    assert api.client.get(page["next"]).json()["results"] == history[1:2]
+
+
+def test_a_checkpoint_that_is_none_is_not_found(api: Any, finished: Thread, asked: Any) -> None:
+    other = Checkpoint.objects.filter(thread=asked().thread).first()
+    assert other is not None
+    for name in ("nothing", other.checkpoint_id):
+        response = api.get("thread-state", finished.thread_id, query=f"checkpoint={name}")
+        assert response.status_code == 404
+    assert api.get("thread-state", finished.thread_id, query="checkpoint=").status_code == 400
+    assert api.get("thread-state", finished.thread_id, query="checkpoint=%00").status_code == 400
+
+
+def test_the_state_of_a_graph_that_was_removed_can_not_be_read(api: Any, make_run: Any) -> None:
+    run = make_run(graph="long gone")
+    response = api.get("thread-state", run.thread.thread_id)
+    assert (response.status_code, response.json()["code"]) == (404, "unknown_graph")
+    assert api.get("thread-history", run.thread.thread_id).json()["results"] == []
+
+
+def test_a_thread_is_forgotten_once_it_has_ended(api: Any, finished: Thread, asked: Any) -> None:
+    assert api.call("DELETE", "thread", finished.thread_id).status_code == 204
+    assert api.get("thread-state", finished.thread_id).json()["values"] == {}
+    assert api.get("thread", finished.thread_id).json()["state"] == "succeeded"
+    assert AuditEntry.objects.filter(thread=finished, verb="forget").exists()
+
+    waiting = asked().thread
+    refused = api.call("DELETE", "thread", waiting.thread_id)
+    assert (refused.status_code, refused.json()["code"]) == (409, "run_state")
+    assert Interrupt.objects.get(thread=waiting).payload
+
+
+@pytest.mark.parametrize(
+    "thread_id",
+    [
+        "order-7",
+        "a/b",
+        "a%2Fb",
+        "100%",
+        "%",
+        "..",
+        ".",
+        "a b?c#d&e=f",
+        "Ødegård",
+        "日本",
+        "~:@!$'()*,;",
+    ],
+)
+def test_any_id_has_an_address(api: Any, invoice: str, thread_id: str) -> None:
+    run = services.start(invoice, {"amount": 1}, thread_id=thread_id)
+    (row,) = api.get("threads").json()["results"]
+    shown = api.client.get(row["url"])
+    assert shown.status_code == 200, row["url"]
+    assert shown.json()["thread_id"] == thread_id
+    assert api.client.get(f"{row['url']}state/").json()["thread_id"] == thread_id
+    assert api.get("run", run.id).json()["thread_id"] == thread_id
+
+
+@pytest.mark.parametrize("segment", ["%2500", "%25FF", "%00"])
+def test_an_id_that_no_text_is_leads_nowhere(api: Any, segment: str) -> None:
+    assert api.client.get(f"/hitl/api/v1/threads/{segment}/").status_code == 404
