@@ -220,9 +220,13 @@ class CheckpointSerializer(serializers.Serializer):
     """One of a thread's checkpoints: the state between two steps, less its values."""
 
     id = serializers.CharField(source="checkpoint_id")
-    parent = serializers.CharField(source="parent_id", allow_null=True)
+    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
+        source="parent_id", allow_null=True
+    )
     step = serializers.IntegerField()
-    source = serializers.CharField(help_text="input, loop, update or fork.")
+    source = serializers.CharField(  # type: ignore[assignment]
+        help_text="input, loop, update or fork."
+    )
     created_at = Moment()
 
 
@@ -237,9 +241,11 @@ class StateSerializer(serializers.Serializer):
 
     thread_id = serializers.CharField()
     checkpoint = serializers.CharField(source="checkpoint_id", allow_null=True)
-    parent = serializers.CharField(source="parent_id", allow_null=True)
+    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
+        source="parent_id", allow_null=True
+    )
     step = serializers.IntegerField(allow_null=True)
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
     created_at = serializers.CharField(allow_null=True)
     values = AnyJSON()

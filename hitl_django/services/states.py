@@ -56,11 +56,11 @@ def thread_state(
     if checkpoint_id is not None and found.metadata is None:
         return None
     metadata: Any = found.metadata or {}
-    parent = found.parent_config and found.parent_config["configurable"].get("checkpoint_id")
+    parent: Any = found.parent_config or {"configurable": {}}
     return StateInfo(
         thread_id=thread_id,
         checkpoint_id=found.config["configurable"].get("checkpoint_id"),
-        parent_id=parent,
+        parent_id=parent["configurable"].get("checkpoint_id"),
         step=metadata.get("step"),
         source=metadata.get("source", ""),
         created_at=found.created_at,
