@@ -66,6 +66,16 @@ class Settings:
     WEBHOOK_TIMEOUT_SECONDS: float = _key(10, "How long one attempt at a webhook may take in all.")
     WEBHOOK_ATTEMPTS: int = _key(12, "Attempts at a webhook before it is given up.")
     DELIVERY_DAYS: float = _key(30, "Days that webhooks which came to their end are kept.")
+    EVENT_MAX_BYTES: int = _key(16 * 1024, "Size of one event of a run; the rest is cut off.")
+    EVENT_RETENTION_DAYS: float | None = _key(
+        None, "Days after a run ended that the sweep deletes its events; None: with the thread."
+    )
+    EVENT_WAIT_SECONDS: float = _key(25, "How long a request may wait for a run's next event.")
+    EVENT_POLL_SECONDS: float = _key(0.25, "How often a waiting request looks for one.")
+    EVENT_WAITERS: int = _key(
+        4, "Requests of one process that may wait for events where each holds a thread (WSGI)."
+    )
+    EVENT_STREAMS: int = _key(500, "Requests of one process that may wait for events (ASGI).")
     PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
     MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
     THROTTLE_START: str | None = _key(

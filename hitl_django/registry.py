@@ -7,12 +7,13 @@ Code only: a row that named a graph by import path would be a way to run code. E
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .engine.errors import UnknownGraphError
 from .engine.fingerprint import Shape, fingerprint_of, shape_of
+from .models.events import STATES, chosen
 
 if TYPE_CHECKING:
     from .engine.pregel import Pregel
@@ -30,6 +31,10 @@ class Registered:
     graph: Pregel
     shape: Shape
     fingerprint: str
+    #: What its runs tell while they go, unless their start says otherwise.
+    events: str
+    #: Keys whose values nobody is told.
+    redact: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class _Entry:
     version: str
     title: Any
     factory: Any
+    events: str
+    redact: tuple[str, ...]
 
 
 _entries: dict[str, _Entry] = {}
@@ -46,25 +53,44 @@ _built: dict[str, Registered] = {}
 _lock = threading.RLock()
 
 
-def register(name: str, *, version: str = "1", title: Any = None) -> Callable[[Factory], Factory]:
+def register(
+    name: str,
+    *,
+    version: str = "1",
+    title: Any = None,
+    events: Iterable[str] = (STATES,),
+    redact: Iterable[str] = (),
+) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
     The factory returns a StateGraph, compiled or not, and is called once, at first use. What an
     ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
     registered twice belongs to neither: ``get`` refuses it and a system check names both places,
     since which one stored threads would meet depended on the order of imports.
+
+    ``events`` names what the events of its runs tell: stream modes beside their states, or with
+    ``()`` nothing at all. ``redact`` names keys whose values they hide.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
             f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
         )
 
+    told = chosen(events)
+
     def decorate(factory: Factory) -> Factory:
         with _lock:
             known = _entries.get(name)
             if known is not None and known.factory is not factory:
                 _duplicates.setdefault(name, [_place(known.factory)]).append(_place(factory))
-            _entries[name] = _Entry(name, version, name if title is None else title, factory)
+            _entries[name] = _Entry(
+                name,
+                version,
+                name if title is None else title,
+                factory,
+                told,
+                tuple(redact),
+            )
             _built.pop(name, None)
         return factory
 
@@ -108,7 +134,16 @@ def _build(entry: _Entry) -> Registered:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
     shape = shape_of(graph)
-    return Registered(entry.name, entry.version, entry.title, graph, shape, fingerprint_of(shape))
+    return Registered(
+        entry.name,
+        entry.version,
+        entry.title,
+        graph,
+        shape,
+        fingerprint_of(shape),
+        entry.events,
+        entry.redact,
+    )
 
 
 def _place(factory: Any) -> str:

@@ -96,8 +96,9 @@ def _drive(lease: Lease) -> Outcome:
         config["max_concurrency"] = 1
     control = RunControl()
     with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
-        graph = registered.graph.with_saver(DjangoSaver(lease.thread, fence))
-        return graph.advance(config, control=control)
+        saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell)
+        graph = registered.graph.with_saver(saver)
+        return graph.advance(config, control=control, modes=lease.log.modes)
 
 
 @contextmanager

@@ -91,6 +91,8 @@ def attempt(context: TaskContext) -> Steps:
             task.id, task.name, seconds, context.attempt + 1,
         )  # fmt: skip
         context.begin_attempt()
+        if context.run.notes is not None:
+            context.run.notes.take(task.id)
 
 
 def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:

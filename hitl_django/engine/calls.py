@@ -124,7 +124,7 @@ class Calls:
         place = seen.place_of_call(self._index)
         task = CalledTask(node, name, self.context.task, place, value)
         loop = self.context.run.loop
-        if self.context.run.modes:
+        if self.context.run.modes and self.context.run.notes is None:
             self._emit(telling.of_call(loop, task))
         known = self._known.get(task.id)
         if known is not None and known[0].error is None and not known[1].cancelled():
@@ -251,15 +251,17 @@ class Calls:
         loop, task = context.run.loop, context.task
         # A question is recorded with the task that waits for this one: it surfaces once.
         writes = task.memory if task.questions else stored_writes(task)
+        told = self._told(context) if context.run.notes is not None else ()
         if loop.saver is None or not writes:
             return
         kept = TaskWrites(task.id, task.path_key, writes)
         if loop.exits:
             loop.ledger.unsaved.append(kept)
+            loop.ledger.told += told
             return
         place = loop.ledger.config_for(task.origin.checkpoint_id)
         try:
-            yield Save(Commit(place, [kept]))
+            yield Save(Commit(place, [kept], told=told))
         except PayloadError as error:
             task.writes, task.error = None, blamed(error, task.name, writes)
             failure = [(ERROR, described(task.error)), *task.memory]
@@ -272,17 +274,26 @@ class Calls:
         self.context.progress()
         if task.questions:
             raise GraphInterrupt(task.questions)
-        if self.context.run.modes:
-            loop = context.run.loop
-            if task.id in self.recalled:
-                self._emit(telling.of_recalled(loop, task))
-            else:
-                self._emit(telling.of_task(loop, task))
+        if self.context.run.modes and self.context.run.notes is None:
+            self._emit(self._end_of(context))
         if task.error is not None:
             raise task.error
         # Whoever calls it may itself be called again, by a task that is tried again.
         context.run.loop.statuses[task.id] = TaskStatus.ended(task.writes or ())
         return task.returned
+
+    def _end_of(self, context: TaskContext) -> list[Any]:
+        if context.task.id in self.recalled:
+            return telling.of_recalled(context.run.loop, context.task)
+        return telling.of_task(context.run.loop, context.task)
+
+    def _told(self, context: TaskContext) -> list[Any]:
+        """Returns what is stored with a task's end: that it began, what it told, how it ended."""
+        loop, task = context.run.loop, context.task
+        if loop.saver is None or task.questions:
+            loop.run.notes.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
+            return []
+        return [*telling.of_call(loop, task), *self._end_of(context)]
 
     def _emit(self, chunks: list[Any]) -> None:
         for chunk in chunks:

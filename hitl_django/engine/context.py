@@ -354,7 +354,10 @@ class TaskContext:
         """Emits a custom stream chunk."""
         if "custom" in self.run.modes:
             ns = tuple(self.task.origin.ns.split("|")) if self.task.origin.ns else ()
-            self.run.emit((ns, "custom", chunk))
+            if self.run.notes is None:
+                self.run.emit((ns, "custom", chunk))
+            else:
+                self.run.notes.add(self.task.id, (ns, "custom", chunk))
 
 
 def _checked(answer: Any, schema: Any, task: Task) -> Any:

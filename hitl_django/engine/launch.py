@@ -10,6 +10,7 @@ from .constants import NS_END, NS_SEP
 from .context import TaskContext, current
 from .effects import Job
 from .loop import Loop
+from .recording import Notes
 from .runs import RunContext
 from .runtime import RunControl, Runtime
 from .schema import is_model
@@ -126,6 +127,8 @@ def _root_run(
     run.reruns_unanswered = place.get("rerun_unanswered", options.kind == "call")
     # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
     run.reasks = options.kind == "advance"
+    if options.modes and options.kind != "call":
+        run.notes = Notes()
     return run
 
 
@@ -153,6 +156,7 @@ def _nested_run(
         checkpoint_map=above.checkpoint_map,
     )
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
+    run.notes = above.notes
     run.wildcard, run.reasks, run.crew = above.wildcard, above.reasks, above.crew
     run.resuming = above.resuming or parent.retrying
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress

@@ -20,6 +20,7 @@ from .errors import (
 from .handlers import takes
 from .nodes import Write
 from .plan import Blueprint, State, Task
+from .stream import Chunk
 from .types import RunnableConfig
 
 #: Characters of a failure's repr that are stored: the error itself is the run's outcome.
@@ -29,13 +30,15 @@ LONGEST_ERROR = 20_000
 class Ledger:
     """The newest stored checkpoint, the one before it, and what waits for the next commit."""
 
-    __slots__ = ("blueprint", "ns", "parent_id", "saved_id", "thread_id", "unsaved")
+    __slots__ = ("blueprint", "ns", "parent_id", "saved_id", "thread_id", "told", "unsaved")
 
     def __init__(self, blueprint: Blueprint, thread_id: str | None, ns: str) -> None:
         self.blueprint, self.thread_id, self.ns = blueprint, thread_id, ns
         self.saved_id: str | None = None
         self.parent_id: str | None = None
         self.unsaved: list[TaskWrites] = []
+        #: What the next commit tells, where that is stored.
+        self.told: list[Chunk] = []
 
     def take_up(self, saved: CheckpointTuple) -> None:
         """Continues from a stored checkpoint."""
@@ -62,7 +65,11 @@ class Ledger:
     def commit(self, outcome: Outcome | None) -> Commit:
         """Returns a commit of what waits, on top of the newest checkpoint."""
         writes, self.unsaved = self.unsaved, []
-        return Commit(self.config_for(self.saved_id), writes, outcome=outcome)
+        commit = Commit(self.config_for(self.saved_id), writes, outcome=outcome)
+        if self.told:
+            commit.told = tuple(self.told)
+            self.told.clear()
+        return commit
 
     def commit_state(
         self, state: State, checkpoint_id: str, metadata: dict[str, Any], outcome: Outcome | None

@@ -77,6 +77,8 @@ class Loop:
             run.saver.get_next_version if run.saver is not None else count_version
         )
         self.exits = run.durability == "exit" and run.saver is not None
+        #: Whether what it tells is stored, with the commits that it tells of.
+        self.records = run.notes is not None and not job.nested
         self.ns = tuple(job.ns.split("|")) if job.ns else ()
         self.outcome: Outcome | None = None
         self.has_values = False
@@ -273,6 +275,8 @@ class Loop:
             self._decide(ran)
 
     def _store_checkpoint(self, *, raises: bool) -> Effects:
+        if self.records:
+            yield from self.emit_step()
         if self.saver is not None:
             if not self.exits:
                 yield from store(self, state_commit(self, self.outcome), raises=raises)
@@ -280,7 +284,7 @@ class Loop:
                 self.ledger.unsaved = []
                 if self.outcome is not None:
                     yield from leave(self)
-        if self.run.modes:
+        if self.run.modes and not self.records:
             yield from self.emit_step()
 
     def begin_step(self, step: int) -> None:
@@ -327,7 +331,8 @@ class Loop:
         self._decide(())
         if self.outcome is not None and self.saver is not None:
             yield from leave(self)
-        yield from self.emit_step()
+        if not self.records:  # else it was told when it was stored
+            yield from self.emit_step()
 
     def _breakpoint(self, hits: Sequence[Task]) -> Outcome:
         names = tuple(task.name for task in hits)

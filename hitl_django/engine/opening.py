@@ -83,7 +83,8 @@ def open_run(loop: Loop) -> Effects:
                 loop.run.config.get("run_id"), "pending", loop.origin.checkpoint_id, loop.ns
             )
         )
-    yield from loop.emit_values(None)
+    if not loop.records:
+        yield from loop.emit_values(None)
     source = loop.metadata.get("source")
     if travels and (superseded or source not in ("update", "fork")):
         # What runs again gets a checkpoint of its own, so that this branch and the one that was

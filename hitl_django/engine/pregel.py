@@ -20,6 +20,7 @@ from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
 from .plan import Blueprint
+from .recording import keeper
 from .runs import RunContext
 from .runtime import RunControl
 from .schema import (
@@ -249,28 +250,38 @@ class Pregel:
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
 
-    def submit(self, input: Any, config: RunnableConfig) -> str:
+    def submit(
+        self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
+    ) -> str:
         """Stores ``input`` as the thread's next checkpoint and runs nothing.
 
         Returns the checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
-        invalid update raises, with nothing stored.
+        invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
         """
-        loop = launch.open_loop(self, input, config, Options(before=(), after=(), kind="submit"))
-        for _ in self._chunks(loop, config):
-            pass
+        options = Options(before=(), after=(), modes=modes, kind="submit")
+        loop = launch.open_loop(self, input, config, options)
+        for chunk in self._chunks(loop, config):
+            loop.ledger.told.append(chunk)
         return loop.origin.checkpoint_id
 
-    def advance(self, config: RunnableConfig, *, control: RunControl | None = None) -> Outcome:
+    def advance(
+        self,
+        config: RunnableConfig,
+        *,
+        control: RunControl | None = None,
+        modes: frozenset[str] = frozenset(),
+    ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off.
 
         First start, resume and recovery are this one call: answers are found among the pending
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
-        what the saver raises, and a BaseException such as SystemExit, passes through.
+        what the saver raises, and a BaseException such as SystemExit, passes through. What there
+        is to tell in the stream ``modes`` comes with the commits, for the saver to store.
         """
-        options = Options(control=control, kind="advance")
+        options = Options(control=control, modes=modes, kind="advance")
         loop = launch.open_loop(self, None, config, options)
-        for _ in self._chunks(loop, config):
-            pass
+        for chunk in self._chunks(loop, config):
+            loop.ledger.told.append(chunk)
         assert loop.outcome is not None
         return loop.outcome
 
@@ -479,10 +490,11 @@ class Pregel:
         driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit, loop.run.loop = driver.emit, loop
         parent = current.get() if loop.job.nested else None
+        forward = None if parent is None else keeper(loop, parent)
         try:
             for chunk in driver:
-                if parent is not None and chunk[1] in loop.run.forwards:
-                    parent.run.emit(chunk)
+                if forward is not None and chunk[1] in loop.run.forwards:
+                    forward(chunk)
                 if chunk[1] in loop.wanted:
                     yield chunk
         except SaverFailed as failed:
@@ -496,10 +508,11 @@ class Pregel:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit, loop.run.loop = driver.emit, loop
         parent = current.get() if loop.job.nested else None
+        forward = None if parent is None else keeper(loop, parent)
         try:
             async for chunk in driver.chunks_of():
-                if parent is not None and chunk[1] in loop.run.forwards:
-                    parent.run.emit(chunk)
+                if forward is not None and chunk[1] in loop.run.forwards:
+                    forward(chunk)
                 if chunk[1] in loop.wanted:
                     yield chunk
         except SaverFailed as failed:

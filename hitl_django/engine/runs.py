@@ -13,6 +13,7 @@ from .types import RunnableConfig
 if TYPE_CHECKING:
     from .calls import Crew
     from .loop import Loop
+    from .recording import Notes
 
 
 class Replay:
@@ -61,6 +62,7 @@ class RunContext:
         "live",
         "loop",
         "modes",
+        "notes",
         "passes_breakpoints",
         "perform",
         "progress",
@@ -117,6 +119,8 @@ class RunContext:
         #: Tells a node above, whose time without progress is limited, that something happened.
         self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
+        #: What its tasks tell, where that is stored with what they do.
+        self.notes: Notes | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
         self.wildcard: list[Any] = []

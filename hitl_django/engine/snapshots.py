@@ -217,9 +217,11 @@ def checkpoint_chunk(graph: Pregel, loop: Loop) -> dict[str, Any]:
         if called is not None:
             data["state"] = _coordinates(loop.run.thread_id, called.nested_ns(task.ns))
         tasks.append(data)
+    # What is stored with the checkpoint is told before it is the newest one that is.
+    parent_id = loop.ledger.saved_id if loop.records else loop.ledger.parent_id
     return {
         "config": _placed(loop, loop.checkpoint_id),
-        "parent_config": _placed(loop, loop.ledger.parent_id) if loop.ledger.parent_id else None,
+        "parent_config": _placed(loop, parent_id) if parent_id else None,
         "values": loop.read(graph.stream_keys),
         "metadata": dict(loop.metadata),
         "next": [task.name for task in planned],

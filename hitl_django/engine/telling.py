@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import stream
 from .constants import INTERRUPT
-from .errors import ParentCommand
+from .errors import DrainSignal, ParentCommand
 from .plan import Task
 from .stream import Chunk
 
@@ -53,8 +53,10 @@ def of_recalled(loop: Loop, task: Task) -> list[Chunk]:
 
 
 def of_task(loop: Loop, task: Task) -> list[Chunk]:
-    """Returns the chunks of a task that has ended."""
-    chunks: list[Chunk] = []
+    """Returns the chunks of a task that has ended, after what it told and was held back."""
+    chunks = [] if loop.run.notes is None else loop.run.notes.take(task.id)
+    if loop.run.notes is not None and isinstance(task.error, DrainSignal):
+        return []  # it runs again, and tells it then
     modes = loop.run.modes
     if task.questions:
         asked = task.asked

@@ -16,6 +16,7 @@ from django.db import router
 from hitl_django.conf import hitl
 from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.errors import LeaseLostError
+from hitl_django.events import Log
 from hitl_django.models import Run, Thread
 from hitl_django.saver import ThreadKey, Writing
 
@@ -51,8 +52,11 @@ def claim(run_id: UUID | str) -> Lease | None:
         # The thread's row is ours by now, so its run can't become due any more.
         statements.GIVE_BACK.run(using, thread=thread.pk, epoch=epoch)
         return None
-    graph, last_error, shape = held[1]
-    lease = Lease(UUID(str(run_id)), graph, thread, attempts, bool(asked), shape)
+    graph, last_error, shape, told, last_event = held[1]
+    log = Log(UUID(str(run_id)), graph, told, last_event)
+    if attempts > 1:
+        log.catch_up(using)
+    lease = Lease(log.run_id, graph, thread, attempts, log, bool(asked), shape)
     if attempts > hitl.MAX_ATTEMPTS:
         outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS)
         return None

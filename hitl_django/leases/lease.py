@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from hitl_django.events import Log
 from hitl_django.saver import ThreadKey
 
 
@@ -16,12 +17,14 @@ class Lease:
     ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
     the run was stored under. ``asked`` tells whether the thread has ever asked
     a person anything: only who holds a lease asks, so without it there is no question to find.
+    ``log`` takes what the run tells.
     """
 
     run_id: UUID
     graph: str
     thread: ThreadKey
     attempt: int
+    log: Log
     asked: bool = True
     fingerprint: str = ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import router
@@ -50,8 +51,9 @@ def settle(
         writing.follow(partial(_pause_again, lease, outcome, requeue, using))
         return
     state = _ENDED.get(outcome.status, Run.State.QUEUED)
+    told: dict[str, Any] = {}
     if outcome.status == "interrupted":
-        questions.ask(lease, writing, outcome.questions)
+        told["questions"] = questions.ask(lease, writing, outcome.questions)
         state = Run.State.INTERRUPTED
     elif isinstance(outcome.error, QuestionChangedError):
         # The answer is to another question. Nothing is wrong with what is stored, and a version
@@ -59,7 +61,7 @@ def settle(
         state = Run.State.PARKED
     elif state != Run.State.QUEUED and lease.asked and _asks(lease, using):
         writing.follow(partial(questions.withdraw, lease, using))
-    _leave(lease, state, writing, *_account(outcome.error), step=step)
+    _leave(lease, state, writing, *_account(outcome.error), step=step, told=told)
     if state == Run.State.QUEUED:
         writing.follow(partial(requeue, lease.run_id))
     writing.tell(partial(_announce, lease, state, using))
@@ -75,10 +77,11 @@ def _pause_again(
 ) -> None:
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
-    answered = questions.record(lease, outcome.questions, using)
+    answered, waiting = questions.record(lease, outcome.questions, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     writing = Writing(using)
-    _leave(lease, state, writing, *_account(None))
+    told = {} if answered else {"questions": waiting}
+    _leave(lease, state, writing, *_account(None), told=told)
     if answered:
         writing.follow(partial(requeue, lease.run_id))
     writing.run()
@@ -101,6 +104,8 @@ def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     Its attempts aren't set back: a fault that stays parks the run in the end.
     """
     writing = Writing(router.db_for_write(Run))
+    # What went wrong may have been a commit, and nobody knows what became of its events.
+    lease.log.catch_up(writing.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
     writing.require(statements.FREE, lease.ours(), LeaseLostError)
@@ -117,7 +122,10 @@ def _leave(
     traceback: str | None = None,
     *,
     step: int | None = None,
+    told: dict[str, Any] | None = None,
 ) -> None:
+    about = told or ({"reason": "continued"} if state == Run.State.QUEUED else {})
+    last_event = lease.log.state(writing, state, **about)
     statement = statements.PAUSE
     if state in _ENDED.values():
         statement = statements.END
@@ -127,6 +135,7 @@ def _leave(
     # that; whoever made it wins, and nothing of ours is stored. The thread is free at once where
     # this was one statement, and else when the lease has run out.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
+    how["last_event"] = last_event
     writing.require(statement, {"run": lease.run_id, **how}, LeaseLostError)
     if event := _TOLD.get(Run.State(state)):
         ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}

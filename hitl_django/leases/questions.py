@@ -29,23 +29,24 @@ WORKER = "worker"
 PENDING = Interrupt.Status.PENDING
 
 
-def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> None:
-    """Adds the first questions that a thread asks to what is written."""
+def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> list[str]:
+    """Adds the first questions that a thread asks to what is written; returns their ids."""
     rows = [_row(lease, question) for question in questions]
     _insert(rows, writing)
     _tell(lease, rows, writing)
     if any(question.expires for question in questions):
         writing.follow(partial(_limit, rows, writing.using))
     writing.tell(partial(_announce, lease, rows, writing.using))
+    return [str(row.pk) for row in rows]
 
 
-def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
+def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[bool, list[str]]:
     """Makes the queue show exactly these questions of the run.
 
     Returns whether one of them has been decided already: then the run has an answer to go on
-    with. A question that waits stays the row it is; one that asks something else than before
-    under the same id gets another version, so that an answer to the old words is refused. One
-    whose answer didn't fit is open again.
+    with; and the ids of those that wait. A question that waits stays the row it is; one that asks
+    something else than before under the same id gets another version, so that an answer to the old
+    words is refused. One whose answer didn't fit is open again.
     """
     reopened: list[Interrupt] = []
     ids = [question.interrupt.id for question in questions]
@@ -70,7 +71,9 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> bool:
     writing.run()
     _limit(new, using)
     _announce(lease, [*new, *reopened], using)
-    return any(row.is_answered for row in known.values() if row not in reopened)
+    done = [row for row in known.values() if row.is_answered and row not in reopened]
+    open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
+    return bool(done), open_
 
 
 def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:

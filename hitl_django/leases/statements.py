@@ -71,7 +71,7 @@ BEGIN = Update(
     Run,
     Q(pk=_RUN, state__in=DUE),
     lambda: {"state": Run.State.RUNNING},
-    returning=["graph", "error", "fingerprint"],
+    returning=["graph", "error", "fingerprint", "events", "last_event"],
 )
 
 #: Gives a claim back that came to nothing.
@@ -112,6 +112,7 @@ def _left() -> dict[str, Any]:
         "step": Coalesce(Given("step", models.IntegerField()), Subquery(step), F("step")),
         "error": Given("error", _TEXT),
         "traceback": Coalesce(Given("traceback", _TEXT), F("traceback")),  # None leaves it alone
+        "last_event": Given("last_event", models.PositiveIntegerField()),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .comments import Comment
+from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
@@ -21,6 +22,7 @@ __all__ = [
     "PendingWrite",
     "ReviewItem",
     "Run",
+    "RunEvent",
     "Thread",
     "WebhookEndpoint",
     "WorkerHeartbeat",

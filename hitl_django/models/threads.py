@@ -116,6 +116,11 @@ class Run(models.Model):
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
     step = models.IntegerField(_("step"), default=-1)
+    #: What is told of it while it goes (events.kinds), the number of the last such event as of its
+    #: last change of state, and of the first that is still kept.
+    events = models.CharField(max_length=60, blank=True)
+    last_event = models.PositiveIntegerField(default=0)
+    first_event = models.PositiveIntegerField(default=1)
     error = models.TextField(_("error"), blank=True)
     traceback = models.TextField(_("traceback"), blank=True)
     started_by = models.ForeignKey(
@@ -170,6 +175,13 @@ class Run(models.Model):
                 fields=["finished_at"],
                 condition=models.Q(finished_at__isnull=False),
                 name="hitl_run_ended",
+            ),
+            models.Index(
+                fields=["finished_at"],
+                condition=models.Q(
+                    finished_at__isnull=False, first_event__lte=models.F("last_event")
+                ),
+                name="hitl_run_told",
             ),
         ]
         permissions: ClassVar = [

@@ -22,6 +22,7 @@ from hitl_django.engine.checkpoint import (
 from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.pruning import KEEP_LATEST, check_prune
 from hitl_django.engine.slots import record_answer
+from hitl_django.engine.stream import Chunk
 from hitl_django.engine.types import RunnableConfig
 
 from . import statements, upkeep
@@ -57,7 +58,8 @@ class DjangoSaver(BaseCheckpointSaver):
     On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
     and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
     to that thread is a worker's, and has to hold it; with a ``writing`` it is left to be written
-    with what else that writes, of a thread that has nothing stored yet.
+    with what else that writes, of a thread that has nothing stored yet. ``tell`` adds what the
+    engine tells of a commit.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class DjangoSaver(BaseCheckpointSaver):
         thread: ThreadKey | None = None,
         fence: Fence | None = None,
         writing: Writing | None = None,
+        tell: Callable[[Writing, Sequence[Chunk]], None] | None = None,
     ) -> None:
         self.thread, self.fence, self.writing = thread, fence, writing
+        self.tell = tell
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._grounds = Grounds(MET)
@@ -110,10 +114,12 @@ class DjangoSaver(BaseCheckpointSaver):
             return
         assert self.thread is not None
         if self.writing is not None:
+            self._tell(commit, self.writing)
             batch.write(self.thread.pk, self.writing)
             return
         writing = Writing(self.using)
         if fence is None:
+            self._tell(commit, writing)
             batch.write(self.thread.pk, writing)
             # Part of a service's transaction, which stands or falls as one: a savepoint would
             # only cost two round trips.
@@ -125,6 +131,7 @@ class DjangoSaver(BaseCheckpointSaver):
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
         fence.hold(writing, outcome)
+        self._tell(commit, writing)
         if outcome is not None:
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
             fence.settle(writing, outcome, step)
@@ -132,6 +139,10 @@ class DjangoSaver(BaseCheckpointSaver):
             fence.flag(writing, batch.changed)
         batch.write(self.thread.pk, writing)
         writing.commit(durable=True)
+
+    def _tell(self, commit: Commit, writing: Writing) -> None:
+        if commit.told and self.tell is not None:
+            self.tell(writing, commit.told)
 
     def _write_unbound(self, batch: Batch, place: Place) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to

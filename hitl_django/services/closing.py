@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import dispatch, outbox
+from hitl_django import dispatch, events, outbox
 from hitl_django.engine.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
 from hitl_django.models.review import unclaimed
@@ -46,6 +46,7 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
+    events.note(run, using, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
     waiting.update(status=questions, **ended)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import answers, audit, dispatch, leases, outbox, signals
+from hitl_django import answers, audit, dispatch, events, leases, outbox, signals
 from hitl_django.answers import UNSET
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
@@ -245,7 +245,9 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
     # everybody else waits for the thread's lock to do so.
     waits = interrupt.run.state == Run.State.INTERRUPTED
     if waits:
-        writing.require(statements.RESUME, {"run": interrupt.run_id})
+        last_event = events.queued(interrupt.run, writing, "answered")
+        goes_on = {"run": interrupt.run_id, "last_event": last_event}
+        writing.require(statements.RESUME, goes_on)
     decision = _decided(interrupt, answer, request, thread)
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     _note(decision, thread, request, writing)

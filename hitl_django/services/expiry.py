@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import audit, dispatch, leases, outbox, signals
+from hitl_django import audit, dispatch, events, leases, outbox, signals
 from hitl_django.conf import hitl
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
@@ -91,6 +91,7 @@ def _expire(pk: UUID, thread_pk: int) -> bool:
             state=Run.State.PARKED, error=error, traceback=""
         )
         outbox.tell(telling, Delivery.Event.RUN_PARKED, **told)
+        events.note(interrupt.run, dispatch.alias(), Run.State.PARKED)
         signals.send_on_commit(
             signals.run_failed, using=dispatch.alias(), state=str(Run.State.PARKED), **told
         )
@@ -154,7 +155,8 @@ def _answer(interrupt: Interrupt, thread: Thread) -> object:
     writing = Writing(dispatch.alias())
     # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's lock to
     # do so. Nothing of this stays, and the next sweep looks again.
-    writing.require(statements.RESUME, {"run": interrupt.run_id})
+    last_event = events.queued(interrupt.run, writing, "expired")
+    writing.require(statements.RESUME, {"run": interrupt.run_id, "last_event": last_event})
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     DjangoSaver(key).put_answer(interrupt, answer, writing)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from hitl_django import audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
-from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
+from hitl_django.models import Comment, Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
 
@@ -18,9 +19,9 @@ from . import refusals
 def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     """Erases the payloads of a thread whose runs have ended.
 
-    State and history, questions, answers, reasons, comments, errors, metadata and subject go. Runs,
-    decisions and the audit trail stay, with who, when and the digests of what was said, and the
-    hash chain still holds. A run that failed counts as cancelled.
+    State and history, events, questions, answers, reasons, comments, errors, metadata and subject
+    go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
+    and the hash chain still holds. A run that failed counts as cancelled.
     """
     refusal = refusals.recorded("forget", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
@@ -40,7 +41,8 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         Interrupt.objects.filter(thread=thread).update(
             title="", payload=None, response_schema=None, key=None, expiry=None
         )
-        runs.update(error="", traceback="")
+        RunEvent.objects.filter(run__in=runs).delete()
+        runs.update(error="", traceback="", first_event=F("last_event") + 1)
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")

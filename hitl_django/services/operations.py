@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from hitl_django import audit, dispatch, leases
+from hitl_django import audit, dispatch, events, leases
 from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
@@ -61,6 +61,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
                 state=before,
                 allowed=RETRYABLE,
             )
+        events.note(run, dispatch.alias(), Run.State.QUEUED, reason="retried")
         Thread.objects.filter(pk=thread.pk).update(attempts=0)
         audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
         dispatch.hint(run.pk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
@@ -20,7 +21,9 @@ from hitl_django.engine.errors import (
     ThreadNotFound,
 )
 from hitl_django.engine.payload import check_json
+from hitl_django.events import Log
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.events import chosen
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value
@@ -43,6 +46,7 @@ def start(
     thread_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     on_pending: str = "refuse",
+    events: Iterable[str] | None = None,
 ) -> RunInfo:
     """Stores a run of the graph on this input, for a worker to advance.
 
@@ -50,6 +54,7 @@ def start(
     key with another input is an IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
     ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about.
+    ``events`` names what the run's events tell, where that isn't what its graph says.
     """
     with refusals.recorded("start", by=by, via=via):
         if by is not None and not get_policy().may_start(by, graph):
@@ -66,7 +71,7 @@ def start(
     registered.graph.validate_input(input)
     request = _Start(
         registered, input, digest_value(input), by, via, key, subject, thread_id, metadata,
-        on_pending,
+        on_pending, registered.events if events is None else chosen(events),
     )  # fmt: skip
 
     try:
@@ -96,11 +101,12 @@ class _Start:
         thread_id: str | None,
         metadata: dict[str, Any] | None,
         on_pending: str,
+        events: str,
     ) -> None:
         self.registered, self.input, self.digest = registered, input, digest
         self.by, self.via, self.key = by, via, key
         self.subject, self.thread_id, self.metadata = subject, thread_id, metadata
-        self.discard = on_pending == "discard"
+        self.discard, self.events = on_pending == "discard", events
 
     def found(self) -> RunInfo | None:
         """Returns the run that the same key started before."""
@@ -131,11 +137,15 @@ class _Start:
             input_digest=self.digest,
             started_by=self.by,
             started_by_label=audit.label(self.by),
+            events=self.events,
         )
         shapes.remember(self.registered)
         writing = Writing(dispatch.alias())
+        log = Log.of(run)
+        log.state(writing, Run.State.QUEUED, reason="started")
+        self._submit(thread, run, log, writing if is_new else None)
+        run.last_event = log.last
         writing.insert(statements.NEW_RUN, [statements.NEW_RUN.values_of(run)])
-        self._submit(thread, run, writing if is_new else None)
         audit.append(
             thread,
             "start",
@@ -149,16 +159,17 @@ class _Start:
         dispatch.hint(run.pk)
         return RunInfo.of(run, created=True)
 
-    def _submit(self, thread: Thread, run: Run, writing: Writing | None) -> None:
+    def _submit(self, thread: Thread, run: Run, log: Log, writing: Writing | None) -> None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-        saver = DjangoSaver(key, writing=writing)
+        saver = DjangoSaver(key, writing=writing, tell=log.tell)
         config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
         }
         if self.discard:
             config["configurable"]["discard_pending"] = True
-        self.registered.graph.with_saver(saver).submit(self.input, config)
+        graph = self.registered.graph.with_saver(saver)
+        graph.submit(self.input, config, modes=log.modes)
 
     def _thread(self) -> tuple[Thread, bool]:
         """Returns the thread, locked, and whether nothing is stored of it yet."""

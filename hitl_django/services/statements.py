@@ -57,5 +57,10 @@ CLOSE = Update(
 RESUME = Update(
     Run,
     Q(pk=Given("run", models.UUIDField()), state=Run.State.INTERRUPTED),
-    lambda: {"state": Run.State.QUEUED, "queued_at": Now(), "hinted_at": Now()},
+    lambda: {
+        "state": Run.State.QUEUED,
+        "queued_at": Now(),
+        "hinted_at": Now(),
+        "last_event": Given("last_event", models.PositiveIntegerField()),
+    },
 )

@@ -19,6 +19,8 @@ from typing_extensions import TypedDict
 from hitl_django import END, START, Runtime, Send, StateGraph, get_runtime, interrupt, register
 
 PATIENCE = 120
+#: What their runs tell: a custom event for each task that counts.
+TOLD = ("custom", "updates")
 
 
 class Effects:
@@ -91,10 +93,11 @@ def counted(runtime: Runtime[Any], name: str, *questions: str) -> State:
     answers = [(question, interrupt(question)) for question in questions]
     if Recording.effects is not None:
         Recording.effects.mark("done", task)
+    runtime.stream_writer({"task": task})
     return {"total": 1, "tasks": [task], "answers": answers}
 
 
-@register("chaos line")
+@register("chaos line", events=TOLD)
 def line() -> StateGraph:
     """One after the other, with a pause in the middle."""
     graph = StateGraph(State)
@@ -102,7 +105,7 @@ def line() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
 
 
-@register("chaos fan")
+@register("chaos fan", events=TOLD)
 def fan() -> StateGraph:
     """Three side by side, two of which ask, and one after all of them."""
     graph = StateGraph(State).add_node("a", work("a"))
@@ -113,7 +116,7 @@ def fan() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("z", END)
 
 
-@register("chaos nested")
+@register("chaos nested", events=TOLD)
 def nested() -> StateGraph:
     """A graph within a graph, which pauses."""
     inner = StateGraph(State).add_node("x", work("x")).add_node("y", work("y", "y?"))
@@ -127,7 +130,7 @@ def nested() -> StateGraph:
     return graph.add_edge(START, "p").add_edge("p", "sub").add_edge("sub", "q").add_edge("q", END)
 
 
-@register("chaos sends")
+@register("chaos sends", events=TOLD)
 def sends() -> StateGraph:
     """Three of one kind are sent for, and each asks."""
 
@@ -140,7 +143,7 @@ def sends() -> StateGraph:
     return graph.add_edge(START, "a").add_edge("z", END)
 
 
-@register("chaos panel")
+@register("chaos panel", events=TOLD)
 def panel() -> StateGraph:
     """Two side by side, of which one asks twice: its second question waits beside the other's."""
     graph = StateGraph(State)

@@ -1,6 +1,6 @@
 """What holds of every thread whatever has happened: looked up in the rows, through the ORM alone.
 
-I1 to I4 and I6 to I11 hold at every moment between two transactions. I5 and I12 are about what
+I1 to I4, I6 to I11 and I13 hold at every moment between two transactions. I5 and I12 are about what
 has come to rest: nothing is left to do that nobody will do.
 
 I1  one chain of checkpoints in each namespace, so one head
@@ -15,6 +15,8 @@ I9  no more attempts than allowed
 I10 every task that counted has left its effect
 I11 what is stored decodes, and encodes to its digest again
 I12 no message is about a run that isn't there
+I13 a run's events are numbered without a gap, the last state they tell is its own, and each task
+    that counted is told of once
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
+    RunEvent,
     Thread,
 )
 from hitl_django.saver.payloads import codec
@@ -63,6 +66,7 @@ class Record:
     writes: list[PendingWrite] = field(default_factory=list)
     interrupts: list[Interrupt] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
 
 
 def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
@@ -84,6 +88,8 @@ def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
             "interrupt"
         ):
             found[decision.interrupt.thread_id].decisions.append(decision)
+        for event in RunEvent.objects.filter(run__thread__in=page).select_related("run"):
+            found[event.run.thread_id].events.append(event)
         yield from found.values()
 
 
@@ -98,7 +104,8 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
     """Yields what doesn't hold of one thread."""
-    for check in (chains, writes, answers, rest, epochs, conservation, history, attempts, digests):
+    held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests, told)
+    for check in held:
         for fault in check(record):
             yield f"{check.__name__}: {fault}"
     if effects is not None:
@@ -281,6 +288,28 @@ def digests(record: Record) -> Iterator[str]:
         again = codec.encode_record(codec.decode(data)) + codec.encode(codec.decode(about))
         if digest(again) != row.digest:
             yield f"checkpoint {row.checkpoint_id} isn't what its digest says"
+
+
+def told(record: Record) -> Iterator[str]:
+    """I13."""
+    events = by(sorted(record.events, key=lambda event: event.seq), "run_id")
+    for run in record.runs:
+        found = events.get(run.pk, [])
+        if [event.seq for event in found] != list(range(1, len(found) + 1)):
+            yield f"events {[event.seq for event in found]}"
+        states = [event.kind for event in found if event.kind in Run.State.values]
+        if found and states[-1] != (run.state if run.state != "running" else "queued"):
+            yield f"run {run.pk} is {run.state} and told {states}"
+        if run.state not in ("queued", "running") and run.last_event != len(found):
+            yield f"run {run.pk} counts {run.last_event} of {len(found)} events"
+    tasks = Counter(event.data["task"] for event in record.events if event.kind == "custom")
+    written = {write.task_id for write in record.writes if write.slot == 0}
+    for task, count in tasks.items():
+        if count > 1 or task not in written:
+            yield f"task {task} is told of {count} times, written {task in written}"
+    counted = tasks_of(record) if record.checkpoints and record.events else []
+    for task in set(counted).difference(tasks):
+        yield f"task {task} counts and isn't told of"
 
 
 # What a thread holds.

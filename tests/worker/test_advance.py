@@ -20,6 +20,7 @@ from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.events import Log
 from hitl_django.leases import RunFence, claims, watch
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey
@@ -129,7 +130,11 @@ def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
     advance()
     thread = run_of(info).thread
     lease = leases.Lease(
-        info.id, "approval", ThreadKey(thread.pk, thread.thread_id, thread.epoch), 1
+        info.id,
+        "approval",
+        ThreadKey(thread.pk, thread.thread_id, thread.epoch),
+        1,
+        Log(info.id, "approval", "", 0),
     )
     assert not leases.renew(lease)
     assert run_of(info).thread.lease_until is None

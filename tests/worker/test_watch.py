@@ -11,6 +11,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from hitl_django.engine.runtime import RunControl
+from hitl_django.events import Log
 from hitl_django.leases import Lease, claims, watch
 from hitl_django.saver import ThreadKey
 
@@ -37,7 +38,8 @@ def renewals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewals]:
 
 
 def a_lease(pk: int) -> Lease:
-    return Lease(uuid4(), "graph", ThreadKey(pk, str(pk)), 1)
+    run = uuid4()
+    return Lease(run, "graph", ThreadKey(pk, str(pk)), 1, Log(run, "graph", "", 0))
 
 
 def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:

@@ -1,0 +1,51 @@
+"""What a run tells that is to be stored: held back until the commit of what it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .context import TaskContext
+    from .loop import Loop
+    from .stream import Chunk
+
+
+class Notes:
+    """What tasks under way have told, by task.
+
+    It belongs to one attempt: an attempt that fails, or that nobody comes to store, told nothing.
+    Nodes may write from several threads.
+    """
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: dict[str, list[Chunk]] = {}
+
+    def add(self, task_id: str, chunk: Chunk) -> None:
+        """Notes what a task tells."""
+        self._told.setdefault(task_id, []).append(chunk)
+
+    def take(self, task_id: str) -> list[Chunk]:
+        """Returns what a task has told since it began, and forgets it."""
+        return self._told.pop(task_id, [])
+
+    def hand_on(self, task_id: str, to: str) -> None:
+        """Makes what a task has told another's: that of its caller, which stores it."""
+        for chunk in self.take(task_id):
+            self.add(to, chunk)
+
+
+def keeper(loop: Loop, parent: TaskContext) -> Callable[[Chunk], None]:
+    """Returns what takes the chunks that a graph tells to the task which calls it.
+
+    Where they are stored they go with the graph's own commits, if it makes any.
+    """
+    notes = parent.run.notes
+    if notes is None:
+        return parent.run.emit
+    if loop.saver is not None:
+        return loop.ledger.told.append
+    return partial(notes.add, parent.task.id)

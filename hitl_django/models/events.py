@@ -1,0 +1,73 @@
+"""What runs told while they went, and how a graph or a start chooses what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .fields import JSONTextField
+from .threads import Run
+
+#: That a run was queued, asks, or came to an end: each is an event of its own kind, its state.
+STATES = "states"
+#: The stream modes whose chunks can be stored.
+MODES = ("values", "updates", "custom", "tasks", "checkpoints")
+KINDS = (STATES, *MODES)
+
+
+def chosen(names: Iterable[str]) -> str:
+    """Returns a choice as it is stored; ValueError for what there is no such kind of.
+
+    Whoever chooses anything is told of the states as well. An empty choice is none at all.
+    """
+    if isinstance(names, str):
+        names = (names,)
+    wanted = set(names)
+    unknown = wanted.difference(KINDS)
+    if unknown:
+        raise ValueError(
+            f"There are no events of the kind {', '.join(sorted(map(repr, unknown)))}; there are "
+            f"{', '.join(KINDS)}."
+        )
+    return ",".join(kind for kind in KINDS if kind in wanted or (kind == STATES and wanted))
+
+
+@cache
+def modes_of(choice: str) -> frozenset[str]:
+    """Returns the stream modes in a stored choice."""
+    return frozenset(choice.split(",")).intersection(MODES)
+
+
+class RunEvent(models.Model):
+    """One thing that became of a run, numbered from 1 and without gaps.
+
+    Written with what it tells of, so it is there exactly if that was stored. ``kind`` is a state
+    of the run or a stream mode of the engine; ``data`` is made for people, and of what was too
+    large ``truncated`` tells that there was more.
+    """
+
+    # The unique constraint below begins with the run: another index would be one more page to
+    # write in every super-step that is told of.
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
+    )
+    seq = models.PositiveIntegerField(_("number"))
+    kind = models.CharField(_("kind"), max_length=20)
+    data = JSONTextField(_("data"))
+    truncated = models.BooleanField(_("truncated"), default=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "seq"], name="hitl_event_seq"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind}"
