@@ -63,6 +63,7 @@ _NAMES = {
     ),
     "engine.errors": (
         "AlreadyDecidedError",
+        "CheckpointNotFound",
         "CorruptPayloadError",
         "EmptyInputError",
         "GraphChangedError",
@@ -167,7 +168,7 @@ _NAMES = {
         "SearchOp",
     ),
     "registry": ("register",),
-    "services": ("cancel", "decide", "retry", "start"),
+    "services": ("cancel", "decide", "fork", "retry", "start"),
 }
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names}

@@ -42,11 +42,17 @@ def remember(registered: Registered) -> None:
 
 
 def refuse_if_changed(
-    thread: ThreadKey, stored: str, registered: Registered, *, new_input: bool = False
+    thread: ThreadKey,
+    stored: str,
+    registered: Registered,
+    *,
+    new_input: bool = False,
+    checkpoint_id: str | None = None,
 ) -> None:
     """Raises GraphChangedError where the thread, stored under ``stored``, can't go on.
 
-    With ``new_input`` it gets some, so that only what its channels hold matters.
+    With ``new_input`` it gets some, so that only what its channels hold matters. It goes on from
+    its newest checkpoint, or from that of ``checkpoint_id``.
     """
     if stored in ("", registered.fingerprint):
         return
@@ -58,6 +64,8 @@ def refuse_if_changed(
 
     def load(ns: str) -> CheckpointTuple | None:
         place = {"thread_id": thread.thread_id, "checkpoint_ns": ns}
+        if checkpoint_id is not None and not ns:
+            place["checkpoint_id"] = checkpoint_id
         return saver.get_tuple({"configurable": place})
 
     found = changes(row.shape, registered.graph, load, new_input=new_input)

@@ -85,6 +85,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.NotAllowedError: Answer(403, "permission_denied"),
     errors.ThreadNotFound: Answer(404, "not_found"),
     errors.RunNotFound: Answer(404, "not_found"),
+    errors.CheckpointNotFound: Answer(404, "not_found"),
     errors.InterruptNotFound: Answer(404, "not_found"),
     errors.WebhookNotFound: Answer(404, "not_found"),
     Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),

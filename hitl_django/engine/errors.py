@@ -33,6 +33,7 @@
     ├─ NotAllowedError
     ├─ HeldError
     ├─ ThreadNotFound(LookupError)
+    ├─ CheckpointNotFound(LookupError)
     ├─ RunNotFound(LookupError)
     ├─ InterruptNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
@@ -320,6 +321,10 @@ class RunNotFound(HitlError, LookupError):
 
 class InterruptNotFound(HitlError, LookupError):
     """There is no such question."""
+
+
+class CheckpointNotFound(HitlError, LookupError):
+    """There is no such checkpoint of the thread."""
 
 
 class TaskNotFound(HitlError, LookupError):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from . import ids
 from .checkpoint import Checkpoint, CheckpointMetadata, CheckpointTuple, Commit, Outcome, TaskWrites
 from .constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES
 from .errors import (
@@ -43,6 +44,7 @@ class Ledger:
     def take_up(self, saved: CheckpointTuple) -> None:
         """Continues from a stored checkpoint."""
         self.saved_id = saved.checkpoint["id"]
+        ids.follow(self.saved_id)
         if saved.parent_config is not None:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 

@@ -1,4 +1,4 @@
-"""The public verbs: start, decide, claim, assign, comment, cancel, retry, forget, and what to know.
+"""The public verbs: start, decide, claim, assign, comment, cancel, retry, fork, forget, and more.
 
 Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
 commands and the embedding product's own code. Each verb is one transaction that holds the
@@ -21,6 +21,7 @@ from .decisions import check_answer, decide
 from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
 from .forgetting import forget
+from .forking import fork
 from .health import WorkerHealth, worker_health
 from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
@@ -63,6 +64,7 @@ __all__ = [
     "delete_webhook",
     "expire_due",
     "forget",
+    "fork",
     "mark_overdue",
     "queue_counts",
     "redeliver",

@@ -196,3 +196,9 @@ def starve(run: str, node: str, other: str) -> None:
     hoard.clear()
     Recording.at_begin = None
     worker.advance(other)
+
+
+def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:
+    """Goes on from a checkpoint, or comes to the n-th statement of that."""
+    with connection.execute_wrapper(Bomb(nth, after)):
+        services.fork(thread, checkpoint)

@@ -125,3 +125,15 @@ def test_paths_as_text_sort_as_the_paths_do() -> None:
     paths = [("__pregel_pull", "b"), ("__pregel_pull", "a"), ("__pregel_push", 10, False),
              ("__pregel_push", 9, False)]  # fmt: skip
     assert sorted(paths, key=ids.path_key) == sorted(paths)
+
+
+def test_an_id_sorts_after_one_from_a_faster_clock_that_it_follows() -> None:
+    before = ids.new_uuid6()
+    ahead = f"{int(before[:8], 16) + 1:08x}{before[8:]}"
+    assert ids.new_uuid6() < ahead
+
+    ids.follow(ahead)
+    ids.follow(before)
+    ids.follow("an id of somebody else's")
+
+    assert ahead < ids.new_uuid6() < ids.new_uuid6()

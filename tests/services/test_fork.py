@@ -1,0 +1,351 @@
+"""fork: an operator goes on from an earlier checkpoint of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases, registry, services
+from hitl_django.engine import ids
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    CheckpointNotFound,
+    GraphChangedError,
+    InvalidInputError,
+    LeaseLostError,
+    NotAllowedError,
+    RunStateError,
+    ThreadNotFound,
+)
+from hitl_django.engine.graph import StateGraph
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+from tests import graphs
+from tests.services.conftest import asked
+
+pytestmark = pytest.mark.django_db
+
+Advance = Callable[[], int]
+Unchanged = Callable[..., None]
+
+
+def after(thread_id: str, step: int) -> str:
+    """Return the root graph's newest checkpoint of a step."""
+    found = Checkpoint.objects.filter(thread__thread_id=thread_id, ns="", step=step)
+    return found.order_by("-checkpoint_id")[0].checkpoint_id
+
+
+def log_of(thread_id: str) -> list[str]:
+    graph = registry.get("steps").graph.with_saver(DjangoSaver())
+    return graph.get_state({"configurable": {"thread_id": thread_id}}).values["log"]
+
+
+def ran(advance: Advance) -> str:
+    """Run "steps" to its end; return its thread."""
+    info = services.start("steps", {"log": []})
+    advance()
+    return info.thread_id
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    graphs.FAILING.add("yes")
+    yield
+    graphs.FAILING.clear()
+
+
+def test_a_run_goes_on_from_the_checkpoint(advance: Advance) -> None:
+    thread = ran(advance)
+    assert log_of(thread) == ["a", "b", "c", "d", "e"]
+
+    info = services.fork(thread, after(thread, 3))
+    assert (info.state, info.created, info.thread_id) == ("queued", True, thread)
+    assert log_of(thread) == ["a", "b", "c"]
+    advance()
+
+    assert log_of(thread) == ["a", "b", "c", "d", "e"]
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    assert Run.objects.filter(thread__thread_id=thread).count() == 2
+
+
+def test_the_line_that_was_left_stays_in_the_history(advance: Advance) -> None:
+    thread = ran(advance)
+    before = set(Checkpoint.objects.values_list("checkpoint_id", flat=True))
+
+    services.fork(thread, after(thread, 2))
+    advance()
+
+    assert before < set(Checkpoint.objects.values_list("checkpoint_id", flat=True))
+    fork = Checkpoint.objects.get(source="fork")
+    assert fork.parent_id == Checkpoint.objects.get(checkpoint_id=after(thread, 1)).checkpoint_id
+
+
+def test_values_are_written_in_a_nodes_name_first(advance: Advance) -> None:
+    thread = ran(advance)
+
+    services.fork(thread, after(thread, 2), values={"log": ["instead of c"]}, as_node="c")
+    advance()
+
+    assert log_of(thread) == ["a", "b", "instead of c", "d", "e"]
+
+
+def test_values_without_a_node_are_written_in_the_name_of_the_last(advance: Advance) -> None:
+    thread = ran(advance)
+
+    services.fork(thread, after(thread, 2), values={"log": ["more of b"]})
+    advance()
+
+    assert log_of(thread) == ["a", "b", "more of b", "c", "d", "e"]
+
+
+def test_a_node_without_values_is_passed_over(advance: Advance) -> None:
+    thread = ran(advance)
+
+    services.fork(thread, after(thread, 2), as_node="c")
+    advance()
+
+    assert log_of(thread) == ["a", "b", "d", "e"]
+
+
+def test_what_the_abandoned_line_asked_is_superseded_and_asked_anew(advance: Advance) -> None:
+    old = asked("panel", {"log": []}, advance)
+    services.decide(old.pk, "respond", "first")
+    advance()
+    run = old.run_id
+
+    info = services.fork(old.thread.thread_id, after(old.thread.thread_id, 0))
+
+    assert Run.objects.get(pk=run).state == "cancelled"
+    assert sorted(Interrupt.objects.values_list("status", flat=True)) == ["decided", "superseded"]
+    left = Interrupt.objects.get(status="superseded")
+    with pytest.raises(AlreadyDecidedError, match="superseded"):
+        services.decide(left.pk, "approve")
+    advance()
+    new = Interrupt.objects.filter(run=info.id, status="pending")
+    assert sorted(new.values_list("node", flat=True)) == ["left", "right"]
+    for question in new:
+        services.decide(question.pk, "respond", "again")
+    advance()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+
+
+def test_a_graph_inside_begins_anew(advance: Advance) -> None:
+    question = asked("booking", {"log": []}, advance)
+    thread = question.thread.thread_id
+    services.fork(thread, after(thread, 0))
+    advance()
+
+    new = Interrupt.objects.get(status="pending")
+    assert (new.node, new.title) == ("ask", question.title)
+    assert new.checkpoint_ns != question.checkpoint_ns
+
+
+@pytest.mark.promise("P20")
+def test_the_record_says_who_went_on_from_where(
+    advance: Advance, user: Callable[..., User]
+) -> None:
+    question = asked("approval", {"text": "x"}, advance)
+    operator = user("otto", "view_thread", "view_run", "operate_run")
+    thread = question.thread.thread_id
+
+    info = services.fork(
+        thread, at := after(thread, 0), values={"text": "y"}, by=operator, via="admin"
+    )
+
+    entry = AuditEntry.objects.get(verb="fork")
+    assert (entry.actor, entry.via, entry.subject) == (operator, "admin", str(info.id))
+    told = entry.detail
+    assert (told["checkpoint"], told["replaced"]) == (at, str(question.run_id))
+    assert (told["from"], told["questions"]) == ("interrupted", [str(question.pk)])
+    assert "y" not in str(told["values"])
+    assert audit.first_fault(Thread.objects.get()) is None
+    run = Run.objects.get(pk=info.id)
+    assert (run.started_by, run.started_by_label) == (operator, "otto")
+
+
+@pytest.mark.parametrize("state", Run.State.values)
+def test_a_live_run_is_cancelled_and_one_that_ended_stays_what_it_was(
+    advance: Advance, unchanged: Unchanged, state: str
+) -> None:
+    thread = ran(advance)
+    last = Run.objects.get()
+    Run.objects.filter(pk=last.pk).update(state=state)
+
+    info = services.fork(thread, after(thread, 1))
+
+    last.refresh_from_db()
+    assert last.state == ("cancelled" if state in Run.LIVE else state)
+    assert Run.objects.get(pk=info.id).state == "queued"
+    with pytest.raises(RunStateError):
+        services.retry(last.pk)
+
+
+@pytest.mark.promise("P7")
+def test_a_worker_that_holds_the_thread_is_not_interfered_with(
+    advance: Advance, unchanged: Unchanged
+) -> None:
+    thread = ran(advance)
+    at = after(thread, 1)
+    info = services.fork(thread, at)
+    assert leases.claim(info.id) is not None
+    unchanged()
+
+    with pytest.raises(RunStateError, match="right now") as refused:
+        services.fork(thread, at)
+
+    assert refused.value.state == "running"
+    unchanged()
+
+
+@pytest.mark.promise("P7")
+def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
+    thread = ran(advance)
+    at = after(thread, 1)
+    lease = leases.claim(services.fork(thread, at).id)
+    assert lease is not None
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+
+    info = services.fork(thread, at)
+
+    with pytest.raises(LeaseLostError):
+        leases.abandon(lease, ValueError("late"), to_park=False)
+    advance()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    assert Run.objects.get(pk=lease.run_id).state == "cancelled"
+
+
+@pytest.mark.parametrize("from_other", ["00000000-0000-0000-0000-000000000000", "x" * 400, ""])
+def test_a_checkpoint_has_to_be_the_threads_own(
+    advance: Advance, unchanged: Unchanged, from_other: str
+) -> None:
+    thread, other = ran(advance), ran(advance)
+    unchanged()
+    with pytest.raises(CheckpointNotFound):
+        services.fork(thread, from_other)
+    with pytest.raises(CheckpointNotFound):
+        services.fork(thread, after(other, 1))
+    unchanged()
+
+
+def test_a_checkpoint_of_a_graph_inside_is_none_to_go_on_from(advance: Advance) -> None:
+    question = asked("booking", {"log": []}, advance)
+
+    with pytest.raises(CheckpointNotFound):
+        services.fork(question.thread.thread_id, question.checkpoint_id)
+
+
+@pytest.mark.parametrize(
+    ("values", "as_node", "field"),
+    [
+        ({"log": 3}, None, "$.log"),
+        ({"unknown": 1}, None, "$.unknown"),
+        ("text", None, "$"),
+        ({"log": []}, "nobody", "as_node"),
+        (None, "__copy__", "as_node"),
+        (None, "__input__", "as_node"),
+        (None, "__end__", "as_node"),
+    ],
+)
+def test_values_that_do_not_fit_the_state_change_nothing(
+    advance: Advance, unchanged: Unchanged, values: Any, as_node: str | None, field: str
+) -> None:
+    thread = ran(advance)
+    unchanged()
+
+    with pytest.raises(InvalidInputError) as refused:
+        services.fork(thread, after(thread, 2), values=values, as_node=as_node)
+
+    assert [place for place, _ in refused.value.faults] == [field]
+    unchanged()
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_operate_may_not_fork(
+    advance: Advance, user: Callable[..., User], unchanged: Unchanged
+) -> None:
+    thread = ran(advance)
+    at = after(thread, 1)
+    unchanged()
+    for blind in (user("nobody"), user("blind", "operate_run", "view_run")):
+        with pytest.raises(ThreadNotFound):
+            services.fork(thread, at, by=blind)
+    with pytest.raises(ThreadNotFound):
+        services.fork("absent", at)
+    unchanged()
+    viewer = user("vera", "view_thread", "view_run", "view_thread_state")
+    with pytest.raises(NotAllowedError):
+        services.fork(thread, at, by=viewer)
+    unchanged(refused=1)
+
+
+def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
+    advance: Advance, unchanged: Unchanged
+) -> None:
+    made = registry._entries["steps"]
+    thread = ran(advance)
+    try:
+        registry.unregister("steps")
+
+        @registry.register("steps")
+        def steps() -> StateGraph:
+            graph = StateGraph(graphs.Log)
+            for name in ("a", "b", "other"):
+                graph.add_node(name, lambda state, name=name: {"log": [name]})
+            graph.add_edge("__start__", "a").add_edge("a", "b").add_edge("b", "other")
+            return graph
+
+        unchanged()
+        # What would run next is gone ...
+        with pytest.raises(GraphChangedError, match="node 'c' is gone"):
+            services.fork(thread, after(thread, 2))
+        unchanged()
+        # ... but further back there is a way on.
+        services.fork(thread, after(thread, 1))
+        advance()
+        assert log_of(thread) == ["a", "b", "other"]
+    finally:
+        registry.unregister("steps")
+        registry.register("steps")(made.factory)
+
+
+def test_the_fork_is_the_newest_checkpoint_even_after_one_by_a_faster_clock(
+    advance: Advance,
+) -> None:
+    thread = ran(advance)
+    at = after(thread, 2)
+    # The host that stored the last one was an hour ahead.
+    newest = Checkpoint.objects.get(checkpoint_id=after(thread, 5))
+    ahead = int(newest.checkpoint_id.replace("-", "")[:12], 16) + 36_000_000_000 // 4096
+    text = f"{ahead:012x}"
+    stamp = f"{text[:8]}-{text[8:12]}-{newest.checkpoint_id[14:]}"
+    Checkpoint.objects.filter(pk=newest.pk).update(checkpoint_id=stamp)
+
+    services.fork(thread, at)
+    advance()
+
+    assert log_of(thread) == ["a", "b", "c", "d", "e"]
+    heads = Checkpoint.objects.order_by("-checkpoint_id")
+    assert heads[0].checkpoint_id > stamp
+    assert ids.new_uuid6() > heads[0].checkpoint_id
+
+
+def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
+    info = services.start("fragile", {"count": 1})
+    advance()
+    assert Run.objects.get(pk=info.id).state == "failed"
+    thread = info.thread_id
+    node = Run.objects.get(pk=info.id)
+
+    graph = registry.get(node.graph).graph
+    name = next(name for name in graph.nodes if name != "__start__")
+    services.fork(thread, after(thread, 0), as_node=name)
+    advance()
+
+    newest = Run.objects.order_by("-created_at")[0]
+    assert newest.state == "succeeded"
+    assert Run.objects.get(pk=info.id).state == "failed"
