@@ -120,6 +120,7 @@ _NAMES = {
         "get_stream_writer",
         "interrupt",
         "once",
+        "review",
     ),
     "engine.persistent": ("PersistentDict",),
     "engine.pregel": ("Pregel",),
@@ -168,6 +169,7 @@ _NAMES = {
         "SearchOp",
     ),
     "registry": ("register",),
+    "reviewing": ("VALUE", "ReviewPolicy"),
     "services": ("cancel", "decide", "fork", "retry", "start"),
 }
 
@@ -186,6 +188,7 @@ if TYPE_CHECKING:
     from .engine.messages import add_messages as add_messages
     from .engine.node_api import get_config as get_config
     from .engine.node_api import interrupt as interrupt
+    from .engine.node_api import review as review
     from .engine.runtime import RunControl as RunControl
     from .engine.runtime import Runtime as Runtime
     from .engine.types import Command as Command
@@ -193,6 +196,7 @@ if TYPE_CHECKING:
     from .engine.types import RetryPolicy as RetryPolicy
     from .engine.types import Send as Send
     from .registry import register as register
+    from .reviewing import ReviewPolicy as ReviewPolicy
     from .services import decide as decide
     from .services import start as start
 

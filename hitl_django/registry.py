@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .engine.errors import UnknownGraphError
 from .engine.fingerprint import Shape, fingerprint_of, shape_of
 from .models.events import STATES, chosen
+from .reviewing import ReviewPolicy
 
 if TYPE_CHECKING:
     from .engine.pregel import Pregel
@@ -45,8 +46,11 @@ class _Entry:
     factory: Any
     events: str
     redact: tuple[str, ...]
+    review: ReviewPolicy
 
 
+#: Of a graph that has no other, or isn't known here.
+_ORDINARY = ReviewPolicy()
 _entries: dict[str, _Entry] = {}
 _duplicates: dict[str, list[str]] = {}
 _built: dict[str, Registered] = {}
@@ -60,6 +64,7 @@ def register(
     title: Any = None,
     events: Iterable[str] = (STATES,),
     redact: Iterable[str] = (),
+    review: ReviewPolicy | None = None,
 ) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
@@ -69,7 +74,8 @@ def register(
     since which one stored threads would meet depended on the order of imports.
 
     ``events`` names what the events of its runs tell: stream modes beside their states, or with
-    ``()`` nothing at all. ``redact`` names keys whose values they hide.
+    ``()`` nothing at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
+    what the graph asks, and how.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
@@ -90,6 +96,7 @@ def register(
                 factory,
                 told,
                 tuple(redact),
+                review or _ORDINARY,
             )
             _built.pop(name, None)
         return factory
@@ -108,6 +115,21 @@ def unregister(name: str) -> None:
 def names() -> list[str]:
     """Lists the registered names, sorted."""
     return sorted(_entries)
+
+
+def policy_of(name: str) -> ReviewPolicy:
+    """Returns how the questions of a graph are reviewed, whether or not it can be built here."""
+    entry = _entries.get(name)
+    return _ORDINARY if entry is None else entry.review
+
+
+def reserved() -> dict[str, frozenset[str]]:
+    """Lists the graphs whose questions are for some groups only, with the names of these."""
+    return {
+        name: frozenset(entry.review.groups)
+        for name, entry in sorted(_entries.items())
+        if entry.review.groups
+    }
 
 
 def duplicates() -> dict[str, list[str]]:

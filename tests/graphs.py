@@ -32,6 +32,21 @@ def approval() -> StateGraph:
     return StateGraph(Approval).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
 
 
+class Plain(TypedDict, total=False):
+    payload: Any
+    answer: Any
+
+
+@register("plain")
+def plain() -> StateGraph:
+    """Asks what it is given, as it is, and keeps the answer."""
+
+    def ask(state: Plain) -> Plain:
+        return {"answer": interrupt(state["payload"])}
+
+    return StateGraph(Plain).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
 class Log(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
     answers: Annotated[list[Any], operator.add]

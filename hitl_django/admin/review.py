@@ -6,15 +6,14 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import CharField, QuerySet
-from django.db.models.functions import Substr
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from hitl_django import answers, services
+from hitl_django import services
 from hitl_django.models import Decision, ReviewItem
 
 from .item import ItemPages
@@ -37,11 +36,8 @@ class ReviewItemAdmin(ItemPages):
     search_help_text = _("Searches the questions' titles.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # The list doesn't show payloads, so it doesn't load them; a letter tells null from the
-        # rest, and that is all the decisions on offer depend on.
-        start = Substr("payload", 1, 1, output_field=CharField())
-        rows = super().get_queryset(request)
-        return rows.defer("payload", "payload_digest").annotate(payload_start=start)
+        # The list doesn't show payloads, so it doesn't load them.
+        return super().get_queryset(request).defer("payload", "payload_digest")
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         # The queue's own name doesn't count: three "review queue" wait.
@@ -55,9 +51,8 @@ class ReviewItemAdmin(ItemPages):
 
     @admin.display(description=_("question"), ordering="title")
     def question(self, item: Any) -> str:
-        payload = None if item.payload_start == "n" else ""
-        decisions = answers.allowed_decisions(payload, item.response_schema, item.kind)
-        labels = get_text_list([str(Decision.Type(one).label) for one in decisions], _("or"))
+        words: list[Any] = [str(Decision.Type(word).label) for word in item.allowed_decisions]
+        labels = get_text_list(words, _("or"))
         return entry(item, item.title, place(item), labels)
 
     @admin.display(description=_("waiting"), ordering="created_at")

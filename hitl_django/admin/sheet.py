@@ -84,7 +84,7 @@ class Sheet:
         self.item, self.more = item, more
         #: Several questions stand on one page, and no two of their fields have the same id.
         self.auto_id = f"q{item.pk.hex}-%s"
-        self.decisions = answers.allowed_decisions(item.payload, item.response_schema, item.kind)
+        self.decisions = answers.asked_of(item).allowed
         first = {
             "digest": item.payload_digest,
             "version": item.version,

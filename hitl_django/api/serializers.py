@@ -171,17 +171,13 @@ class InterruptDetailSerializer(InterruptSerializer):
     payload = AnyJSON()
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
-    allowed_decisions = Computed(serializers.ListField(child=serializers.CharField()))
+    allowed_decisions = serializers.ListField(child=serializers.CharField())
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The one that closed it."
     )
     refused = DecisionSerializer(
         allow_null=True, help_text="The last one, whose answer the graph could not use."
     )
-
-    def get_allowed_decisions(self, interrupt: Interrupt) -> list[str]:
-        schema: Any = interrupt.response_schema
-        return list(answers.allowed_decisions(interrupt.payload, schema, interrupt.kind))
 
 
 class SubjectSerializer(serializers.Serializer):

@@ -9,6 +9,7 @@ from functools import partial
 from random import getrandbits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict
 
+from .terms import ReviewTerms
 from .types import Expiry, Interrupt, RunnableConfig
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Question:
     of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
     ``breakpoint`` for a static breakpoint, which asks nothing but to go on. ``refusal`` says why
     the answer that was stored doesn't fit, where the question is asked again for that, ``expires``
-    what becomes of it without an answer.
+    what becomes of it without an answer, ``terms`` how people are to be asked.
     """
 
     interrupt: Interrupt
@@ -118,6 +119,7 @@ class Question:
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
     refusal: str = ""
     expires: Expiry | None = None
+    terms: ReviewTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from .payload import check_json
 from .runs import RunContext
 from .runtime import ExecutionInfo, Runtime
 from .schema import coerce, json_schema
+from .terms import ReviewTerms
 from .types import Expiry, Interrupt, RunnableConfig, Unanswered
 
 if TYPE_CHECKING:
@@ -144,7 +145,14 @@ class TaskContext:
         self.task.memory = [*self.memory(), (ATTEMPTS, counted)]
         return self._commit(self.task.memory)
 
-    def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
         check_json(value, "The question's payload")
         index = -1 if key is not None else self._next_index()
@@ -169,7 +177,7 @@ class TaskContext:
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.question(question, max(index, 0), key, refusal, expires))
+        self._opens(self.task.question(question, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)
 
     def _next_index(self) -> int:

@@ -14,6 +14,7 @@ from .layouts import LAYOUT, upgraded
 from .messages import is_message_reducer
 from .nodes import Node, Write
 from .schema import ManagedValue
+from .terms import ReviewTerms
 from .types import All, Expiry, Interrupt, Send
 
 
@@ -265,6 +266,7 @@ class Task:
         key: str | None = None,
         refusal: str = "",
         expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
     ) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(
@@ -278,6 +280,7 @@ class Task:
             key=key,
             refusal=refusal,
             expires=expires,
+            terms=terms,
         )
 
 

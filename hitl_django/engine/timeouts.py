@@ -20,6 +20,7 @@ from .errors import NodeTimeoutError
 from .loop import Loop
 from .nodes import Action
 from .runtime import Runtime
+from .terms import ReviewTerms
 from .types import Expiry, TimeoutPolicy
 
 #: How long, in seconds, a stopped attempt may take to clean up before it is left to itself. The
@@ -154,11 +155,18 @@ class TimedContext(TaskContext):
             self.watch.touch()
         self.run.runtime.heartbeat()
 
-    def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Any:
         """Like the task's own, unless nobody would hear the question any more."""
         if self.watch is None:
             raise asyncio.CancelledError
-        return super().ask(value, schema, key, expires)
+        return super().ask(value, schema, key, expires, terms)
 
     def remember(self, key: str, result: Any) -> Commit | None:
         """Like the task's own; counts as progress."""

@@ -18,11 +18,12 @@ from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, Writing
-from hitl_django.text import question_title, storable
+from hitl_django.text import storable
 
 from . import statements
 from .lease import Lease
 from .lock import lock_thread
+from .terms import COLUMNS, columns_of
 
 NODE_LENGTH, REFUSAL_LENGTH = 255, 10_000
 WORKER = "worker"
@@ -60,7 +61,7 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
             _refuse_answer(lease, row, question.refusal, using)
             reopened.append(row)
         if not row.is_answered or row in reopened:
-            _ask_again(row, _row(lease, question), using)
+            _ask_again(row, _row(lease, question), using, told_anew=question.terms is None)
     # What the run no longer asks was asked by a task that has gone another way since.
     waiting = {found for (found,) in statements.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
@@ -154,10 +155,17 @@ def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]
     return {row.interrupt_id: row for row in rows}
 
 
-def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
-    same_words = row.payload_digest == asked.payload_digest
+def _ask_again(row: Interrupt, asked: Interrupt, using: str, *, told_anew: bool) -> None:
+    """Opens a question again, or asks other words under its id.
+
+    One that merely waited is told anew from what is stored, without its terms: those of the same
+    words stay.
+    """
+    # What was proposed instead is a part of what a row's digest names.
+    same_words = digest_json(row.payload) == asked.payload_digest
     if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
         return
+    terms = {name: getattr(row if told_anew and same_words else asked, name) for name in COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
         run=asked.run_id,
         status=PENDING,
@@ -166,13 +174,14 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str) -> None:
         expires_at=None,
         warn_at=None,
         escalated_at=None,
-        title=asked.title,
+        approvals=0,
+        proposal=None,
         payload=asked.payload,
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,
         version=F("version") + 1,
+        **terms,
     )
-    # A question that merely waited is told anew from what is stored, without its terms.
     asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
     if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
         # The answer for this case turned out not to fit: it would be given again for ever.
@@ -218,9 +227,9 @@ def _row(lease: Lease, question: Question) -> Interrupt:
         task_path=question.task_path,
         index=question.index,
         key=question.key,
-        title=question_title(asked.value, question.node),
         payload=asked.value,
         payload_digest=digest_json(asked.value),
         response_schema=asked.response_schema,
         expiry=terms_of(question.expires),
+        **columns_of(question, lease.graph),
     )

@@ -75,9 +75,23 @@ class Interrupt(models.Model):
     key = models.TextField(null=True, blank=True)
 
     title = models.CharField(_("question"), max_length=300)
+    why = models.TextField(_("why"), blank=True)
     payload = JSONTextField(_("payload"))
     payload_digest = models.CharField(max_length=32)
     response_schema = JSONTextField(_("response schema"), null=True, blank=True)
+    #: The shape in which it is asked and answered (answers.dialects).
+    dialect = models.CharField(max_length=20, default="raw")
+    #: What may be decided, in the order to offer it: no list has to read a payload to know.
+    allowed_decisions = JSONTextField(_("decisions"), default=list)
+    #: Members and JSON pointers that an edit may change; NULL is all.
+    editable = JSONTextField(null=True, blank=True)
+    #: How many people have to approve this version, and how many have.
+    quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
+    approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
+    #: What somebody has made of it, for the others to approve: ``edited`` and ``answer``.
+    proposal = JSONTextField(_("proposal"), null=True, blank=True, db_default=None)
+    no_self_approval = models.BooleanField(_("not by who started the run"), default=False)
+    claim_required = models.BooleanField(_("only by who has claimed it"), default=False)
     status = models.CharField(
         _("status"), max_length=20, choices=Status.choices, default=Status.PENDING
     )
@@ -301,6 +315,11 @@ class Decision(models.Model):
     key = models.CharField(_("idempotency key"), max_length=255, blank=True)
     request_digest = models.CharField(max_length=32)
     payload_digest = models.CharField(max_length=32)
+    #: What it changed of what was asked, as a JSON Patch; NULL where it changed nothing.
+    patch = JSONTextField(_("changes"), null=True, blank=True)
+    #: Which of how many approvals of this version it was.
+    approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
+    quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
     created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
 
     class Meta:
@@ -310,6 +329,11 @@ class Decision(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["interrupt", "version", "effective"], name="hitl_one_decision"
+            ),
+            models.UniqueConstraint(
+                fields=["interrupt", "version", "by"],
+                condition=models.Q(effective=None),
+                name="hitl_one_vote",
             ),
             models.CheckConstraint(
                 condition=models.Q(effective=True) | models.Q(effective=None),

@@ -63,10 +63,11 @@ def decide(
             raise _already(interrupt, _decision(interrupt))
         _refuse_if_stale(interrupt, digest, version)
         _refuse_if_unheard(interrupt)
-        answer = answers.compose(
-            interrupt.payload, interrupt.response_schema, interrupt.kind, type, value
-        )
-        decision = _record(interrupt, answer, request, thread)
+        asked = answers.asked_of(interrupt)
+        value = answers.said(asked, type, value, request.reason)
+        answer = answers.compose(asked, type, value)
+        patch = answers.changes_of(asked, type, value)
+        decision = _record(interrupt, answer, patch, request, thread)
         info = DecisionInfo.of(decision, interrupt.run_id)
         signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
         return info
@@ -78,15 +79,15 @@ def check_answer(
     value: Any = UNSET,
     *,
     by: Any = None,
+    reason: str = "",
 ) -> Any:
     """Returns the resume value that ``decide`` would record; records nothing."""
     interrupt = _visible(_uuid(interrupt_id), by)
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise _already(interrupt, _decision(interrupt))
-    return answers.compose(
-        interrupt.payload, interrupt.response_schema, interrupt.kind, type, value
-    )
+    asked = answers.asked_of(interrupt)
+    return answers.compose(asked, type, answers.said(asked, type, value, reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,13 @@ def _unheard(run: Run) -> RunStateError:
     )
 
 
-def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
+def _record(
+    interrupt: Interrupt,
+    answer: Any,
+    patch: list[dict[str, Any]] | None,
+    request: _Request,
+    thread: Thread,
+) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
     writing = Writing(dispatch.alias())
     # The status predicate is the whole guarantee: of any number of concurrent callers one UPDATE
@@ -248,7 +255,7 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
         last_event = events.queued(interrupt.run, writing, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
         writing.require(statements.RESUME, goes_on)
-    decision = _decided(interrupt, answer, request, thread)
+    decision = _decided(interrupt, answer, patch, request, thread)
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     _note(decision, thread, request, writing)
     _tell(decision, interrupt, thread, writing)
@@ -268,12 +275,19 @@ def _record(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread
     return decision
 
 
-def _decided(interrupt: Interrupt, answer: Any, request: _Request, thread: Thread) -> Decision:
+def _decided(
+    interrupt: Interrupt,
+    answer: Any,
+    patch: list[dict[str, Any]] | None,
+    request: _Request,
+    thread: Thread,
+) -> Decision:
     return Decision(
         interrupt=interrupt,
         version=interrupt.version,
         type=request.type,
         value=answer,
+        patch=patch,
         reason=request.reason,
         by=request.by,
         by_label=audit.label(request.by),

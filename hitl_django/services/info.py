@@ -54,6 +54,10 @@ class DecisionInfo:
     by_label: str
     via: str
     created_at: datetime
+    complete: bool
+    approvals: int
+    quorum: int
+    patch: list[dict[str, Any]] | None
     repeated: bool = False
 
     @classmethod
@@ -70,5 +74,9 @@ class DecisionInfo:
             by_label=decision.by_label,
             via=decision.via,
             created_at=decision.created_at,
+            complete=decision.effective is True,
+            approvals=decision.approvals,
+            quorum=decision.quorum,
+            patch=decision.patch,
             repeated=repeated,
         )

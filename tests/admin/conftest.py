@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services, testing
+from hitl_django.answers import Asked, recognise
 from hitl_django.models import Interrupt, Run, Thread
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
@@ -93,14 +94,22 @@ def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
     graph = fields.setdefault("graph", "made")
     thread = Thread.objects.create(thread_id=f"made-{number}", graph=graph)
     run = Run.objects.create(thread=thread, graph=graph, state=Run.State.INTERRUPTED)
-    values = {
+    values: dict[str, Any] = {
         "title": f"Question {number}?",
         "node": "ask",
         "checkpoint_id": "1",
         "task_id": "1",
         "interrupt_id": f"{number:032}",
         "payload_digest": f"{number:032}",
+        "dialect": recognise(payload, schema, fields.get("kind", "interrupt")),
     }
+    asked = Asked(
+        payload=payload,
+        schema=schema,
+        kind=fields.get("kind", "interrupt"),
+        dialect=fields.get("dialect", values["dialect"]),
+    )
+    values["allowed_decisions"] = list(asked.possible)
     return Interrupt.objects.create(
         thread=thread, run=run, payload=payload, response_schema=schema, **{**values, **fields}
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import schemas
-from hitl_django.answers import UNSET, allowed_decisions, compose, prefill
+from hitl_django.answers import UNSET, Asked, allowed_decisions, compose, prefill
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.text import question_title, shorten, storable, visible
 
@@ -50,7 +50,7 @@ def test_a_question_allows_what_its_answer_can_say(
     assert allowed_decisions(payload, schema, kind) == allowed
     for type_ in {*ALL, "other"} - set(allowed):
         with pytest.raises(InvalidAnswerError, match=allowed[0]):
-            compose(payload, schema, kind, type_, {})
+            compose(Asked(payload=payload, schema=schema, kind=kind), type_, {})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_question_allows_what_its_answer_can_say(
 def test_each_decision_composes_to_an_answer(
     payload: Any, schema: Any, type_: str, value: Any, answer: Any
 ) -> None:
-    assert compose(payload, schema, "interrupt", type_, value) == answer
+    assert compose(Asked(payload=payload, schema=schema), type_, value) == answer
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_each_decision_composes_to_an_answer(
 )
 def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
-        compose({}, APPROVAL, "interrupt", "edit", value)
+        compose(Asked(payload={}, schema=APPROVAL), "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 

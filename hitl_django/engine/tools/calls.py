@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ..checkpoint import Commit
 from ..context import TaskContext
 from ..errors import GraphInterrupt
+from ..terms import ReviewTerms
 from ..types import Expiry
 
 
@@ -108,7 +109,14 @@ class CallContext:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
-    def ask(self, value: Any, schema: Any, key: str | None, expires: Expiry | None = None) -> Any:
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Any:
         """Asks under the key of the call: its id, and for its later questions a number more."""
         if key is not None:
             slot = f"{self._call.key}:{key}"
@@ -117,7 +125,7 @@ class CallContext:
             slot = f"{self._call.key}#{count}" if count else self._call.key
         with self._lock:
             try:
-                return self._context.ask(value, schema, slot, expires)
+                return self._context.ask(value, schema, slot, expires, terms)
             except GraphInterrupt:
                 self._call.asking = True
                 raise GraphInterrupt(self._context.open[-1:]) from None

@@ -1,0 +1,39 @@
+"""What may be done with a question, and which resume value each decision comes to.
+
+Pure but for ``asked_of``: the same question, decision and value always compose to the same answer,
+so the admin can show before what the service stores after.
+"""
+
+from __future__ import annotations
+
+from hitl_django.text import question_title
+
+from .asked import Asked, asked_of, changes_of, compose, offered, said
+from .dialects import NAMED, RAW, recognise
+from .limits import check_limits
+from .raw import APPROVED, prefill
+from .raw import decisions as allowed_decisions
+from .words import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
+
+__all__ = [
+    "APPROVE",
+    "APPROVED",
+    "DECISIONS",
+    "EDIT",
+    "NAMED",
+    "RAW",
+    "REJECT",
+    "RESPOND",
+    "UNSET",
+    "Asked",
+    "allowed_decisions",
+    "asked_of",
+    "changes_of",
+    "check_limits",
+    "compose",
+    "offered",
+    "prefill",
+    "question_title",
+    "recognise",
+    "said",
+]

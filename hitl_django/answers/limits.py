@@ -1,0 +1,43 @@
+"""How large an answer may be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.engine.payload import check_json
+
+
+def check_limits(value: Any) -> None:
+    """Raises PayloadLimitError for what is too large, UnserializableError for what isn't JSON."""
+    depth, items = _extent(value)
+    _limit("levels deep", depth, hitl.ANSWER_MAX_DEPTH)
+    _limit("values", items, hitl.ANSWER_MAX_ITEMS)
+    check_json(value, "The answer")
+    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    _limit("bytes", size, hitl.ANSWER_MAX_BYTES)
+
+
+def _limit(what: str, found: int, limit: int) -> None:
+    if found > limit:
+        raise PayloadLimitError(
+            f"The answer is {found} {what}; {limit} are allowed.", limit=limit, found=found
+        )
+
+
+def _extent(value: Any) -> tuple[int, int]:
+    """Measures nesting and number of values, level by level, so that no depth overflows a stack."""
+    depth = items = 0
+    level = [value]
+    while level and depth <= hitl.ANSWER_MAX_DEPTH and items <= hitl.ANSWER_MAX_ITEMS:
+        items += len(level)
+        containers = [part for part in level if isinstance(part, dict | list | tuple)]
+        depth += bool(containers)
+        level = [
+            part
+            for container in containers
+            for part in (container.values() if isinstance(container, dict) else container)
+        ]
+    return depth, items
