@@ -12,7 +12,7 @@ from ..models import Interrupt
 from .errors import InvalidRequest
 from .faults import Fault
 
-_ETAG = re.compile(r'"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+"')
+_ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -46,7 +46,12 @@ def expected(request: Request) -> tuple[str | None, int | None]:
         detail = 'Has to be one ETag in double quotes, or "*".'
         raise InvalidRequest(Fault("invalid", detail, header="If-Match"))
 
-    ours = _ETAG.fullmatch(tags[0])
+    return bound_to(tags[0])
+
+
+def bound_to(tag: str) -> tuple[str, int]:
+    """Return the payload digest and row version that one of our ETags stands for, quoted or not."""
+    ours = _ETAG.fullmatch(tag.strip('"'))
     if ours is None:
         raise StaleQuestionError()
     return ours["digest"], int(ours["version"])

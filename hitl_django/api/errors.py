@@ -133,24 +133,23 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()
-    more = answer.more.read(error, context["view"].part)
-    detail = answer.detail or _detail(error)
-    return problem(answer.status, answer.code, detail, headers=_headers(error), **more)
+    body = problem(error, answer, context["view"].part)
+    return Response(body, status=answer.status, headers=_headers(error), content_type=CONTENT_TYPE)
 
 
-def problem(
-    status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
-) -> Response:
-    """Return a problem document (RFC 9457)."""
-    body = {
+def problem(error: Exception, answer: Answer, part: str) -> dict[str, Any]:
+    """Return the problem document (RFC 9457) of an error.
+
+    ``part`` is the JSON pointer to what the service was given of the body.
+    """
+    return {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": int(status),
-        "code": code,
-        "detail": detail,
-        **more,
+        "title": HTTPStatus(answer.status).phrase,
+        "status": int(answer.status),
+        "code": answer.code,
+        "detail": answer.detail or _detail(error),
+        **answer.more.read(error, part),
     }
-    return Response(body, status=status, headers=headers, content_type=CONTENT_TYPE)
 
 
 def _code(error: exceptions.APIException) -> str:

@@ -10,8 +10,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from .. import answers
+from ..engine.drawing import draw_mermaid
 from ..models import Decision, Interrupt, Run, Thread
 from .fields import AnyJSON, Body, Choice, Computed, Id, JSONObject, Moment, Query, Text
+
+#: Decisions in one request.
+MOST = 100
 
 
 class Link(serializers.Field):
@@ -26,6 +30,14 @@ class Link(serializers.Field):
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "uri"}
+
+
+class Problem(JSONObject):
+    """A problem document within an answer."""
+
+    def json_schema(self) -> dict[str, Any]:
+        members = {"status": {"type": "integer"}, "code": {"type": "string"}}
+        return {"type": "object", "properties": members, "additionalProperties": True}
 
 
 def absolute(request: Request, view: str, *args: Any) -> str:
@@ -43,6 +55,29 @@ class GraphSerializer(serializers.Serializer):
     title = serializers.CharField()
     input_schema = JSONObject(
         source="graph.input_json_schema", help_text="JSON Schema of what a run is started with."
+    )
+    output_schema = JSONObject(
+        source="graph.output_json_schema", help_text="JSON Schema of what a run comes to."
+    )
+
+
+class GraphDetailSerializer(GraphSerializer):
+    """A graph with what it looks like."""
+
+    mermaid = Computed(serializers.CharField(help_text="Its nodes and edges, for Mermaid."))
+    diagram = Link("graph-diagram", source="name")
+
+    def get_mermaid(self, registered: Any) -> str:
+        return draw_mermaid(registered.graph)
+
+
+class DiagramQuery(Query):
+    """Whose graph is drawn."""
+
+    thread = Text(
+        max_length=255,
+        required=False,
+        help_text="A thread of the graph: what it visited, where it waits and what comes next.",
     )
 
 
@@ -124,6 +159,23 @@ class DecisionBody(Body):
     reason = Text(max_length=10_000, allow_blank=True, required=False)
 
 
+class BulkItem(DecisionBody):
+    """One decision of several, with the question it is for."""
+
+    interrupt = Id()
+    etag = Text(
+        max_length=200,
+        required=False,
+        help_text="The question's ETag: it is decided only while it is still that (412).",
+    )
+
+
+class BulkBody(Body):
+    """Several decisions, each on a question of its own."""
+
+    decisions = serializers.ListField(child=BulkItem(), min_length=1, max_length=MOST)
+
+
 class DecisionSerializer(serializers.Serializer):
     """A decision: who, when, through what, and what was answered."""
 
@@ -137,6 +189,22 @@ class DecisionSerializer(serializers.Serializer):
     by = serializers.CharField(source="by_label")
     via = serializers.CharField(help_text="Through what: api, admin, code, command …")
     created_at = Moment()
+
+
+class BulkResultSerializer(serializers.Serializer):
+    """What became of one decision of several."""
+
+    interrupt = Id()
+    status = serializers.IntegerField(help_text="What it would have been answered with alone.")
+    repeated = serializers.BooleanField(help_text="Whether it had been carried out before.")
+    decision = DecisionSerializer(allow_null=True)
+    problem = Problem(allow_null=True, help_text="Why it was not taken: a problem of that status.")
+
+
+class BulkResultsSerializer(serializers.Serializer):
+    """What became of each decision, in the order they were sent."""
+
+    results = BulkResultSerializer(many=True)
 
 
 class ValidationSerializer(serializers.Serializer):

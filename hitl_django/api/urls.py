@@ -5,13 +5,14 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from .addresses import ThreadIdConverter
-from .views import graphs, interrupts, runs, schema, threads, workers
+from .views import bulk, graphs, interrupts, runs, schema, threads, workers
 
 register_converter(ThreadIdConverter, "hitl_thread")
 
 urlpatterns = [
     path("graphs/", graphs.GraphList.as_view(), name="graphs"),
     path("graphs/<str:name>/", graphs.GraphDetail.as_view(), name="graph"),
+    path("graphs/<str:name>/diagram.svg", graphs.GraphDiagram.as_view(), name="graph-diagram"),
     path("runs/", runs.RunList.as_view(), name="runs"),
     path("runs/<uuid:run_id>/", runs.RunDetail.as_view(), name="run"),
     path("runs/<uuid:run_id>/cancel/", runs.RunCancel.as_view(), name="run-cancel"),
@@ -40,6 +41,7 @@ urlpatterns = [
         interrupts.DecisionValidation.as_view(),
         name="decision-validate",
     ),
+    path("decisions/bulk/", bulk.BulkDecisions.as_view(), name="decisions-bulk"),
     path("schema/", schema.SchemaDetail.as_view(), name="schema"),
     path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]

@@ -8,12 +8,26 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
-from .. import dispatch
+from .. import dispatch, registry
 from ..models import Interrupt, Run, Thread
 from ..policy import get_policy
 
 # All read from where writes go: a replica that lags would show a question as open that the
 # same client has just answered.
+
+
+def graphs(user: Any) -> list[str]:
+    """Return the names of the graphs that ``user`` may start, or sees something of."""
+    return [name for name in registry.names() if sees_graph(user, name)]
+
+
+def sees_graph(user: Any, name: str) -> bool:
+    """Say whether a registered graph is one of them."""
+    return name in registry.names() and (
+        get_policy().may_start(user, name)
+        or runs(user).filter(graph=name).exists()
+        or interrupts(user).filter(graph=name).exists()
+    )
 
 
 def threads(user: Any) -> QuerySet[Thread]:

@@ -296,6 +296,10 @@ class Pregel:
         """Returns the JSON schema of the input."""
         return json_schema(self.input_schema)
 
+    def output_json_schema(self) -> dict[str, Any]:
+        """Returns the JSON schema of what a run comes to."""
+        return json_schema(self.output_schema)
+
     # State.
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:

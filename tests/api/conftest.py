@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
@@ -54,6 +55,12 @@ def ask(state: Invoice) -> Invoice:
     question = {"title": f"Pay {state['amount']} EUR?", "amount": state["amount"]}
     schema = None if state.get("free") else ANSWER
     return {"answer": interrupt(question, response_schema=schema)}
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_throttled() -> None:
+    """Forget what earlier tests did: the ids of their users are given again."""
+    cache.clear()
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ def row(others: int, **roles: int) -> dict[str, int]:
 see = {"nobody": 404, "starter": 404}
 MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("graphs", "GET"): row(200),
-    ("graph", "GET"): row(404, starter=200, superuser=200),
+    ("graph", "GET"): row(200, nobody=404),
+    ("graph-diagram", "GET"): row(200, nobody=404),
     ("runs", "GET"): row(200),
     ("runs", "POST"): row(403, starter=202, superuser=202),
     ("run", "GET"): row(200, **see),
@@ -42,14 +43,17 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("interrupt", "GET"): row(200, **see),
     ("decisions", "GET"): row(200, **see),
     ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
+    ("decisions-bulk", "POST"): row(200),
     ("schema", "GET"): row(200),
     ("worker-health", "GET"): row(403, operator=200, superuser=200),
     ("decision-validate", "POST"): row(403, reviewer=200, superuser=200, **see),
 }
+NOBODYS = "11111111-2222-4333-8444-555555555555"
 BODIES: dict[str, dict[str, Any]] = {
     "runs": {"graph": "invoice", "input": {"amount": 12}},
     "decisions": {"type": "approve"},
     "decision-validate": {"type": "approve"},
+    "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
 }
 
 
@@ -70,6 +74,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
     return {
         "graphs": (),
         "graph": ("invoice",),
+        "graph-diagram": ("invoice",),
         "runs": (),
         "run": (question.run_id,),
         "run-cancel": (question.run_id,),
@@ -82,6 +87,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "interrupt": (question.pk,),
         "decisions": (question.pk,),
         "decision-validate": (question.pk,),
+        "decisions-bulk": (),
         "schema": (),
         "worker-health": (),
     }
@@ -126,12 +132,11 @@ def test_a_list_is_empty_for_who_may_see_nothing(
 def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
     as_role: Any, arguments: dict[str, tuple[Any, ...]]
 ) -> None:
-    absent = "11111111-2222-4333-8444-555555555555"
     api = as_role("nobody")
     for name, args in arguments.items():
         if not args:
             continue
-        other = ("nothing",) if isinstance(args[0], str) else (absent,)
+        other = ("nothing",) if isinstance(args[0], str) else (NOBODYS,)
         for method in METHODS:
             body = BODIES.get(name) if method == "POST" else None
             hidden = api.call(method, name, *args, body=body)

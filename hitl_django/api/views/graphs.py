@@ -1,41 +1,71 @@
-"""What can be started."""
+"""What can be started, and what it looks like."""
 
 from __future__ import annotations
 
+from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import registry
-from ...engine.errors import UnknownGraphError
-from ...policy import get_policy
+from ... import pictures, registry, services
+from ...engine.errors import ThreadNotFound, UnknownGraphError
+from .. import visible
 from ..operations import Shown, operation
 from ..resource import Resource
-from ..serializers import GraphSerializer
+from ..serializers import DiagramQuery, GraphDetailSerializer, GraphSerializer
+
+SVG = "image/svg+xml"
 
 
 class GraphList(Resource):
-    """The graphs that the user may start."""
+    """The graphs that the user may start, or sees runs or questions of."""
 
     @operation("list_graphs", answers={200: Shown("All of them.", GraphSerializer, paged=True)})
     def get(self, request: Request) -> Response:
-        """Lists the graphs that you may start."""
-        policy = get_policy()
-        names = [name for name in registry.names() if policy.may_start(request.user, name)]
-        graphs = [registry.get(name) for name in names]
+        """Lists the graphs that you may start, or see something of."""
+        graphs = [registry.get(name) for name in visible.graphs(request.user)]
         results = self.render(GraphSerializer, graphs, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
 
 class GraphDetail(Resource):
-    """One graph, with the JSON schema of its input."""
+    """One graph, with the JSON schemas of its input and output, and its shape."""
 
     @operation(
         "get_graph",
-        answers={200: Shown("The graph.", GraphSerializer)},
+        answers={200: Shown("The graph.", GraphDetailSerializer)},
         errors=(UnknownGraphError,),
     )
     def get(self, request: Request, name: str) -> Response:
-        """Shows a graph with the JSON Schema of its input."""
-        if not get_policy().may_start(request.user, name):
-            raise UnknownGraphError(name, ())
-        return Response(self.render(GraphSerializer, registry.get(name)))
+        """Shows a graph: its schemas, its version, its shape for Mermaid."""
+        return Response(self.render(GraphDetailSerializer, seen(request, name)))
+
+
+class GraphDiagram(Resource):
+    """A picture of a graph, and in it where a thread is."""
+
+    @operation(
+        "get_graph_diagram",
+        query=DiagramQuery,
+        answers={200: Shown("The picture.", schema={"type": "string"}, media=SVG)},
+        errors=(UnknownGraphError, ThreadNotFound),
+    )
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Draws a graph as SVG, with classes and no styles."""
+        registered = seen(request, name)
+        thread_id = self.query().get("thread")
+        if thread_id is None:
+            drawn = pictures.svg(pictures.picture_of(registered.graph), title=str(registered.title))
+        elif visible.thread(request.user, thread_id).graph != name:
+            raise Http404
+        else:
+            drawn = services.thread_picture(thread_id, by=request.user)
+        # Opened on its own it is a document, in which nothing may load or run.
+        headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+        return HttpResponse(drawn, content_type=SVG, headers=headers)
+
+
+def seen(request: Request, name: str) -> registry.Registered:
+    """Return a graph of which the user may know."""
+    if not visible.sees_graph(request.user, name):
+        raise UnknownGraphError(name, ())
+    return registry.get(name)

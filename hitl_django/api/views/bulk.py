@@ -1,0 +1,80 @@
+"""Several decisions in one request, each on its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import services
+from ...conf import hitl
+from ..conditions import bound_to, idempotency_key
+from ..errors import answer_to, problem
+from ..operations import IDEMPOTENCY_KEY, Shown, operation
+from ..resource import Resource
+from ..serializers import MOST, BulkBody, BulkResultsSerializer
+from ..strictjson import Limits
+
+
+class BulkDecisions(Resource):
+    """Decides questions one after the other; what becomes of one changes nothing for the next."""
+
+    @property
+    def limits(self) -> Limits:  # type: ignore[override]
+        return Limits(
+            size=6 * hitl.ANSWER_MAX_BYTES,
+            depth=hitl.ANSWER_MAX_DEPTH + 3,
+            items=hitl.ANSWER_MAX_ITEMS + 10 * MOST,
+        )
+
+    @operation(
+        "decide_many",
+        body=BulkBody,
+        headers=(IDEMPOTENCY_KEY,),
+        answers={200: Shown("What became of each, in order.", BulkResultsSerializer)},
+        throttle="THROTTLE_DECIDE",
+        example={
+            "decisions": [
+                {"interrupt": "0f8fad5b-d9cb-469f-a165-70867728950e", "type": "approve"},
+                {
+                    "interrupt": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+                    "type": "reject",
+                    "reason": "Too late.",
+                },
+            ]
+        },
+    )
+    def post(self, request: Request) -> Response:
+        """Decides up to 100 questions: each in a transaction of its own, with its own result.
+
+        A body that is wrong in any place is refused whole, before anything is decided. One
+        Idempotency-Key holds for each of them: sent again, those that were taken are `repeated`.
+        """
+        key = idempotency_key(request)
+        items = self.body()["decisions"]
+        results = [self._decide(key, index, **item) for index, item in enumerate(items)]
+        return Response(self.render(BulkResultsSerializer, {"results": results}))
+
+    def _decide(
+        self, key: str, index: int, *, interrupt: Any, etag: str = "", **decision: Any
+    ) -> dict[str, Any]:
+        result = {"interrupt": interrupt, "repeated": False, "decision": None, "problem": None}
+        try:
+            digest, version = bound_to(etag) if etag else (None, None)
+            made = services.decide(
+                interrupt,
+                by=self.request.user,
+                via="api",
+                key=key,
+                digest=digest,
+                version=version,
+                **decision,
+            )
+        except Exception as error:
+            answer = answer_to(error)
+            if answer is None:  # a fault of ours: the host's to hear of, as anywhere else
+                raise
+            told = problem(error, answer, f"/decisions/{index}/value")
+            return {**result, "status": answer.status, "problem": told}
+        return {**result, "status": 202, "repeated": made.repeated, "decision": made}

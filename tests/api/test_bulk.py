@@ -1,0 +1,126 @@
+"""Many decisions in one request: each on its own, a result for each, in order."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from hitl_django.models import Decision, Interrupt
+
+pytestmark = pytest.mark.django_db
+ABSENT = "11111111-2222-4333-8444-555555555555"
+
+
+def post(api: Any, *items: dict[str, Any], **headers: str) -> Any:
+    body = {"decisions": [{"type": "approve", **item} for item in items]}
+    return api.post("decisions-bulk", body=body, headers=headers)
+
+
+def statuses(response: Any) -> list[int]:
+    assert response.status_code == 200, response.content
+    return [result["status"] for result in response.json()["results"]]
+
+
+def test_each_has_its_result_in_order_and_one_that_fails_stops_none(
+    api: Any, asked: Any, make_question: Any
+) -> None:
+    decided = make_question(status=Interrupt.Status.CANCELLED)
+    asks = asked()
+    free = make_question()
+    response = post(
+        api,
+        {"interrupt": str(decided.pk)},
+        {"interrupt": str(asks.pk), "type": "edit", "value": {"amount": "x"}},
+        {"interrupt": ABSENT},
+        {"interrupt": str(free.pk), "reason": "Fine."},
+        {"interrupt": str(asks.pk), "type": "edit", "value": {"amount": 5}},
+        {"interrupt": str(asks.pk)},
+    )
+    assert statuses(response) == [409, 422, 404, 202, 202, 409]
+    results = response.json()["results"]
+    assert [result["interrupt"] for result in results] == [
+        str(decided.pk), str(asks.pk), ABSENT, str(free.pk), str(asks.pk), str(asks.pk),
+    ]  # fmt: skip
+    codes = [result["problem"] and result["problem"]["code"] for result in results]
+    assert codes == [
+        "already_decided",
+        "invalid_answer",
+        "not_found",
+        None,
+        None,
+        "already_decided",
+    ]
+    assert results[1]["problem"]["errors"][0]["pointer"] == "/decisions/1/value/amount"
+    assert results[3]["decision"]["reason"] == "Fine."
+    assert results[5]["problem"]["decision"] == results[4]["decision"]
+    assert Decision.objects.count() == 2
+
+
+@pytest.mark.promise("P2")
+def test_sent_again_with_its_key_it_gets_the_same_results(api: Any, make_question: Any) -> None:
+    items = [{"interrupt": str(make_question().pk)} for _ in range(3)]
+    first = post(api, *items, **{"Idempotency-Key": "bulk-1"})
+    again = post(api, *items, **{"Idempotency-Key": "bulk-1"})
+    assert statuses(first) == statuses(again) == [202, 202, 202]
+    for before, after in zip(first.json()["results"], again.json()["results"], strict=True):
+        assert (before["repeated"], after["repeated"]) == (False, True)
+        assert before["decision"] == after["decision"]
+    assert Decision.objects.count() == 3
+
+
+def test_what_was_not_seen_is_not_decided(api: Any, make_question: Any) -> None:
+    seen, changed = make_question(), make_question()
+    etag = api.get("interrupt", seen.pk)["ETag"]
+    response = post(
+        api,
+        {"interrupt": str(seen.pk), "etag": etag},
+        {"interrupt": str(changed.pk), "etag": etag.strip('"').replace("d", "e")},
+        {"interrupt": str(changed.pk), "etag": "nonsense"},
+    )
+    assert statuses(response) == [202, 412, 412]
+
+
+@pytest.mark.promise("P18")
+def test_each_is_asked_of_the_policy(as_role: Any, make_question: Any) -> None:
+    question = str(make_question().pk)
+    for role, status in {"nobody": 404, "viewer": 403, "reviewer": 202}.items():
+        assert statuses(post(as_role(role), {"interrupt": question})) == [status]
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize(
+    ("decisions", "pointer"),
+    [
+        ([], "/decisions"),
+        ({}, "/decisions"),
+        (None, "/decisions"),
+        ([{"interrupt": ABSENT, "type": "approve"}] * 101, "/decisions"),
+        ([{"interrupt": ABSENT}], "/decisions/0/type"),
+        ([{"interrupt": "x", "type": "approve"}], "/decisions/0/interrupt"),
+        ([{"interrupt": ABSENT.upper(), "type": "approve", "by": 1}], "/decisions/0/by"),
+        ([{"interrupt": 5, "type": "approve"}], "/decisions/0/interrupt"),
+        ([7], "/decisions/0"),
+    ],
+)
+def test_a_body_that_does_not_fit_decides_nothing(
+    api: Any, make_question: Any, decisions: Any, pointer: str
+) -> None:
+    if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits
+        decisions = [*decisions, {"interrupt": str(make_question().pk), "type": "approve"}]
+    body = {"decisions": decisions}
+    response = api.post("decisions-bulk", body=body)
+    assert response.status_code == 400, response.content
+    assert pointer in [fault["pointer"] for fault in response.json()["errors"]]
+    assert not Decision.objects.exists()
+
+
+def test_a_hundred_fit(api: Any) -> None:
+    items = [{"interrupt": str(uuid.uuid4())} for _ in range(100)]
+    assert statuses(post(api, *items)) == [404] * 100
+
+
+def test_its_throttle_is_that_of_deciding(api: Any, settings: Any) -> None:
+    settings.HITL = {"THROTTLE_DECIDE": "1/day"}
+    assert [post(api, {"interrupt": ABSENT}).status_code for _ in range(2)] == [200, 429]

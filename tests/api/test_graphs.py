@@ -1,0 +1,113 @@
+"""Over HTTP a graph is described and drawn, for who may start it or sees something of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django.models import Interrupt, Run
+from hitl_django.policy import ModelPermissionPolicy
+
+from .conftest import API
+
+pytestmark = pytest.mark.django_db
+
+
+class NoInvoices(ModelPermissionPolicy):
+    """A host's policy that keeps one graph from everybody who may not start it."""
+
+    def visible_runs(self, user: Any, runs: Any) -> Any:
+        return super().visible_runs(user, runs).exclude(graph="invoice")
+
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        return super().visible_interrupts(user, interrupts).exclude(graph="invoice")
+
+
+def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
+    api: Any, invoice: str
+) -> None:
+    graph = api.get("graph", invoice).json()
+    assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"
+    assert "answer" in graph["output_schema"]["properties"]
+    assert graph["mermaid"].startswith("flowchart TD\n")
+    assert "ask" in graph["mermaid"]
+    assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
+
+
+def names(api: Any) -> list[str]:
+    return [graph["name"] for graph in api.get("graphs").json()["results"]]
+
+
+@pytest.mark.promise("P18")
+def test_who_sees_a_run_or_a_question_of_a_graph_sees_the_graph(
+    make_user: Any, make_question: Any, invoice: str
+) -> None:
+    readers = [API(make_user(permission)) for permission in ("view_run", "view_interrupt")]
+    for reader in readers:
+        assert invoice not in names(reader)
+        assert reader.get("graph", invoice).status_code == 404
+    make_question()
+    for reader in readers:
+        assert invoice in names(reader)
+        assert reader.get("graph", invoice).status_code == 200
+    assert names(API(make_user("view_thread"))) == []
+
+
+@pytest.mark.promise("P18")
+def test_a_policy_that_hides_rows_hides_their_graph(
+    as_role: Any, make_question: Any, invoice: str, settings: Any
+) -> None:
+    make_question()
+    settings.HITL = {"POLICY": f"{__name__}.NoInvoices"}
+    reviewer = as_role("reviewer")
+    assert invoice not in names(reviewer)
+    for name in ("graph", "graph-diagram"):
+        assert reviewer.get(name, invoice).status_code == 404
+        assert as_role("starter").get(name, invoice).status_code == 200
+
+
+def test_the_list_takes_no_more_queries_with_more_rows(
+    as_role: Any, make_question: Any, invoice: str
+) -> None:
+    reviewer = as_role("reviewer")
+    counts = set()
+    for rows in (1, 5):
+        for _ in range(rows):
+            make_question()
+        with CaptureQueriesContext(connection) as queries:
+            names(reviewer)
+        counts.add(len(queries))
+    assert len(counts) == 1
+
+
+def test_a_picture_is_a_document_in_which_nothing_runs(api: Any, invoice: str) -> None:
+    response = api.get("graph-diagram", invoice)
+    assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert response["Cache-Control"] == "private, no-cache"
+    root = ElementTree.fromstring(response.content)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "script" not in response.content.decode()
+
+
+def test_a_picture_shows_where_a_thread_is(api: Any, asked: Any, invoice: str) -> None:
+    thread_id = asked().thread.thread_id
+    drawn = api.get("graph-diagram", invoice, query=f"thread={thread_id}").content.decode()
+    assert "paused" in drawn
+    assert "paused" not in api.get("graph-diagram", invoice).content.decode()
+
+
+@pytest.mark.promise("P18")
+def test_a_thread_of_another_graph_or_that_may_not_be_seen_is_not_drawn(
+    api: Any, as_role: Any, make_run: Any, asked: Any, invoice: str
+) -> None:
+    other = make_run(graph="letter", state=Run.State.SUCCEEDED).thread.thread_id
+    ours = asked().thread.thread_id
+    for client, thread_id in ((api, other), (api, "nothing"), (as_role("starter"), ours)):
+        response = client.get("graph-diagram", invoice, query=f"thread={thread_id}")
+        assert response.status_code == 404
+    assert Interrupt.objects.count() == 1
