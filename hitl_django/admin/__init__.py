@@ -8,5 +8,13 @@ from __future__ import annotations
 from .records import DecisionAdmin, InterruptAdmin
 from .review import ReviewItemAdmin
 from .runs import RunAdmin
+from .webhooks import DeliveryAdmin, WebhookEndpointAdmin
 
-__all__ = ["DecisionAdmin", "InterruptAdmin", "ReviewItemAdmin", "RunAdmin"]
+__all__ = [
+    "DecisionAdmin",
+    "DeliveryAdmin",
+    "InterruptAdmin",
+    "ReviewItemAdmin",
+    "RunAdmin",
+    "WebhookEndpointAdmin",
+]

@@ -43,7 +43,7 @@ class LinkedList(ChangeList):
 class ReadOnlyAdmin(admin.ModelAdmin):
     """Shows a model's rows as far as the policy lets a user see them."""
 
-    actions = None
+    actions: Any = None
     list_display_links = None
     change_list_template = "hitl_django/admin/list.html"
     #: What the list says where it has nothing to show.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from .addresses import ThreadIdConverter
-from .views import bulk, graphs, interrupts, runs, schema, threads, workers
+from .views import bulk, graphs, interrupts, runs, schema, threads, webhooks, workers
 
 register_converter(ThreadIdConverter, "hitl_thread")
 
@@ -43,5 +43,24 @@ urlpatterns = [
     ),
     path("decisions/bulk/", bulk.BulkDecisions.as_view(), name="decisions-bulk"),
     path("schema/", schema.SchemaDetail.as_view(), name="schema"),
+    path("webhooks/", webhooks.WebhookList.as_view(), name="webhooks"),
+    path("webhooks/<uuid:webhook_id>/", webhooks.WebhookDetail.as_view(), name="webhook"),
+    path(
+        "webhooks/<uuid:webhook_id>/secret/",
+        webhooks.WebhookSecret.as_view(),
+        name="webhook-secret",
+    ),
+    path("webhooks/<uuid:webhook_id>/test/", webhooks.WebhookTest.as_view(), name="webhook-test"),
+    path(
+        "webhooks/<uuid:webhook_id>/deliveries/",
+        webhooks.DeliveryList.as_view(),
+        name="deliveries",
+    ),
+    path("deliveries/<uuid:delivery_id>/", webhooks.DeliveryDetail.as_view(), name="delivery"),
+    path(
+        "deliveries/<uuid:delivery_id>/redeliver/",
+        webhooks.Redelivery.as_view(),
+        name="redeliver",
+    ),
     path("workers/health/", workers.WorkerHealthDetail.as_view(), name="worker-health"),
 ]

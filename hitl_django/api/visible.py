@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from .. import dispatch, registry
-from ..models import Interrupt, Run, Thread
+from ..models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
 from ..policy import get_policy
 
 # All read from where writes go: a replica that lags would show a question as open that the
@@ -60,3 +60,23 @@ def interrupts(user: Any) -> QuerySet[Interrupt]:
 def interrupt(user: Any, interrupt_id: UUID) -> Interrupt:
     """Return one of them; Http404 if it isn't."""
     return get_object_or_404(interrupts(user), pk=interrupt_id)
+
+
+def webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
+    """Return the webhooks that ``user`` may see."""
+    return get_policy().visible_webhooks(user, WebhookEndpoint.objects.using(dispatch.alias()))
+
+
+def webhook(user: Any, webhook_id: UUID) -> WebhookEndpoint:
+    """Return one of them; Http404 if it isn't."""
+    return get_object_or_404(webhooks(user), pk=webhook_id)
+
+
+def deliveries(user: Any) -> QuerySet[Delivery]:
+    """Return what is sent to the webhooks that ``user`` may see."""
+    return Delivery.objects.using(dispatch.alias()).filter(endpoint__in=webhooks(user))
+
+
+def delivery(user: Any, delivery_id: UUID) -> Delivery:
+    """Return one of these messages; Http404 if it isn't."""
+    return get_object_or_404(deliveries(user), pk=delivery_id)

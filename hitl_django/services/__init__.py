@@ -29,9 +29,11 @@ from .results import run_result
 from .starts import start
 from .states import StateInfo, thread_state
 from .webhooks import (
+    EVENTS,
     DeliveryInfo,
     WebhookInfo,
     change_webhook,
+    check_webhook,
     create_webhook,
     delete_webhook,
     redeliver,
@@ -41,6 +43,7 @@ from .webhooks import (
 from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
+    "EVENTS",
     "UNSET",
     "ClaimInfo",
     "CommentInfo",
@@ -57,6 +60,7 @@ __all__ = [
     "cancel",
     "change_webhook",
     "check_answer",
+    "check_webhook",
     "claim",
     "comment",
     "create_webhook",

@@ -109,6 +109,11 @@ def create_webhook(
     return WebhookInfo.of(row, secret=secret)
 
 
+def check_webhook(**given: Any) -> None:
+    """Raises InvalidInputError, with what is wrong with each, where no webhook can have these."""
+    _checked(**given)
+
+
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
     """Changes what ``create_webhook`` was given; one that is turned on again begins afresh."""
     row = _managed(webhook_id, by)
@@ -140,10 +145,11 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
     secret = webhooks.new_secret()
-    # Zero rows: somebody else has just changed it, and only one of the two may be believed.
-    rotated = _rows().filter(pk=row.pk, secret=row.secret)
-    if not rotated.update(secret=secret, old_secret=row.secret, old_secret_until=Now() + OVERLAP):
-        raise WebhookNotFound("The webhook was changed at the same moment. Look again.")
+    with transaction.atomic(using=dispatch.alias()):
+        # Of two at the same moment one comes after the other, and its secret is the last.
+        now = _rows().select_for_update().values_list("secret", flat=True).get(pk=row.pk)
+        until = Now() + OVERLAP
+        _rows().filter(pk=row.pk).update(secret=secret, old_secret=now, old_secret_until=until)
     logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
     return WebhookInfo.of(row, secret=secret)
 
@@ -161,10 +167,10 @@ def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message again that was delivered or given up, under the id it had."""
-    _refuse_if_not_allowed(by)
     delivery = _deliveries().filter(pk=_uuid(delivery_id), endpoint__in=_seen(by)).first()
     if delivery is None:
         raise WebhookNotFound
+    _refuse_if_not_allowed(by)
     with transaction.atomic(using=dispatch.alias()):
         # Zero rows: it is pending already, so it will be sent anyway.
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(

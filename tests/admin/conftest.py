@@ -25,6 +25,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "reviewer": (*VIEW, "decide_interrupt"),
     "blind": ("decide_interrupt",),
     "operator": (*VIEW, "operate_run"),
+    "integrator": ("view_webhookendpoint", "manage_webhooks"),
     "public": (*VIEW, "decide_interrupt", "operate_run"),
 }
 

@@ -26,6 +26,7 @@ ROLES: dict[str, list[str]] = {
     "reviewer": [*VIEW, "decide_interrupt"],
     "starter": ["start_run"],
     "operator": [*VIEW, "operate_run"],
+    "integrator": ["view_webhookendpoint", "manage_webhooks"],
     "auditor": [*VIEW, "view_thread_state"],
 }
 

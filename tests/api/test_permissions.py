@@ -9,6 +9,7 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from rest_framework.permissions import AllowAny
 
+from hitl_django import services
 from hitl_django.api import resource
 from hitl_django.api.urls import urlpatterns
 from hitl_django.models import Run
@@ -24,11 +25,11 @@ def row(others: int, **roles: int) -> dict[str, int]:
     return {"anonymous": 403} | dict.fromkeys(SIGNED_IN, others) | roles
 
 
-see = {"nobody": 404, "starter": 404}
+see = {"nobody": 404, "starter": 404, "integrator": 404}
 MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("graphs", "GET"): row(200),
-    ("graph", "GET"): row(200, nobody=404),
-    ("graph-diagram", "GET"): row(200, nobody=404),
+    ("graph", "GET"): row(200, nobody=404, integrator=404),
+    ("graph-diagram", "GET"): row(200, nobody=404, integrator=404),
     ("runs", "GET"): row(200),
     ("runs", "POST"): row(403, starter=202, superuser=202),
     ("run", "GET"): row(200, **see),
@@ -45,6 +46,16 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
     ("decisions-bulk", "POST"): row(200),
     ("schema", "GET"): row(200),
+    ("webhooks", "GET"): row(200),
+    ("webhooks", "POST"): row(403, integrator=201, superuser=201),
+    ("webhook", "GET"): row(404, integrator=200, superuser=200),
+    ("webhook", "POST"): row(404, integrator=200, superuser=200),
+    ("webhook", "DELETE"): row(404, integrator=204, superuser=204),
+    ("webhook-secret", "POST"): row(404, integrator=200, superuser=200),
+    ("webhook-test", "POST"): row(404, integrator=202, superuser=202),
+    ("deliveries", "GET"): row(404, integrator=200, superuser=200),
+    ("delivery", "GET"): row(404, integrator=200, superuser=200),
+    ("redeliver", "POST"): row(404, integrator=202, superuser=202),
     ("worker-health", "GET"): row(403, operator=200, superuser=200),
     ("decision-validate", "POST"): row(403, reviewer=200, superuser=200, **see),
 }
@@ -54,6 +65,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "decisions": {"type": "approve"},
     "decision-validate": {"type": "approve"},
     "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
+    "webhooks": {"url": "https://crm.example/"},
+    "webhook": {"description": "The other one"},
 }
 
 
@@ -71,6 +84,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
     """What each address needs to lead to something."""
     question = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
+    hook = services.create_webhook("https://hooks.example/")
     return {
         "graphs": (),
         "graph": ("invoice",),
@@ -89,6 +103,9 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "decision-validate": (question.pk,),
         "decisions-bulk": (),
         "schema": (),
+        "webhooks": (),
+        **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
+        **dict.fromkeys(["delivery", "redeliver"], (services.try_webhook(hook.id).id,)),
         "worker-health": (),
     }
 

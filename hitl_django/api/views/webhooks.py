@@ -1,0 +1,179 @@
+"""Webhooks: made, changed, tried; what is sent to them, and what is sent again."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import services
+from ...engine import errors
+from ...models import Delivery
+from .. import visible
+from ..operations import Header, Shown, operation
+from ..resource import Collection, Resource
+from ..serializers import EmptyBody, absolute
+from ..webhooks import (
+    DeliveryFilter,
+    DeliverySerializer,
+    NewWebhookSerializer,
+    WebhookBody,
+    WebhookChange,
+    WebhookSerializer,
+)
+
+LOCATION = Header("Location", "The address of what was made.", {"type": "string", "format": "uri"})
+#: A secret is for one pair of eyes, and for no cache on the way.
+SECRET = {"Cache-Control": "no-store"}
+
+QUEUED = {202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))}
+
+EXAMPLE = {
+    "url": "https://crm.example/hooks/hitl",
+    "events": ["interrupt.created", "run.succeeded"],
+    "graphs": [],
+}
+
+
+class WebhookList(Resource):
+    """The webhooks; posting to them makes one."""
+
+    @operation("list_webhooks", answers={200: Shown("All of them.", WebhookSerializer, paged=True)})
+    def get(self, request: Request) -> Response:
+        """Lists the webhooks that you may see, newest first; all on one page."""
+        results = self.render(WebhookSerializer, visible.webhooks(request.user), many=True)
+        return Response({"next": None, "previous": None, "results": results})
+
+    @operation(
+        "create_webhook",
+        body=WebhookBody,
+        answers={
+            201: Shown(
+                "Made; hears of what happens soon.", NewWebhookSerializer, headers=(LOCATION,)
+            )
+        },
+        errors=(errors.InvalidInputError,),
+        example=EXAMPLE,
+    )
+    def post(self, request: Request) -> Response:
+        """Makes a webhook; its secret is in the answer and nowhere else again."""
+        made = services.create_webhook(by=request.user, **self.body())
+        location = absolute(request, "webhook", made.id)
+        shown = self.render(NewWebhookSerializer, made)
+        return Response(shown, status=201, headers={"Location": location, **SECRET})
+
+
+class WebhookDetail(Resource):
+    """One webhook."""
+
+    @operation("get_webhook", answers={200: Shown("The webhook.", WebhookSerializer)})
+    def get(self, request: Request, webhook_id: UUID) -> Response:
+        """Says where a webhook leads, what it hears of, and how it is."""
+        return Response(self.render(WebhookSerializer, visible.webhook(request.user, webhook_id)))
+
+    @operation(
+        "change_webhook",
+        body=WebhookChange,
+        answers={200: Shown("As it is now.", WebhookSerializer)},
+        errors=(errors.InvalidInputError,),
+        example={"active": False},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Changes what the body names; one that is turned on again begins afresh."""
+        changed = services.change_webhook(webhook_id, by=request.user, **self.body())
+        return Response(self.render(WebhookSerializer, changed))
+
+    @operation("delete_webhook", answers={204: Shown("It is gone, and every message to it.")})
+    def delete(self, request: Request, webhook_id: UUID) -> Response:
+        """Removes a webhook and all that was or is to be sent to it."""
+        services.delete_webhook(webhook_id, by=request.user)
+        return Response(status=204)
+
+
+class WebhookSecret(Resource):
+    """The secret, of which only another one can be had."""
+
+    @operation(
+        "rotate_secret",
+        body=EmptyBody,
+        answers={200: Shown("The webhook with its new secret.", NewWebhookSerializer)},
+        example={},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Gives a webhook another secret; for a day messages are signed with both."""
+        self.body()
+        rotated = services.rotate_secret(webhook_id, by=request.user)
+        return Response(self.render(NewWebhookSerializer, rotated), headers=SECRET)
+
+
+class WebhookTest(Resource):
+    """A message that tells of nothing."""
+
+    @operation(
+        "try_webhook",
+        body=EmptyBody,
+        answers={
+            202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
+        },
+        example={},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Sends a message that tells of nothing, to see whether it arrives."""
+        self.body()
+        return _sent(self, services.try_webhook(webhook_id, by=request.user))
+
+
+class DeliveryList(Collection):
+    """What was and is to be sent to a webhook."""
+
+    serializer_class = DeliverySerializer
+    filterset_class = DeliveryFilter
+
+    def get_queryset(self) -> QuerySet[Delivery]:
+        webhook = visible.webhook(self.request.user, self.kwargs["webhook_id"])
+        rows = visible.deliveries(self.request.user).filter(endpoint=webhook)
+        return rows.order_by("-created_at")
+
+    @operation(
+        "list_deliveries",
+        answers={200: Shown("A page of messages.", DeliverySerializer, paged=True)},
+    )
+    def get(self, request: Request, webhook_id: UUID) -> Response:
+        """Lists the messages to a webhook, newest first."""
+        return self.page()
+
+
+class DeliveryDetail(Resource):
+    """One message."""
+
+    @operation("get_delivery", answers={200: Shown("The message.", DeliverySerializer)})
+    def get(self, request: Request, delivery_id: UUID) -> Response:
+        """Says how far a message has come."""
+        return Response(
+            self.render(DeliverySerializer, visible.delivery(request.user, delivery_id))
+        )
+
+
+class Redelivery(Resource):
+    """A message once more."""
+
+    @operation(
+        "redeliver",
+        body=EmptyBody,
+        answers={
+            202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
+        },
+        example={},
+    )
+    def post(self, request: Request, delivery_id: UUID) -> Response:
+        """Sends a message again that was delivered or given up, under the id it had."""
+        self.body()
+        return _sent(self, services.redeliver(delivery_id, by=request.user))
+
+
+def _sent(view: Resource, delivery: Any) -> Response:
+    shown = view.render(DeliverySerializer, delivery)
+    return Response(shown, status=202, headers={"Location": shown["url"]})

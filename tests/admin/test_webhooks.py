@@ -1,0 +1,134 @@
+"""Webhooks in the admin: made with a secret that is shown once, tried, and sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.models import Delivery, WebhookEndpoint
+
+from .conftest import list_of, page_of
+
+URL = "https://crm.example/hooks"
+ADD = "admin:hitl_django_webhookendpoint_add"
+
+
+@pytest.fixture
+def integrator(browse: Callable[[str], Client]) -> Client:
+    return browse("integrator")
+
+
+def made(**options: Any) -> WebhookEndpoint:
+    return WebhookEndpoint.objects.get(pk=services.create_webhook(URL, **options).id)
+
+
+def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: Client) -> None:
+    assert integrator.get(reverse(ADD)).status_code == 200
+    form = {"url": URL, "description": "CRM", "events": ["run.failed"], "is_active": "on"}
+    response = integrator.post(reverse(ADD), form)
+    hook = WebhookEndpoint.objects.get()
+    assert hook.secret in response.content.decode()
+    assert "no-store" in response["Cache-Control"]
+    assert (hook.url, hook.events, hook.created_by_label) == (URL, ["run.failed"], "integrator")
+
+    for url in (list_of("webhookendpoint"), page_of(hook, "webhookendpoint")):
+        page = integrator.get(url)
+        assert page.status_code == 200
+        assert "CRM" in page.content.decode()
+        assert hook.secret not in page.content.decode()
+
+
+def test_an_address_inside_is_refused_at_its_field(integrator: Client) -> None:
+    response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
+    assert response.status_code == 200
+    assert "not a public address" in response.content.decode()
+    assert not WebhookEndpoint.objects.exists()
+
+
+def test_a_webhook_is_changed_and_deleted_through_the_services(integrator: Client) -> None:
+    hook = made(events=["run.failed"])
+    url = page_of(hook, "webhookendpoint")
+    assert integrator.post(url, {"url": URL, "events": ["run.parked"]}).status_code == 302
+    hook.refresh_from_db()
+    assert (hook.events, hook.is_active) == (["run.parked"], False)
+
+    gone = reverse("admin:hitl_django_webhookendpoint_delete", args=[hook.pk])
+    assert integrator.get(gone).status_code == 200
+    assert integrator.post(gone, {"post": "yes"}).status_code == 302
+    assert not WebhookEndpoint.objects.exists()
+
+
+def test_another_secret_is_made_by_a_post_only(integrator: Client) -> None:
+    hook = made()
+    url = reverse("admin:hitl_django_webhookendpoint_secret", args=[hook.pk])
+    assert hook.secret not in integrator.get(url).content.decode()
+    assert WebhookEndpoint.objects.get().secret == hook.secret
+    shown = integrator.post(url).content.decode()
+    rotated = WebhookEndpoint.objects.get()
+    assert rotated.secret in shown
+    assert rotated.old_secret == hook.secret
+    assert hook.secret not in shown
+
+
+def test_a_test_is_sent_and_a_message_sent_again_by_actions(integrator: Client) -> None:
+    hook = made()
+    action = {"action": "try_them", "_selected_action": [str(hook.pk)]}
+    integrator.post(list_of("webhookendpoint"), action)
+    message = Delivery.objects.get()
+    assert (message.event, message.state) == ("webhook.test", "pending")
+
+    Delivery.objects.update(state="dead", attempts=12, fault="It answered <b>500</b>.")
+    for url in (list_of("delivery"), page_of(message, "delivery")):
+        page = integrator.get(url).content.decode()
+        assert "It answered &lt;b&gt;500&lt;/b&gt;." in page
+    other = made()
+    query = "?endpoint__id__exact="
+    for pk, count in ((hook.pk, 1), (other.pk, 0)):
+        listed = integrator.get(f"{list_of('delivery')}{query}{pk}")
+        assert listed.context["cl"].result_count == count
+    action = {"action": "send_again", "_selected_action": [str(message.pk)]}
+    integrator.post(list_of("delivery"), action)
+    message.refresh_from_db()
+    assert (message.state, message.attempts) == ("pending", 0)
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_see_webhooks_finds_none(browse: Callable[[str], Client]) -> None:
+    hook = made()
+    message = services.try_webhook(hook.pk)
+    for role in ("reviewer", "operator", "nobody"):
+        client = browse(role)
+        assert client.get(list_of("webhookendpoint")).status_code == 403
+        assert client.get(list_of("delivery")).status_code == 403
+        for url in (page_of(hook, "webhookendpoint"), page_of(message.id, "delivery")):
+            assert client.get(url).status_code in (403, 404)
+
+
+@pytest.mark.promise("P18")
+def test_who_may_only_look_changes_nothing(
+    browse: Callable[[str], Client], person: Callable[[str], Any]
+) -> None:
+    looker = person("nobody")
+    looker.user_permissions.add(Permission.objects.get(codename="view_webhookendpoint"))
+    client = browse("nobody")
+    hook = made()
+    message = services.try_webhook(hook.pk)
+    Delivery.objects.update(state="dead")
+    assert client.get(page_of(hook, "webhookendpoint")).status_code == 200
+    assert client.post(page_of(hook, "webhookendpoint"), {"url": URL}).status_code == 403
+    assert client.get(reverse(ADD)).status_code == 403
+    secret = reverse("admin:hitl_django_webhookendpoint_secret", args=[hook.pk])
+    assert client.post(secret).status_code == 403
+    for model, action, pk in (
+        ("webhookendpoint", "try_them", hook.pk),
+        ("delivery", "send_again", message.id),
+    ):
+        client.post(list_of(model), {"action": action, "_selected_action": [str(pk)]})
+    assert [*Delivery.objects.values_list("pk", "state")] == [(message.id, "dead")]
+    assert WebhookEndpoint.objects.get().secret == hook.secret
