@@ -25,6 +25,7 @@ from .errors import (
 )
 from .messages import identified
 from .nodes import Write, fresh_reader
+from .plan import Task
 from .retry import should_retry
 from .types import RetryPolicy, Send
 
@@ -57,7 +58,7 @@ def attempt(context: TaskContext) -> Steps:
             writes = _collected(context, output)
             if node.branches:
                 writes = yield from _routed(context, output, writes)
-            _check_targets(context, writes)
+            _check_targets(task, writes)
             task.writes = [*writes, (CHANGED, list(context.changed))] if context.changed else writes
             return
         except GraphInterrupt as pause:
@@ -95,6 +96,23 @@ def attempt(context: TaskContext) -> Steps:
             context.run.notes.take(task.id)
 
 
+def passes_on(task: Task) -> bool:
+    """Takes a task to its end that only passes its input on, as the hidden first node mostly does.
+
+    False where there is something to call, or to refuse: then it is attempted like any other.
+    """
+    node = task.node
+    if node.action is not None or node.branches:
+        return False
+    try:
+        writes = _written(task, task.input)
+        _check_targets(task, writes)
+    except Exception:
+        return False
+    task.writes = writes
+    return True
+
+
 def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:
     """Waits for the next attempt; False where the run was asked to stop meanwhile."""
     try:
@@ -115,8 +133,12 @@ def _collected(context: TaskContext, output: Any) -> list[Write]:
             context.task.name,
         )
         raise GraphInterrupt(context.open)
-    writes = context.task.node.collect(output)
-    messages = context.task.origin.blueprint.messages
+    return _written(context.task, output)
+
+
+def _written(task: Task, output: Any) -> list[Write]:
+    writes = task.node.collect(output)
+    messages = task.origin.blueprint.messages
     return identified(writes, messages) if messages else writes
 
 
@@ -132,9 +154,9 @@ def _routed(
     return writes
 
 
-def _check_targets(context: TaskContext, writes: list[Write]) -> None:
+def _check_targets(task: Task, writes: list[Write]) -> None:
     """Refuses a goto or a Send to a node that isn't there: dropping it would drop the work."""
-    blueprint = context.task.origin.blueprint
+    blueprint = task.origin.blueprint
     for name, value in writes:
         if name == TASKS:
             target = value.node if isinstance(value, Send) else None
@@ -145,9 +167,7 @@ def _check_targets(context: TaskContext, writes: list[Write]) -> None:
         else:
             target = name.removeprefix(BRANCH_TO)
         nodes = ", ".join(node for node in blueprint.nodes if node != START)
-        raise ValueError(
-            f"Node '{context.task.name}' goes to unknown node '{target}'. Nodes: {nodes}."
-        )
+        raise ValueError(f"Node '{task.name}' goes to unknown node '{target}'. Nodes: {nodes}.")
 
 
 def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream, telling
 from .apply import NextVersion, apply, count_version
+from .attempt import passes_on
 from .cache import Recaller
 from .callbacks import GraphInterruptEvent
 from .checkpoint import (
@@ -134,8 +135,9 @@ class Loop:
         todo = [t for t in tasks if t.writes is None and not t.questions]
         if len(todo) == 1 and not self.careful and todo[0].error is None:
             # Most steps have one task: nothing to wait for, to drop or to store beside it.
-            ended = (yield Run([self.context_of(todo[0])])) or (yield AWAIT)
-            if chunks := self._settle(ended[0]):
+            if not passes_on(todo[0]) and not (yield Run([self.context_of(todo[0])])):
+                yield AWAIT
+            if chunks := self._settle(todo[0]):
                 yield Emit(chunks)
         elif todo and not _failed(todo):
             if self.recaller is not None:
@@ -149,7 +151,7 @@ class Loop:
         elif [task for task in tasks if task.questions]:
             yield from self._pause()
         else:
-            yield from self._commit_step()
+            yield from self.commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
         self.running = len(tasks)
@@ -236,7 +238,8 @@ class Loop:
             apply(self.blueprint, self.state, done, self.next_version)
             yield from self.emit_values([w for task in done for w in task.writes or ()])
 
-    def _commit_step(self) -> Effects:
+    def commit_step(self) -> Effects:
+        """Applies what the step's tasks wrote, and makes that the next checkpoint."""
         tasks = self.tasks
         if self.exits:
             # What is stored at the exit must not be a step that was applied by half.

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .apply import InputWrites, apply
+from .attempt import passes_on
 from .callbacks import GraphResumeEvent
 from .checkpoint import CheckpointTuple, TaskWrites
 from .constants import (
@@ -15,6 +16,7 @@ from .constants import (
     INTERRUPT,
     KEYED,
     NULL_TASK_ID,
+    PULL,
     RESUME,
     START,
     TASKS,
@@ -31,7 +33,7 @@ from .errors import (
 from .handlers import restored
 from .messages import identified
 from .nodes import Write, goto_writes
-from .plan import plan
+from .plan import Origin, Task, plan
 from .runs import Replay
 from .slots import (
     TaskStatus,
@@ -173,11 +175,26 @@ def _take_input(loop: Loop) -> Effects:
             loop.graph.nodes[START].collect(value)
     if not writes:
         raise EmptyInputError(f"Received no input for {loop.graph.input_keys}")
+    if loop.saver is None and not loop.run.modes and (first := _first(loop, writes)):
+        # Nobody can look at the input before it has been handed on.
+        loop.origin, loop.tasks = first.origin, [first]
+        yield from loop.commit_step()
+        return
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
     dropped = plan(loop.blueprint, state, loop.origin) if state.versions else []
     loop.statuses = {}
     apply(loop.blueprint, state, [*dropped, InputWrites(INPUT, writes)], loop.next_version)
     yield from loop.commit_checkpoint("input")
+
+
+def _first(loop: Loop, writes: Sequence[Write]) -> Task | None:
+    """Returns the hidden first task, ended, where it only hands on the input."""
+    node = loop.graph.nodes.get(START)
+    if node is None or len(writes) != 1 or writes[0][0] != START:
+        return None
+    origin = Origin(loop.blueprint, loop.state.values, None, loop.job.ns, 0, loop.origin.stop)
+    task = Task(START, node, (PULL, START), node.sorted_triggers, writes[0][1], origin)
+    return task if passes_on(task) else None
 
 
 # An answer, an update, a jump.

@@ -43,6 +43,8 @@ class TaskThreads:
         self.crash: BaseException | None = None
         #: When the running tasks have to be done, by the monotonic clock.
         self.deadline: float | None = None
+        #: Held to appoint who stands in for the driver, and to see whether somebody does.
+        self.appointing = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._futures: list[Future[None]] = []
         #: When more threads start, by the monotonic clock, and how many have.

@@ -211,6 +211,15 @@ class SyncDriver:
 
     #: It has no event loop, on which a task could run for sync code.
     home: asyncio.AbstractEventLoop | None = None
+    #: Made for the first step whose tasks run side by side.
+    threads: TaskThreads | None = None
+    #: The thread that drives, once there may be others.
+    thread: int | None = None
+    #: Whether the driver's own thread takes waiting tasks; whether it is running one.
+    joins = at_work = False
+    deputy: Future[None] | None = None
+    #: Whether a deputy has had the loop take in the last of a step's tasks.
+    settled = False
 
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
@@ -218,17 +227,6 @@ class SyncDriver:
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
         self.chunks: list[Chunk] = []
-        #: Made for the first step whose tasks run side by side.
-        self.threads: TaskThreads | None = None
-        #: The thread that drives, once there may be others.
-        self.thread: int | None = None
-        #: Whether the driver's own thread takes waiting tasks; whether it is running one.
-        self.joins = self.at_work = False
-        self.deputy: Future[None] | None = None
-        #: Held to appoint a deputy, and to see whether there is one.
-        self.appointing = threading.Lock()
-        #: Whether a deputy has had the loop take in the last of a step's tasks.
-        self.settled = False
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -350,7 +348,7 @@ class SyncDriver:
             threads.crashed(error)
         finally:
             standby.remove(self)
-            with self.appointing:
+            with threads.appointing:
                 self.at_work = False
         if self.deputy is not None:
             self._relieve(self.deputy)
@@ -358,9 +356,10 @@ class SyncDriver:
 
     def look_after(self) -> None:
         """Appoints a deputy where a task holds up the driver's thread, and that matters."""
-        with self.appointing:
-            threads = self.threads
-            if threads is None or not self.at_work or self.deputy is not None:
+        threads = self.threads
+        assert threads is not None
+        with threads.appointing:
+            if not self.at_work or self.deputy is not None:
                 return
             unsaved = threads.finished and self.loop.saver is not None
             if (threads.waiting or unsaved) and threads.are_held_up():
