@@ -41,6 +41,31 @@ class Head:
     seen: dict[str, dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The checkpoints that a thread's newest one came from, as far back as is looked."""
+
+    checkpoints: frozenset[str]
+    oldest: str
+
+    def holds(self, checkpoint_id: str) -> bool:
+        """Tells whether a checkpoint is one of them; of those further back nothing is known."""
+        return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
+
+
+def line_of(using: str, thread: int) -> Line:
+    """Reads the line of checkpoints that a thread has come along."""
+    parents = _parents(using, thread)
+    if not parents:
+        return Line(frozenset(), "")
+    return Line(frozenset(_line(max(parents), parents)), min(parents))
+
+
+def _parents(using: str, thread: int) -> dict[str, Any]:
+    rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
+    return dict(rows.values_list("checkpoint_id", "parent_id")[:BACK])
+
+
 def read_head(using: str, thread: int) -> Head | None:
     """Reads where a thread's root graph is: two queries, one more of a wide state."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
@@ -52,7 +77,7 @@ def read_head(using: str, thread: int) -> Head | None:
     record = codec.decode(bytes(data))
     named = {key} if (key := versions.base_of(record)) is not None else set()
     head = versions.whole(record, read_bases(using, thread, "", named))
-    parents = dict(rows.values_list("checkpoint_id", "parent_id")[:BACK])
+    parents = _parents(using, thread)
     return Head(
         checkpoint_id,
         _line(checkpoint_id, parents),

@@ -23,6 +23,7 @@ from .expiry import expire_due
 from .forgetting import forget
 from .forking import fork
 from .health import WorkerHealth, worker_health
+from .histories import Change, History, Step, thread_history
 from .info import DecisionInfo, RunInfo
 from .operations import cancel, retry
 from .results import run_result
@@ -45,14 +46,17 @@ from .whereabouts import Whereabouts, thread_picture, whereabouts
 __all__ = [
     "EVENTS",
     "UNSET",
+    "Change",
     "ClaimInfo",
     "CommentInfo",
     "DecisionInfo",
     "DeliveryInfo",
+    "History",
     "QueueCounts",
     "ReviewStats",
     "RunInfo",
     "StateInfo",
+    "Step",
     "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",
@@ -80,6 +84,7 @@ __all__ = [
     "snooze",
     "start",
     "take_next",
+    "thread_history",
     "thread_picture",
     "thread_state",
     "try_webhook",

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from hitl_django import audit, dispatch, leases, registry, shapes
+from hitl_django import audit, dispatch, events, leases, registry, shapes
 from hitl_django.engine import ids
 from hitl_django.engine.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.constants import COPY
@@ -72,6 +72,7 @@ def fork(
             )
             before, closed = str(last.state), _replace(last, thread)
             run.save(using=using, force_insert=True)
+            events.note(run, using, Run.State.QUEUED, reason="forked")
             shapes.remember(registered)
             _store(commit, thread)
             audit.append(
@@ -142,6 +143,7 @@ def _new_run(
         graph_version=registered.version,
         fingerprint=registered.fingerprint,
         input_digest=last.input_digest,
+        events=last.events,
         step=place.metadata.get("step", -1),
         started_by=by,
         started_by_label=audit.label(by),

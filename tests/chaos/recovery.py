@@ -14,7 +14,6 @@ from django_q.models import OrmQ
 from hitl_django import dispatch, services, worker
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
-from hitl_django.services.decisions import HEEDFUL
 from hitl_django.sweep import sweep
 
 from .graphs import reply
@@ -42,7 +41,7 @@ def deliver(times: int = 1, most: int | None = None) -> int:
 
 def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
     """Answers the questions that are open, as a reviewer who may have tried before."""
-    asked = Interrupt.objects.filter(status="pending", run__state__in=HEEDFUL)
+    asked = Interrupt.objects.filter(status="pending", run__state__in=Run.ANSWERABLE)
     if runs is not None:
         asked = asked.filter(run__in=list(runs))
     count = 0

@@ -24,7 +24,6 @@ from hitl_django.engine.errors import (
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver
-from hitl_django.services.decisions import HEEDFUL
 from hitl_django.sweep import sweep
 from tests.graphs import FAILING
 
@@ -133,7 +132,7 @@ class Runs(RuleBasedStateMachine):
         elif question.status != "pending":
             with pytest.raises(AlreadyDecidedError):
                 decided()
-        elif before not in HEEDFUL:
+        elif before not in Run.ANSWERABLE:
             with pytest.raises(RunStateError):
                 decided()
         else:
