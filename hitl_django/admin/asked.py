@@ -16,6 +16,7 @@ from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
 from .facts import Fact, facts_of, is_its_own_title, raw, told_elsewhere, why_of
+from .leads import then_of
 from .readonly import ago, visible_interrupts
 from .sheet import Sheet
 
@@ -34,6 +35,7 @@ class Asked:
     facts: Sequence[Fact]
     raw: Fact
     ago: str
+    then: str = ""
     refused: Decision | None = None
 
     @property
@@ -65,6 +67,7 @@ class Asked:
             ),
             raw=raw(item.payload),
             ago=ago(item.created_at),
+            then="" if sheet is None else then_of(item),
             refused=refused,
         )
 

@@ -31,6 +31,7 @@ from hitl_django.engine.errors import (
     PayloadError,
     RunStateError,
     StaleQuestionError,
+    ThreadNotFound,
 )
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
@@ -190,8 +191,16 @@ class ItemPages(ReadOnlyAdmin):
             errors=sheet.has_errors,
             sees_runs=sees_runs(request),
             next_url=self._next_url(request, item),
+            picture=self._picture(request, item),
             **context,
         )
+
+    def _picture(self, request: HttpRequest, item: Interrupt) -> str:
+        """Draws where the thread is in its graph, for who may see the thread."""
+        try:
+            return services.thread_picture(item.thread.thread_id, by=request.user)
+        except ThreadNotFound:
+            return ""
 
     def _outcome(
         self,

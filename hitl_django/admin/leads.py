@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django import pictures, registry
 from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.engine.constants import END
+from hitl_django.engine.errors import HitlError
+from hitl_django.engine.subgraphs import node_path
+from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt
 
 #: Of a question without a schema, or with one that is yes or no.
@@ -32,3 +38,25 @@ def leads_of(item: Interrupt, pressed: Sequence[str], *, typed: bool) -> dict[st
         return dict.fromkeys(pressed, GOING_ON)
     words = {**PLAIN, **TYPED} if typed else PLAIN
     return {decision: words[decision] for decision in pressed}
+
+
+def then_of(item: Interrupt) -> str:
+    """Says which nodes may come after the one that asks; nothing where the graph doesn't tell."""
+    if item.kind == Interrupt.Kind.BREAKPOINT:
+        return ""
+    try:
+        graph = registry.get(item.graph).graph
+    except HitlError:
+        return ""
+    here = ":".join((*node_path(item.checkpoint_ns), item.node))
+    following = dict.fromkeys(
+        edge.target
+        for edge in pictures.picture_of(graph).edges
+        if edge.source == here and edge.leads in ("always", "maybe")
+    )
+    return get_text_list([_node(ident) for ident in following], str(_("or")))
+
+
+def _node(ident: str) -> str:
+    name = ident.rpartition(":")[2]
+    return str(_("the end of the run")) if name == END else f"“{visible(name)}”"

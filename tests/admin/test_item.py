@@ -204,3 +204,23 @@ def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Ask
     typed = text_of(reviewer.get(page_of(asked())))
     assert "with a yes and with the answer as it stands above" in typed
     assert "where it was told to stop" in text_of(reviewer.get(page_of(asked("gated", text="x"))))
+
+
+def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
+    page = text_of(reviewer.get(page_of(asked())))
+    assert re.search(r"<dt>Then comes</dt><dd><bdi>the end of the run<", page)
+    assert 'class="hitl-graph"' in page
+
+
+def test_of_a_graph_that_is_no_longer_there_is_still_decided(reviewer: Client) -> None:
+    page = text_of(reviewer.get(page_of(make_question({"n": 1}, graph="long gone"))))
+    assert 'value="approve"' in page
+    assert "Then comes" not in page
+    assert 'class="hitl-graph"' not in page
+
+
+def test_the_picture_is_for_who_may_see_the_thread(
+    browse: Callable[[str], Client], asked: Asked
+) -> None:
+    item = asked()
+    assert 'class="hitl-graph"' not in text_of(browse("asker").get(page_of(item)))
