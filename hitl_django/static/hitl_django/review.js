@@ -150,6 +150,8 @@
             }
             return;
         }
+        // Out of a field, so that the keys are keys again.
+        if (writing && event.key === "Escape") focus(current());
         if (writing || event.ctrlKey || event.metaKey || (event.shiftKey && event.key !== "?")) return;
         if (Object.hasOwn(keys, event.key) && keys[event.key]()) event.preventDefault();
     });

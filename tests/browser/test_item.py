@@ -1,0 +1,223 @@
+"""The page of a question as a person uses it: by keyboard, by touch, side by side, and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import worker
+from hitl_django.models import Decision, Interrupt, Run
+
+from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Run]
+
+
+def open_question(page: Any, item: Interrupt | None = None) -> None:
+    item = item or Interrupt.objects.get()
+    page.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
+
+
+def focused(page: Any) -> str:
+    """Says what has the focus: a name, a value, or the element's tag."""
+    return str(
+        page.evaluate(
+            "(e => e.matches('button') ? e.textContent.trim() : e.name || e.tagName)"
+            "(document.activeElement)"
+        )
+    )
+
+
+class TestKeys:
+    def test_are_all_that_a_decision_takes(self, log_in: Callable[..., Any], start: Start) -> None:
+        run = start("typed", customer="Dana", amount=120.0)
+        page = log_in()
+        open_question(page)
+        page.keyboard.press("e")
+        assert focused(page) == "answer/amount"
+        page.keyboard.press("Control+a")
+        page.keyboard.type("99.5")
+        assert page.get_by_text("It was: 120.0").is_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("r")
+        assert focused(page) == "reason"
+        page.keyboard.type("are and answer are letters here")
+        page.keyboard.press("Escape")
+        page.keyboard.press("a")
+        assert focused(page) == "Approve"
+        assert not Decision.objects.exists()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".messagelist")
+        decision = Decision.objects.get()
+        assert (decision.interrupt.run_id, decision.type) == (run.pk, "edit")
+        assert decision.value == {"approved": True, "amount": 99.5, "note": ""}
+        assert decision.reason == "are and answer are letters here"
+
+    def test_with_control_and_enter_press_the_button_that_is_marked(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        start("typed", customer="Dana", amount=120.0)
+        page = log_in()
+        open_question(page)
+        page.keyboard.press("Control+Enter")
+        assert page.locator(".hitl-armed").count() == 0
+        page.keyboard.press("e")
+        assert page.locator(".hitl-armed").inner_text() == "Approve"
+        page.keyboard.press("Escape")
+        page.keyboard.press("r")
+        assert page.locator(".hitl-armed").inner_text() == "Reject"
+        page.keyboard.type("Too late.")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(".messagelist")
+        assert Decision.objects.get().type == "reject"
+
+    def test_that_go_astray_decide_nothing(self, log_in: Callable[..., Any], start: Start) -> None:
+        start("typed", customer="Dana", amount=120.0)
+        page = log_in()
+        open_question(page)
+        for key in "abcdefghilmopqrstuvwxyz0123456789 ,.-#":
+            page.keyboard.press(key)
+            page.keyboard.press("Escape")
+        for key in ("Control+a", "Alt+a", "Meta+a", "Shift+A", "Control+r"):
+            page.locator("h1").click()
+            page.evaluate("document.activeElement.blur()")
+            if key != "Control+r":
+                page.keyboard.press(key)
+                assert focused(page) == "BODY"
+        composing = "new KeyboardEvent('keydown', {key: 'a', isComposing: true, bubbles: true})"
+        page.evaluate(f"document.body.dispatchEvent({composing})")
+        assert focused(page) == "BODY"
+        assert not Decision.objects.exists()
+
+    def test_are_explained_and_can_be_turned_off_for_good(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        start("typed", customer="Dana", amount=120.0)
+        page = log_in()
+        open_question(page)
+        page.keyboard.press("?")
+        dialog = page.get_by_role("dialog")
+        assert dialog.is_visible()
+        page.keyboard.press("a")
+        assert focused(page) != "Approve"
+        page.get_by_label("Use these keys in this browser").uncheck()
+        page.keyboard.press("Escape")
+        assert not dialog.is_visible()
+        page.reload()
+        page.keyboard.press("a")
+        assert focused(page) == "BODY"
+        # The way back needs no key.
+        button(page, "Keyboard shortcuts ?").click()
+        page.get_by_label("Use these keys in this browser").check()
+        page.keyboard.press("Escape")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("a")
+        assert focused(page) == "Approve"
+
+
+class TestSeveralQuestions:
+    def test_are_answered_one_after_the_other_and_no_text_is_lost(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        run = start("panel")
+        page = log_in()
+        open_question(page, Interrupt.objects.order_by("created_at", "index")[0])
+        left = page.get_by_role("article", name="Question to left")
+        right = page.get_by_role("article", name="Question to right")
+        boxes = [article.bounding_box() for article in (left, right)]
+        assert boxes[0]["y"] == boxes[1]["y"], "side by side"
+        for article, text in ((right, "from the right"), (left, "from the left")):
+            article.get_by_text("Answer in your own words").click()
+            article.get_by_label("Your answer:").fill(text)
+        button(left, "Send answer").click()
+        page.wait_for_selector(".messagelist")
+        assert page.inner_text("h1").strip() == "Question to right"
+        assert page.get_by_label("Your answer:").input_value() == "from the right"
+        button(page, "Send answer").click()
+        page.wait_for_selector(".messagelist")
+        assert {d.value for d in Decision.objects.all()} == {"from the left", "from the right"}
+        worker.advance(str(run.pk))
+        assert Run.objects.get(pk=run.pk).state == "succeeded"
+
+    def test_are_walked_through_by_key(self, log_in: Callable[..., Any], start: Start) -> None:
+        start("panel")
+        page = log_in()
+        open_question(page, Interrupt.objects.order_by("created_at", "index")[0])
+        seen = []
+        for key in "jjk":
+            page.keyboard.press(key)
+            seen.append(page.evaluate("document.activeElement.querySelector('h2').textContent"))
+        assert seen == ["Question to left", "Question to right", "Question to left"]
+
+
+def test_what_was_typed_is_there_when_one_comes_back(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    open_question(page)
+    page.get_by_label("Reason:").fill("Half a thought")
+    page.goto("/admin/")
+    open_question(page)
+    assert page.get_by_label("Reason:").input_value() == "Half a thought"
+    button(page, "Reject").click()
+    page.wait_for_selector(".messagelist")
+    assert Decision.objects.get().reason == "Half a thought"
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: Start) -> None:
+    run = start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    open_question(page)
+    button(page, "Approve").click()
+    line = page.locator(".messagelist .hitl-follow")
+    assert line.inner_text() == "Waiting for a worker."
+    worker.advance(str(run.pk))
+    page.get_by_text("The run came to its end.").wait_for()
+    assert line.get_attribute("role") == "status"
+
+
+@pytest.mark.parametrize(
+    "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "plain", "phone"]
+)
+def test_rows_are_added_changed_and_taken_out(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    start("approval", text="the news")
+    lines = [{"sku": "A-1", "count": 1}, {"sku": "B-2", "count": 2}]
+    Interrupt.objects.update(payload={"title": "Ship this?", "lines": lines})
+    page = log_in(**window)
+    open_question(page)
+    page.get_by_text("Change something and send the edited version").click()
+    page.get_by_label("Sku:").nth(0).fill("A-9")
+    button(page, "More rows").click()
+    # Still open, with what was typed and with more rows to fill.
+    assert page.get_by_label("Sku:").nth(0).input_value() == "A-9"
+    assert page.get_by_label("Sku:").count() == 6
+    page.get_by_label("Remove").nth(1).check()
+    page.get_by_label("Sku:").nth(4).fill("C-3")
+    page.get_by_label("Count:").nth(4).fill("3")
+    button(page, "Send edited version").click()
+    page.wait_for_selector(".messagelist")
+    assert Decision.objects.get().value["lines"] == [
+        {"sku": "A-9", "count": 1},
+        {"sku": "C-3", "count": 3},
+    ]
+
+
+def test_a_page_from_right_to_left_fits_as_well(
+    log_in: Callable[..., Any], start: Start, settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "ar"
+    start("typed", customer="دانة", amount=120.0)
+    page = log_in(**PHONE)
+    open_question(page)
+    assert page.evaluate("document.documentElement.dir") == "rtl"
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    box = page.locator(".hitl-bar button").first.bounding_box()
+    assert box["y"] + box["height"] <= 844
