@@ -6,22 +6,26 @@ answered on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.functional import cached_property
 
-from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
 from .facts import Fact, facts_of, is_its_own_title, raw, told_elsewhere, why_of
+from .handling import Forms, groups_to_choose
 from .leads import then_of
 from .readonly import ago, visible_interrupts
 from .sheet import Sheet
+from .standing import Standing, standing_of
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
+MAX_COMMENTS = 100
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,15 @@ class Asked:
 
     item: Interrupt
     url: str
-    sheet: Sheet | None
+    handling_url: str
     why: str
     facts: Sequence[Fact]
     raw: Fact
     ago: str
+    standing: Standing
+    forms: Forms
+    comments: Sequence[Comment] = ()
+    sheet: Sheet | None = None
     then: str = ""
     refused: Decision | None = None
 
@@ -43,60 +51,81 @@ class Asked:
         """Names the question among the page's elements."""
         return f"q{self.item.pk.hex}"
 
-    @classmethod
-    def of(
-        cls,
-        item: Interrupt,
-        url: str,
-        *,
-        sheet: Sheet | None = None,
-        refused: Decision | None = None,
-    ) -> Asked:
+
+class Page:
+    """What a page of one or several questions reads of the database, each once for all of them.
+
+    ``url_of(page, item)`` is the address of one of a question's pages; ``forms`` are those of one
+    that came back because something has to be put right.
+    """
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        items: Sequence[Interrupt],
+        url_of: Callable[[str, Interrupt], str],
+        forms: dict[Any, Forms] | None = None,
+    ) -> None:
+        self.user, self.url_of, self.forms = request.user, url_of, forms or {}
+        self.refusals = _refusals(items)
+        self.comments = _comments(items)
+
+    @cached_property
+    def groups(self) -> list[tuple[Any, str]]:
+        return groups_to_choose()
+
+    def asked(self, item: Interrupt, sheet: Sheet | None = None) -> Asked:
+        """Returns a question; ``sheet`` is kept from who may not decide it."""
+        if sheet is not None and not get_policy().may_decide(self.user, item):
+            sheet = None
+        standing = standing_of(item, self.user)
         skip = told_elsewhere(item.payload, item.title)
         if sheet is not None:
             skip += sheet.shown_in_form()
-        return cls(
+        own_title = is_its_own_title(item.payload, item.title)
+        return Asked(
             item=item,
-            url=url,
-            sheet=sheet,
+            url=self.url_of("change", item),
+            handling_url=self.url_of("handling", item),
             why=why_of(item.payload),
-            facts=(
-                []
-                if is_its_own_title(item.payload, item.title)
-                else facts_of(item.payload, skip=skip)
-            ),
+            facts=[] if own_title else facts_of(item.payload, skip=skip),
             raw=raw(item.payload),
             ago=ago(item.created_at),
+            standing=standing,
+            forms=self._forms(item, standing),
+            comments=self.comments.get(item.pk, ()),
+            sheet=sheet,
             then="" if sheet is None else then_of(item),
-            refused=refused,
+            refused=self.refusals.get((item.pk, item.version - 2)),
         )
 
-
-def asked_together(request: HttpRequest, sheet: Sheet, url_of: Any) -> Iterator[Asked]:
-    """Yields the question of a page, and after it the others that its thread asks just now."""
-    others = beside(request, sheet.item)
-    refusals = _refusals([sheet.item, *others])
-    for one in (sheet, *map(Sheet, others)):
-        may = get_policy().may_decide(request.user, one.item)
-        yield Asked.of(
-            one.item,
-            url_of(one.item),
-            sheet=one if may else None,
-            refused=refusals.get((one.item.pk, one.item.version - 2)),
-        )
+    def _forms(self, item: Interrupt, standing: Standing) -> Forms:
+        if item.pk in self.forms:
+            return self.forms[item.pk]
+        return Forms.of(item, groups=self.groups if standing.may_assign else ())
 
 
 def beside(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
     """Returns the open questions of the same thread that the user may see as well."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
-    rows = visible_interrupts(request, rows).select_related("run", "thread")
+    rows = visible_interrupts(request, rows).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
 def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int], Decision]:
     """Finds the decisions whose answer didn't fit, by question and version."""
-    reopened = [item.pk for item in items if item.version > 2]
+    pending = Interrupt.Status.PENDING
+    reopened = [item.pk for item in items if item.version > 2 and item.status == pending]
     if not reopened:
         return {}
     found = Decision.objects.filter(interrupt__in=reopened, effective=True).exclude(refusal="")
     return {(one.interrupt_id, one.version): one for one in found.defer("value")}
+
+
+def _comments(items: Sequence[Interrupt]) -> dict[Any, list[Comment]]:
+    """Returns the last comments on the questions, the oldest first."""
+    rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
+    found: dict[Any, list[Comment]] = {}
+    for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):
+        found.setdefault(comment.interrupt_id, []).append(comment)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -24,6 +25,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
+    HeldError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
     InvalidAnswerError,
@@ -36,12 +38,14 @@ from hitl_django.engine.errors import (
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
 
-from .asked import Asked, asked_together
+from .asked import Page, beside
 from .facts import decided
 from .follow import line_of
-from .notices import CONFLICTS, decided_elsewhere, not_sent, outcome_of
+from .handling import FORM_VERBS, VERBS, Forms, carry_out
+from .notices import conflict_of, decided_elsewhere, not_sent, outcome_of
 from .readonly import ReadOnlyAdmin, sees_runs, visible_interrupts
 from .sheet import Sheet
+from .standing import about_of
 
 DONE = {
     Decision.Type.APPROVE: _("Recorded: you approved “{title}”."),
@@ -59,7 +63,7 @@ class ItemPages(ReadOnlyAdmin):
 
     def rows(self) -> QuerySet[Any]:
         # A question that is closed keeps its page, which says what became of it.
-        return ReviewItem.objects.select_related("run", "thread")
+        return ReviewItem.objects.select_related("run", "thread__subject_type", "assignee")
 
     def get_urls(self) -> list[Any]:
         own = [
@@ -68,7 +72,11 @@ class ItemPages(ReadOnlyAdmin):
                 self.admin_site.admin_view(view),
                 name=f"hitl_django_reviewitem_{name}",
             )
-            for name, view in (("payload", self.payload_view), ("status", self.status_view))
+            for name, view in (
+                ("handling", self.handling_view),
+                ("payload", self.payload_view),
+                ("status", self.status_view),
+            )
         ]
         return [*own, *super().get_urls()]
 
@@ -104,6 +112,37 @@ class ItemPages(ReadOnlyAdmin):
         response["Cache-Control"] = "no-store"
         return response
 
+    def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Claims, releases, takes over, assigns, puts off, wakes or comments on a question."""
+        item = self.get_object(request, unquote(object_id))
+        verb = request.POST.get("verb", "")
+        here = self.url("change", request, item.pk)
+        if request.method != "POST" or verb not in {*VERBS, *FORM_VERBS}:
+            return HttpResponseRedirect(here)
+        forms = Forms.of(item, verb=verb, data=request.POST)
+        form = getattr(forms, verb) if verb in FORM_VERBS else None
+        kept = (
+            [(str(form["text"].label), form["text"].data or "")]
+            if form and "text" in form.fields
+            else []
+        )
+        try:
+            said = carry_out(item, verb, request.user, form)
+        except InterruptNotFound:
+            raise Http404 from None
+        except NotAllowedError as error:
+            return self._refuse(request, item, kept, error, status=403)
+        except HeldError as error:
+            return self._refuse(request, item, kept, error, status=409)
+        except AlreadyDecidedError:
+            return HttpResponseRedirect(here)
+        if said is not None:
+            self.message_user(request, said, level=messages.SUCCESS)
+            return HttpResponseRedirect(self._next_url(request, item) if verb == "snooze" else here)
+        if item.status != Interrupt.Status.PENDING:
+            return self._outcome(request, item, forms={item.pk: forms})
+        return self._ask(request, item, Sheet(item), {item.pk: forms})
+
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
         sheet = Sheet(item, request.POST, more=more)
@@ -118,10 +157,10 @@ class ItemPages(ReadOnlyAdmin):
             made = self._record(request, item, sheet, *decision)
         except InterruptNotFound:
             raise Http404 from None
-        except NotAllowedError:
-            return self._refuse(request, item, sheet, NotAllowedError, status=403)
-        except (StaleQuestionError, RunStateError) as error:
-            return self._refuse(request, item, sheet, type(error), status=409)
+        except NotAllowedError as error:
+            return self._refuse(request, item, sheet.typed(), error, status=403)
+        except (HeldError, RunStateError, StaleQuestionError) as error:
+            return self._refuse(request, item, sheet.typed(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             return self._outcome(request, item, sheet=sheet, status=409)
@@ -175,12 +214,14 @@ class ItemPages(ReadOnlyAdmin):
             return reverse(name, args=[item.run_id], current_app=self.admin_site.name)
         return self.url("change", request, item.pk)
 
-    def _ask(self, request: HttpRequest, item: Interrupt, sheet: Sheet) -> TemplateResponse:
-        asked = list(
-            asked_together(request, sheet, lambda one: self.url("change", request, one.pk))
-        )
+    def _ask(
+        self, request: HttpRequest, item: Interrupt, sheet: Sheet, forms: Any = None
+    ) -> TemplateResponse:
+        others = beside(request, item)
+        page = Page(request, [item, *others], self._url_of(request), forms)
+        asked = [page.asked(item, sheet), *(page.asked(one, Sheet(one)) for one in others)]
         context: dict[str, Any] = {}
-        if len(asked) > 1:
+        if others:
             words = _("%(count)d questions of one run")
             context["title"] = words % {"count": len(asked)}
         return self.page(
@@ -188,12 +229,16 @@ class ItemPages(ReadOnlyAdmin):
             item,
             "item.html",
             asked=asked,
+            about=about_of(item.thread, request, self.admin_site),
             errors=sheet.has_errors,
             sees_runs=sees_runs(request),
             next_url=self._next_url(request, item),
             picture=self._picture(request, item),
             **context,
         )
+
+    def _url_of(self, request: HttpRequest) -> Any:
+        return lambda name, item: self.url(name, request, item.pk)
 
     def _picture(self, request: HttpRequest, item: Interrupt) -> str:
         """Draws where the thread is in its graph, for who may see the thread."""
@@ -209,6 +254,7 @@ class ItemPages(ReadOnlyAdmin):
         *,
         sheet: Sheet | None = None,
         status: int = 200,
+        forms: Any = None,
     ) -> TemplateResponse:
         """Says what became of a question, and keeps what somebody wanted to answer."""
         decision = item.closing()
@@ -217,27 +263,30 @@ class ItemPages(ReadOnlyAdmin):
             notice = decided_elsewhere(notice, decision, request.user)
         line = line_of(item.run, services.worker_health())
         told = {**decided(decision), "line": line, "run_url": self._run_url(request, item)}
-        return self._told(request, item, notice, sheet, status, **told)
+        kept = sheet.typed() if sheet is not None else []
+        return self._told(request, item, notice, kept, status, forms=forms, **told)
 
     def _refuse(
         self,
         request: HttpRequest,
         item: Interrupt,
-        sheet: Sheet,
-        error: type[Exception],
+        kept: Sequence[tuple[str, str]],
+        error: Exception,
         *,
         status: int,
     ) -> TemplateResponse:
         item = self.get_object(request, str(item.pk))
-        return self._told(request, item, not_sent(CONFLICTS[error]), sheet, status)
+        return self._told(request, item, not_sent(conflict_of(error)), kept, status)
 
     def _told(
         self,
         request: HttpRequest,
         item: Interrupt,
         notice: Any,
-        sheet: Sheet | None,
+        kept: Sequence[tuple[str, str]],
         status: int,
+        *,
+        forms: Any = None,
         **context: Any,
     ) -> TemplateResponse:
         return self.page(
@@ -246,11 +295,12 @@ class ItemPages(ReadOnlyAdmin):
             "outcome.html",
             status=status,
             notice=notice,
-            kept=sheet.typed() if sheet is not None else [],
+            kept=kept,
             newer=self._newer(request, item),
             next_url=self._next_url(request, item),
             is_pending=item.status == Interrupt.Status.PENDING,
-            one=Asked.of(item, self.url("change", request, item.pk)),
+            one=Page(request, [item], self._url_of(request), forms).asked(item),
+            about=about_of(item.thread, request, self.admin_site),
             sees_runs=sees_runs(request),
             **context,
         )

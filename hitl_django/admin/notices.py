@@ -9,7 +9,12 @@ from django.utils.formats import localize
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.engine.errors import NotAllowedError, RunStateError, StaleQuestionError
+from hitl_django.engine.errors import (
+    HeldError,
+    NotAllowedError,
+    RunStateError,
+    StaleQuestionError,
+)
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import WorkerHealth
 
@@ -67,6 +72,16 @@ CONFLICTS: dict[type[Exception], Notice] = {
         (_("Its run has stopped. It can be decided once somebody lets the run go on."),),
     ),
 }
+
+
+def conflict_of(error: Exception) -> Notice:
+    """Says why something could not be done."""
+    if isinstance(error, HeldError):
+        said = {"who": error.holder_label, "until": localize(localtime(error.until))}
+        lines = (_("They hold it until %(until)s.") % said,)
+        return Notice(_("%(who)s holds this question") % said, lines)
+    return CONFLICTS[type(error)]
+
 
 WHO: dict[str, Any] = {
     Decision.Type.APPROVE: _("%(who)s approved this"),

@@ -1,0 +1,243 @@
+"""Holding a question, assigning it, putting it off and talking about it, from its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.models import Comment, Decision, Interrupt, Thread
+
+from .browsing import press, sheet_of, text_of, told
+from .conftest import list_of, make_question, page_of
+
+Asked = Callable[..., Interrupt]
+Person = Callable[[str], Any]
+
+
+def handle(client: Client, item: Interrupt, verb: str, **fields: Any) -> HttpResponse:
+    url = page_of(item).removesuffix("change/") + "handling/"
+    return client.post(url, {"verb": verb, **fields})
+
+
+def permit(user: Any, codename: str) -> None:
+    user.user_permissions.add(Permission.objects.get(codename=codename))
+
+
+class TestHolding:
+    def test_a_question_is_claimed_held_longer_and_released(
+        self, reviewer: Client, person: Person
+    ) -> None:
+        item = make_question({"n": 1})
+        assert "Nobody holds this." in text_of(reviewer.get(page_of(item)))
+        response = handle(reviewer, item, "claim")
+        assert response.headers["Location"] == page_of(item)
+        item.refresh_from_db()
+        assert item.claimed_by == person("reviewer")
+        page = text_of(reviewer.get(page_of(item)))
+        assert "You hold this for 1" in page
+        assert 'value="release"' in page
+        handle(reviewer, item, "release")
+        item.refresh_from_db()
+        assert item.claimed_by is None
+
+    def test_a_question_that_another_holds_says_who_and_for_how_long(
+        self, reviewer: Client, person: Person
+    ) -> None:
+        item = make_question({"n": 1})
+        other = person("public")
+        services.claim(item.pk, by=other)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "public holds this for 1" in page
+        assert 'value="take_over"' not in page
+        response = handle(reviewer, item, "claim")
+        assert response.status_code == 409
+        assert "public holds this question" in text_of(response)
+        item.refresh_from_db()
+        assert item.claimed_by == other
+
+    def test_a_question_is_taken_over_by_who_may(self, reviewer: Client, person: Person) -> None:
+        item = make_question({"n": 1})
+        other = person("public")
+        services.claim(item.pk, by=other)
+        assert handle(reviewer, item, "take_over").status_code == 403
+        permit(person("reviewer"), "take_over_interrupt")
+        assert 'value="take_over"' in text_of(reviewer.get(page_of(item)))
+        handle(reviewer, item, "take_over")
+        item.refresh_from_db()
+        assert item.claimed_by == person("reviewer")
+
+
+class TestPuttingOff:
+    @pytest.mark.parametrize(
+        ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
+    )
+    def test_hides_a_question_until_then_and_opens_the_next(
+        self, reviewer: Client, until: str, days: float
+    ) -> None:
+        item, other = make_question({"n": 1}), make_question({"n": 2})
+        response = handle(reviewer, item, "snooze", until=until)
+        assert response.headers["Location"] == page_of(other)
+        item.refresh_from_db()
+        assert item.snoozed_until is not None
+        assert abs(item.snoozed_until - timezone.now() - timedelta(days=days)) < timedelta(days=1)
+        assert "put off until" in text_of(reviewer.get(page_of(item)))
+        handle(reviewer, item, "wake")
+        item.refresh_from_db()
+        assert item.snoozed_until is None
+
+    def test_takes_no_moment_that_was_not_offered(self, reviewer: Client) -> None:
+        item = make_question({"n": 1})
+        response = handle(reviewer, item, "snooze", until="for ever")
+        assert response.status_code == 200
+        assert "errorlist" in text_of(response)
+        item.refresh_from_db()
+        assert item.snoozed_until is None
+
+
+class TestAssigning:
+    def test_is_offered_to_who_may_and_names_the_user_and_the_group(
+        self, reviewer: Client, person: Person
+    ) -> None:
+        item, group = make_question({"n": 1}), Group.objects.create(name="Night shift")
+        assert "Night shift" not in text_of(reviewer.get(page_of(item)))
+        assert handle(reviewer, item, "assign", user="", group=group.pk).status_code == 403
+        permit(person("reviewer"), "assign_interrupt")
+        assert "Night shift" in text_of(reviewer.get(page_of(item)))
+        response = handle(reviewer, item, "assign", user="reviewer", group=group.pk)
+        assert told(response) == ["Assigned to reviewer, Night shift."]
+        item.refresh_from_db()
+        assert (item.assignee, item.group) == (person("reviewer"), group)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "reviewer, Night shift" in page
+        assert 'value="reviewer"' in page
+
+    @pytest.mark.parametrize("name", ["nobody of this name", "reader"])
+    def test_says_what_is_wrong_with_a_user(
+        self, reviewer: Client, person: Person, name: str
+    ) -> None:
+        item = make_question({"n": 1})
+        permit(person("reviewer"), "assign_interrupt")
+        person("reader")
+        page = text_of(handle(reviewer, item, "assign", user=name))
+        assert "errorlist" in page
+        assert f'value="{name}"' in page
+        item.refresh_from_db()
+        assert item.assignee is None
+
+
+class TestComments:
+    def test_stand_on_the_page_in_their_order_open_or_closed(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        for text in ("First, <b>look</b>.", "Then decide."):
+            assert handle(reviewer, item, "comment", text=text).status_code == 302
+        press(reviewer, item, "approve")
+        handle(reviewer, item, "comment", text="Well done.")
+        page = text_of(reviewer.get(page_of(item)))
+        places = [page.index(text) for text in ("&lt;b&gt;look", "Then decide.", "Well done.")]
+        assert places == sorted(places)
+
+    @pytest.mark.parametrize("text", ["", "   ", "x" * 10_001])
+    def test_that_can_not_be_kept_say_so_and_stay_in_their_box(
+        self, reviewer: Client, text: str
+    ) -> None:
+        item = make_question({"n": 1})
+        response = handle(reviewer, item, "comment", text=text)
+        assert response.status_code == 200
+        assert "errorlist" in text_of(response)
+        assert text.strip() in text_of(response)
+        assert not Comment.objects.exists()
+
+    def test_are_not_for_who_may_not_and_what_was_typed_is_kept(
+        self, browse: Callable[[str], Client]
+    ) -> None:
+        item = make_question({"n": 1})
+        reader = browse("reader")
+        assert "Your comment" not in text_of(reader.get(page_of(item)))
+        response = handle(reader, item, "comment", text="But I have something to say.")
+        assert response.status_code == 403
+        assert "something to say" in text_of(response)
+        assert not Comment.objects.exists()
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("verb", ["claim", "release", "take_over", "snooze", "wake", "comment"])
+def test_nothing_is_done_by_who_sees_nothing_or_by_an_address_alone(
+    browse: Callable[[str], Client], reviewer: Client, verb: str
+) -> None:
+    item = make_question({"n": 1})
+    before = Interrupt.objects.filter(pk=item.pk).values().get()
+    assert handle(browse("nobody"), item, verb, text="x", until="hour").status_code == 404
+    url = page_of(item).removesuffix("change/") + "handling/"
+    assert reviewer.get(url, {"verb": verb}).headers["Location"] == page_of(item)
+    assert handle(reviewer, item, "no such verb").status_code == 302
+    assert Interrupt.objects.filter(pk=item.pk).values().get() == before
+
+
+def test_what_is_closed_meanwhile_leads_to_what_became_of_it(
+    reviewer: Client, asked: Asked
+) -> None:
+    item = asked()
+    services.decide(item.pk, "reject")
+    assert handle(reviewer, item, "claim").headers["Location"] == page_of(item)
+    assert "system rejected this" in text_of(reviewer.get(page_of(item)))
+
+
+class TestTheHead:
+    def test_says_until_when_and_what_comes_then(self, reviewer: Client) -> None:
+        day = timedelta(days=1)
+        item = make_question({"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day)
+        for then, said in (("answer", "named for this case"), ("cancel", "its run is cancelled")):
+            Interrupt.objects.update(expiry={"seconds": 1, "then": then})
+            page = text_of(reviewer.get(page_of(item)))
+            assert "overdue since" in page
+            assert "expires" in page
+            assert said in page
+
+    def test_leads_to_what_it_is_about_if_the_user_may_see_that(
+        self, reviewer: Client, person: Person
+    ) -> None:
+        item, group = make_question({"n": 1}), Group.objects.create(name="The <i>subject</i>")
+        kind = ContentType.objects.get_for_model(Group)
+        Thread.objects.update(subject_type=kind, subject_id=str(group.pk))
+        assert "The &lt;i&gt;" not in text_of(reviewer.get(page_of(item)))
+        permit(person("reviewer"), "view_group")
+        page = text_of(reviewer.get(page_of(item)))
+        assert f'<a href="/admin/auth/group/{group.pk}/change/" dir="auto">The &lt;i&gt;' in page
+        group.delete()
+        assert "which is no longer there" in text_of(reviewer.get(page_of(item)))
+
+
+def test_the_page_of_many_questions_asks_the_database_a_fixed_number_of_times(
+    reviewer: Client, person: Person, asked: Asked, django_assert_max_num_queries: Any
+) -> None:
+    item = asked()
+    for codename in ("assign_interrupt", "take_over_interrupt", "view_group"):
+        permit(person("reviewer"), codename)
+    group = Group.objects.create(name="Night shift")
+    others = [make_question({"n": n}) for n in range(10)]
+    Interrupt.objects.filter(pk__in=[one.pk for one in others]).update(
+        thread=item.thread_id, run=item.run_id
+    )
+    for one in Interrupt.objects.all():
+        services.assign(one.pk, to=person("reviewer"), group=group)
+        services.comment(one.pk, "A word.")
+    kind = ContentType.objects.get_for_model(Group)
+    Thread.objects.update(subject_type=kind, subject_id=str(group.pk))
+    ContentType.objects.clear_cache()
+    with django_assert_max_num_queries(25):
+        page = text_of(reviewer.get(page_of(item)))
+    assert page.count("A word.") == 11
+    assert not Decision.objects.exists()
+    assert list_of() in page
+    assert sheet_of(reviewer, item)
