@@ -20,7 +20,7 @@ from .checkpoint import Commit, TaskWrites
 from .constants import ERROR, NS_SEP, PUSH, RETURN
 from .context import TaskContext, saver_calls
 from .drivers.event_loop import aperform
-from .drivers.threads import perform
+from .drivers.performing import perform
 from .effects import Keep, Recall, Run, Save
 from .errors import GraphInterrupt, PayloadError
 from .futures import AnyFuture, CallFuture, resolved, running_loop

@@ -313,10 +313,12 @@ class TaskContext:
         """Returns the config as this node call sees it."""
         task, run = self.task, self.run
         base = run.config
+        of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
         return {
             **base,
             "tags": [*base.get("tags", ()), *task.node.tags],
             "metadata": {
+                **of_thread,
                 **base.get("metadata", {}),
                 "langgraph_step": task.origin.step,
                 "langgraph_node": task.name,

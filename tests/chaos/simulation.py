@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from hitl_django.engine.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.context import TaskContext
-from hitl_django.engine.drivers.threads import answer_from, perform
+from hitl_django.engine.drivers.asking import answer_from
+from hitl_django.engine.drivers.performing import perform
 from hitl_django.engine.effects import Await, Cancel, Effect, Run, Save
 from hitl_django.engine.errors import LeaseLostError, SaverFailed
 from hitl_django.engine.launch import Options, open_loop

@@ -231,7 +231,7 @@ def the_config_is_injected(engine: Engine) -> Any:
         place = config["metadata"]
         return {"log": [place["langgraph_step"], place["langgraph_node"],
                         list(place["langgraph_triggers"]), list(place["langgraph_path"]),
-                        config["configurable"]["thread_id"]]}  # fmt: skip
+                        config["configurable"]["thread_id"], place["thread_id"]]}  # fmt: skip
 
     return both(engine, State, a)
 

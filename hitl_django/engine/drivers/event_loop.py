@@ -34,9 +34,10 @@ from ..loop import Loop
 from ..plan import Task
 from ..stream import Chunk
 from ..timeouts import Watch
+from .asking import answer_from
 from .calling import as_failure, injected
+from .performing import call_here
 from .task_threads import MOST_THREADS
-from .threads import answer_from, call_here
 
 
 async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:

@@ -5,200 +5,35 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from ..attempt import attempt
 from ..callbacks import tell
-from ..checkpoint import BaseCheckpointSaver
-from ..context import TaskContext, current, keep, saver_calls
+from ..context import TaskContext, saver_calls
 from ..effects import (
     Await,
-    Call,
     Cancel,
     Effect,
     Emit,
     Keep,
-    List,
-    Load,
     Notify,
-    Query,
     Recall,
     Run,
     RunBeside,
     Save,
-    Wait,
 )
-from ..errors import DrainSignal
 from ..loop import Loop
-from ..nodes import Action
 from ..plan import Task
 from ..stream import Chunk
-from ..timeouts import Watch, check_stoppable
-from ..types import TimeoutPolicy
-from .calling import as_failure, injected
+from .asking import answer_from
+from .performing import perform
 from .standby import standby
 from .task_threads import MOST_THREADS, TaskThreads
 
 #: How long the driver runs one task after the other, in seconds, before it tells the loop.
 _SPELL = 0.01
-
-
-def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Performs a look at, or a change of, what is stored; returns its result."""
-    reply: Any = None
-    try:
-        effect = next(query)
-        while True:
-            try:
-                reply = answer_from(effect, saver)
-            except BaseException as error:
-                effect = query.throw(error)
-            else:
-                effect = query.send(reply)
-    except StopIteration as done:
-        return done.value
-
-
-def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
-    if isinstance(effect, Load):
-        return saver.get_tuple(effect.config)
-    if isinstance(effect, List):
-        return list(
-            saver.list(
-                effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
-            )
-        )
-    if isinstance(effect, Save):
-        return saver.commit(effect.commit)
-    if effect.action.is_async:
-        raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
-    return effect.action.call(effect.value)
-
-
-def call_here(context: TaskContext, call: Call) -> Any:
-    action = call.action
-    if action.is_async:
-        if action.sync is None:
-            return _run_async(context, action, call.value)
-        action = action.sync
-    around = context.run.around_call
-    if around is None:
-        return _called(context, action, call.value)
-    with around(context.task.name):
-        return _called(context, action, call.value)
-
-
-def _called(context: TaskContext, action: Action, value: Any) -> Any:
-    if action.injected:
-        return action.call(value, **injected(context, action))
-    return action.call(value)
-
-
-def _stands_apart(context: TaskContext, threads: int) -> bool:
-    """Tells whether a task needs a thread even where it is alone.
-
-    It does where it brings an event loop, and where it may wait for tasks that it starts: the
-    driver's own thread has to stay free for saver calls.
-    """
-    node = context.task.node
-    action = node.action
-    if action is None:
-        return False
-    if action.apart:
-        return threads > 1 or action.is_async
-    return action.is_async and (action.sync is None or node.timeout is not None)
-
-
-def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
-    """Runs an async function to its end on an event loop of its own.
-
-    That is how a worker runs async nodes.
-    """
-    _refuse_loop(context)
-    return asyncio.run(_awaited(context, action.call(value, **injected(context, action))))
-
-
-def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
-    """Returns what makes the calls of a task that has a timeout."""
-    watch = Watch(limit, context, _started)
-
-    def make(context: TaskContext, call: Call) -> Any:
-        if call.action.is_async:
-            _refuse_loop(context)
-            return asyncio.run(_awaited(context, watch.call(call)))
-        if call.action is context.task.node.action:
-            check_stoppable(context.task.name, call.action)
-        return call_here(context, call)
-
-    return make
-
-
-def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
-    running: Awaitable[Any] = call.action.call(call.value, **injected(context, call.action))
-    return running
-
-
-def _refuse_loop(context: TaskContext) -> None:
-    """Raises TypeError on a thread whose event loop is running, which a node would block."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise TypeError(
-        f"Node '{context.task.name}' is async and an event loop is running on this thread: run "
-        "the graph with ainvoke or astream."
-    )
-
-
-async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
-    try:
-        return await running
-    finally:
-        if context.calls is not None:
-            await context.calls.wait()
-
-
-def _wait(context: TaskContext, wait: Wait) -> None:
-    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
-    if wait.commit is not None:
-        keep(context, wait.commit)
-    control = context.run.control
-    if control is None:
-        time.sleep(wait.seconds)
-    elif control.wait(wait.seconds):
-        raise DrainSignal
-
-
-def perform(context: TaskContext) -> Task:
-    """Runs one task to its end on this thread."""
-    token = current.set(context)
-    steps = attempt(context)
-    limit = context.task.node.timeout
-    call = call_here if limit is None else _call_within(limit, context)
-    reply: Any = None
-    try:
-        step = next(steps)
-        while True:
-            try:
-                if type(step) is Call:
-                    reply = call(context, step)
-                else:
-                    _wait(context, step)  # type: ignore[arg-type]
-                    reply = None
-            except BaseException as error:
-                step = steps.throw(as_failure(context, error))
-            else:
-                step = steps.send(reply)
-    except StopIteration:
-        if context.calls is not None:
-            context.calls.settle()
-            context.calls = None
-        return context.task
-    finally:
-        current.reset(token)
 
 
 class SyncDriver:
@@ -441,3 +276,18 @@ class SyncDriver:
         """Makes a call on the driver's thread and returns its result to the calling thread."""
         assert self.threads is not None
         return self.threads.ask(self.loop.run.perform, function, *args)
+
+
+def _stands_apart(context: TaskContext, threads: int) -> bool:
+    """Tells whether a task needs a thread even where it is alone.
+
+    It does where it brings an event loop, and where it may wait for tasks that it starts: the
+    driver's own thread has to stay free for saver calls.
+    """
+    node = context.task.node
+    action = node.action
+    if action is None:
+        return False
+    if action.apart:
+        return threads > 1 or action.is_async
+    return action.is_async and (action.sync is None or node.timeout is not None)

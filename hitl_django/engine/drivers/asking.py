@@ -1,0 +1,40 @@
+"""Looks at what is stored, and changes of it, made from the calling thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..checkpoint import BaseCheckpointSaver
+from ..effects import Call, List, Load, Query, Save
+
+
+def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Performs a look at, or a change of, what is stored; returns its result."""
+    reply: Any = None
+    try:
+        effect = next(query)
+        while True:
+            try:
+                reply = answer_from(effect, saver)
+            except BaseException as error:
+                effect = query.throw(error)
+            else:
+                effect = query.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return saver.get_tuple(effect.config)
+    if isinstance(effect, List):
+        return list(
+            saver.list(
+                effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+            )
+        )
+    if isinstance(effect, Save):
+        return saver.commit(effect.commit)
+    if effect.action.is_async:
+        raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
+    return effect.action.call(effect.value)
