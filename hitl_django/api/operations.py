@@ -32,6 +32,7 @@ class Header:
 IF_MATCH = Header(
     "If-Match",
     "The ETag of the question as it was shown: it is decided only while it is still that (412).",
+    {"type": "string", "pattern": r'^(\*|(W/)?"[\x21\x23-\x7e]*")$'},
 )
 IF_NONE_MATCH = Header("If-None-Match", "The ETag of what is there already: unchanged is 304.")
 IDEMPOTENCY_KEY = Header(

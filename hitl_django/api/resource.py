@@ -97,6 +97,8 @@ class Resource(APIView):
                 faults.append(Fault("unknown_parameter", "There is no such one.", parameter=name))
             elif len(values) > 1:
                 faults.append(Fault("repeated", "May be given once.", parameter=name))
+            elif not values[0]:
+                faults.append(Fault("invalid", "May not be empty.", parameter=name))
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:

@@ -16,7 +16,7 @@ BODY = {"graph": "invoice", "input": {"amount": 12}}
 def test_graphs_are_listed_with_their_input(api: Any, invoice: str) -> None:
     listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
     graph = listed[invoice]
-    assert graph == api.get("graph", invoice).json()
+    assert graph.items() <= api.get("graph", invoice).json().items()
     assert (graph["version"], graph["title"]) == ("3", "Pay an invoice")
     assert graph["url"] == "http://testserver/hitl/api/v1/graphs/invoice/"
     assert graph["input_schema"]["properties"]["amount"]["type"] == "integer"

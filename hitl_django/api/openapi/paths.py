@@ -57,7 +57,7 @@ def _path_parameters(pattern: Any) -> list[dict[str, Any]]:
 def _schema_of(converter: Any) -> dict[str, Any]:
     if isinstance(converter, UUIDConverter):
         return dict(_UUID)
-    return {"type": "string", "pattern": "^[^/]+$", "maxLength": 255}
+    return {"type": "string", "minLength": 1, "maxLength": 255}
 
 
 def _query_parameters(view: Any, declared: Operation, schemas: Schemas) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def _schema_of_filter(each: filters.Filter) -> dict[str, Any]:
         return {"type": "string", "enum": [str(value) for value, _ in each.extra["choices"]]}
     if isinstance(each, filters.UUIDFilter):
         return dict(_UUID)
-    schema: dict[str, Any] = {"type": "string"}
+    schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if "max_length" in each.extra:
         schema["maxLength"] = each.extra["max_length"]
     return schema

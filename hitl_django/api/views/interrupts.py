@@ -137,6 +137,7 @@ class DecisionList(Answering):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Decides a question; exactly one decision wins, and every other is told which (409)."""
+        body = self.body()
         digest, version = expected(request)
         decision = services.decide(
             interrupt_id,
@@ -145,7 +146,7 @@ class DecisionList(Answering):
             key=idempotency_key(request),
             digest=digest,
             version=version,
-            **self.body(),
+            **body,
         )
         headers = {"Location": absolute(request, "run", decision.run_id)}
         if decision.repeated:

@@ -1,0 +1,148 @@
+"""Whatever fits the document, or nearly does, is answered as the document says; never with a 5xx.
+
+Schemathesis makes requests for each operation, half of them with something wrong, and judges the
+answers. ``--soak`` makes many more.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+import schemathesis
+from django.contrib.auth import get_user_model
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, transaction
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi import checks
+
+from hitl_django.models import Interrupt, Run
+
+from .document import document
+
+
+def requests() -> Iterator[Any]:
+    """Yields each operation with what there is and what there isn't, with a fault and without."""
+    for path, methods in document()["paths"].items():
+        for method, told in methods.items():
+            places = ["there", "not there"] if "{" in path else ["there"]
+            for place, mode in product(places, GenerationMode):
+                if mode is GenerationMode.POSITIVE or may_be_wrong(told, place):
+                    name = f"{told['operationId']}-{place}-{mode.value}"
+                    yield pytest.param(path, method.upper(), place == "there", mode, id=name)
+
+
+def may_be_wrong(told: dict[str, Any], place: str) -> bool:
+    """Says whether a request can have a fault besides its address, or in it."""
+    free = ({"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 255})
+    parameters = [each for each in told["parameters"] if each["schema"] not in free]
+    parameters = [each for each in parameters if each["in"] != "path"]
+    typed = any(each["schema"].get("format") == "uuid" for each in told["parameters"])
+    return bool(parameters) or "requestBody" in told or (place != "there" and typed)
+
+
+JUDGES = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.allow_header_conformance,
+]
+
+
+def taken(ctx: Any, response: Any, case: Any) -> None:
+    """Fails where what fits the document is refused for its form.
+
+    What nobody but the server can know may still be wrong: a cursor, for one.
+    """
+    if "cursor" not in (case.query or {}):
+        assert response.status_code not in (400, 413, 415), response.text
+
+
+VERDICTS = {
+    GenerationMode.POSITIVE: taken,
+    GenerationMode.NEGATIVE: checks.negative_data_rejection,
+}
+
+
+@pytest.fixture
+def schema() -> Any:
+    """The document as Schemathesis knows it; who calls is settled elsewhere."""
+    known = copy.deepcopy(document())
+    known["servers"] = [{"url": "/hitl/api/v1"}]
+    for methods in known["paths"].values():
+        for told in methods.values():
+            del told["security"]
+    loaded = schemathesis.openapi.from_dict(known)
+    loaded.app = WSGIHandler()
+    return loaded
+
+
+@pytest.fixture(autouse=True)
+def _one_connection(db: None) -> Iterator[None]:
+    """Keep the test's connection: a request's end is not that of its transaction here."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def things(asked: Callable[..., Interrupt], make_run: Any) -> dict[str, str]:
+    """What there is, by the name that addresses have for it."""
+    question = asked(free=True)
+    make_run(state=Run.State.FAILED)
+    return {
+        "name": "invoice",
+        "run_id": str(question.run_id),
+        "thread_id": question.thread.thread_id,
+        "interrupt_id": str(question.pk),
+    }
+
+
+@pytest.fixture
+def authorization(db: None) -> dict[str, str]:
+    get_user_model().objects.create_superuser("dana", password="open sesame")
+    return {"Authorization": "Basic " + base64.b64encode(b"dana:open sesame").decode()}
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize(("path", "method", "there", "mode"), list(requests()))
+def test_an_operation(
+    path: str,
+    method: str,
+    there: bool,
+    mode: GenerationMode,
+    schema: Any,
+    things: dict[str, str],
+    authorization: dict[str, str],
+    amount: Callable[[int, int], int],
+) -> None:
+    operation = schema[path][method]
+    names = [parameter.name for parameter in operation.path_parameters]
+    places = {name: things[name] for name in names if name in things} if there else {}
+    judges = [*JUDGES, VERDICTS[mode]]
+
+    @settings(
+        max_examples=amount(10, 1000),
+        derandomize=not amount(0, 1),
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode, path_parameters=places or None))
+    def ask(case: Any) -> None:
+        with transaction.atomic():
+            response = case.call(headers=authorization)
+            case.validate_response(response, checks=judges)
+            transaction.set_rollback(True)
+
+    ask()
