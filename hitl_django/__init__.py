@@ -62,8 +62,10 @@ _NAMES = {
         "WRITES_IDX_MAP",
     ),
     "engine.errors": (
+        "AlreadyApprovedError",
         "AlreadyDecidedError",
         "CheckpointNotFound",
+        "ClaimRequiredError",
         "CorruptPayloadError",
         "EmptyInputError",
         "GraphChangedError",

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core import checks
 from django.db import connections
 from django.utils.module_loading import import_string
@@ -75,6 +76,32 @@ def check_graphs(
             for name, places in doubled.items()
         ),
         *(fault for name in registry.names() if name not in doubled for fault in _build(name)),
+    ]
+
+
+@checks.register(checks.Tags.database, "hitl_django")
+def check_review_policies(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports groups that a graph's questions are reserved for and that don't exist.
+
+    A warning and no error: the migration that makes the group may be yet to run.
+    """
+    wanted = registry.reserved()
+    named = frozenset[str]().union(*wanted.values())
+    connection = connections[dispatch.alias()]
+    if not named or Group._meta.db_table not in connection.introspection.table_names():
+        return []
+    groups = Group.objects.using(dispatch.alias()).filter(name__in=named)
+    missing = named.difference(groups.values_list("name", flat=True))
+    return [
+        checks.Warning(
+            f"The review policy of the graph {graph!r} names a group that doesn't exist: {name!r}.",
+            hint="Nobody is in it, so only superusers and other groups can decide its questions.",
+            id="hitl_django.W022",
+        )
+        for graph, names in wanted.items()
+        for name in sorted(names & missing)
     ]
 
 

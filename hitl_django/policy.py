@@ -10,9 +10,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db import router
+from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
+from . import registry
 from .conf import hitl
 from .models import Interrupt, Run, Thread, WebhookEndpoint
 
@@ -22,6 +24,7 @@ M = TypeVar("M", bound=Model)
 class ModelPermissionPolicy:
     """Django's model permissions, for every row alike.
 
+    But a graph whose ``ReviewPolicy`` names groups is reviewed by their members alone.
     Inactive and anonymous users have none of them, so they see nothing and may nothing.
     """
 
@@ -34,8 +37,20 @@ class ModelPermissionPolicy:
         return self._visible(user, "view_run", runs)
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
-        """Narrows a queryset to the questions that the user may see."""
-        return self._visible(user, "view_interrupt", interrupts)
+        """Narrows a queryset to the questions that the user may see.
+
+        Those of a graph that is reserved for groups are for their members and superusers; the
+        model permission is about all others.
+        """
+        reserved = registry.reserved()
+        ordinary = self._visible(user, "view_interrupt", interrupts)
+        if not reserved or not user.is_active or user.is_superuser:
+            return ordinary
+        theirs = _groups_of(user, frozenset().union(*reserved.values()))
+        open_to = Q(graph__in=[name for name, groups in reserved.items() if groups & theirs])
+        if self._has(user, "view_interrupt"):
+            open_to |= ~Q(graph__in=list(reserved))
+        return interrupts.filter(open_to)
 
     def visible_webhooks(
         self, user: Any, webhooks: QuerySet[WebhookEndpoint]
@@ -49,7 +64,10 @@ class ModelPermissionPolicy:
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may decide the question; asked inside the deciding transaction."""
-        return self._has(user, "decide_interrupt")
+        groups = frozenset(registry.policy_of(interrupt.graph).groups)
+        if not groups or not user.is_active or user.is_superuser:
+            return self._has(user, "decide_interrupt")
+        return bool(_groups_of(user, groups))
 
     def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may take a question over from who holds it, and end the claim."""
@@ -61,7 +79,7 @@ class ModelPermissionPolicy:
 
     def may_comment(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may comment on the question."""
-        return self._has(user, "decide_interrupt") or self._has(user, "add_comment")
+        return self.may_decide(user, interrupt) or self._has(user, "add_comment")
 
     def may_operate(self, user: Any, run: Run) -> bool:
         """Says whether the user may cancel and retry the run, and see its errors."""
@@ -84,6 +102,12 @@ class ModelPermissionPolicy:
 
     def _visible(self, user: Any, codename: str, rows: QuerySet[M]) -> QuerySet[M]:
         return rows if self._has(user, codename) else rows.none()
+
+
+def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:
+    """Returns those of the groups that the user is in, at this moment and not as it was read."""
+    groups = user.groups.using(router.db_for_write(Interrupt)).order_by()
+    return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
 
 
 def get_policy() -> ModelPermissionPolicy:

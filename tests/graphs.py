@@ -13,6 +13,7 @@ from hitl_django.engine.constants import END, START
 from hitl_django.engine.functional import entrypoint, task
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.node_api import review as ask_for_review
 from hitl_django.engine.types import Expiry
 from hitl_django.registry import register
 
@@ -45,6 +46,27 @@ def plain() -> StateGraph:
         return {"answer": interrupt(state["payload"])}
 
     return StateGraph(Plain).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+class Reviewed(TypedDict, total=False):
+    payload: Any
+    terms: dict[str, Any]
+    answer: Any
+
+
+def ask_in_terms(state: Reviewed) -> Reviewed:
+    """Asks for a review on the terms that it is given; ``typed`` asks for a Booking."""
+    terms = dict(state.get("terms", {}))
+    if terms.pop("typed", False):
+        return {"answer": ask_for_review(state["payload"], schema=Booking, **terms).seats}
+    return {"answer": ask_for_review(state["payload"], **terms)}
+
+
+@register("reviewed")
+def reviewed() -> StateGraph:
+    """Asks what it is given, on terms that it is given."""
+    graph = StateGraph(Reviewed).add_node("ask", ask_in_terms)
+    return graph.add_edge(START, "ask").add_edge("ask", END)
 
 
 class Log(TypedDict, total=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hitl_django.text import question_title
 
-from .asked import Asked, asked_of, changes_of, compose, offered, said
+from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, said
 from .dialects import NAMED, RAW, recognise
 from .limits import check_limits
 from .raw import APPROVED, prefill
@@ -33,6 +33,7 @@ __all__ = [
     "compose",
     "offered",
     "prefill",
+    "proposal_of",
     "question_title",
     "recognise",
     "said",

@@ -23,7 +23,7 @@ class Asked:
     ``decisions`` are those that are offered; without any, all that it can be given. ``editable``
     names the members, or JSON pointers, that an edit may change; None is all. ``instead`` are
     other resume values for decisions on raw JSON. ``proposal`` is what somebody has made of it,
-    for the others of a quorum to approve: the ``answer``, and the ``edited`` text.
+    for the others of a quorum to approve: the ``answer``, what was ``edited``, and the ``patch``.
     """
 
     payload: Any
@@ -137,11 +137,19 @@ def changes_of(asked: Asked, type: str, value: Any) -> list[dict[str, Any]] | No
     if type not in (APPROVE, EDIT):
         return None
     if value is UNSET:
-        if asked.proposal is None:
-            return None
-        return patches.diff(asked.original, asked.proposal["edited"])
+        return None if asked.proposal is None else asked.proposal["patch"]
     patch = patches.diff(asked.original, _merged(asked, type, value))
     return patch if patch or type == EDIT else None
+
+
+def proposal_of(asked: Asked, type: str, value: Any, answer: Any) -> dict[str, Any]:  # noqa: A002
+    """Returns what a decision puts up for the approval of others (Asked.proposal)."""
+    edited = asked.original
+    if type in (APPROVE, EDIT):
+        edited = _merged(asked, type, value)
+    elif asked.dialect == RAW and asked.schema is not None:
+        edited = value
+    return {"answer": answer, "edited": edited, "patch": changes_of(asked, type, value)}
 
 
 def _merged(asked: Asked, type: str, value: Any) -> Any:  # noqa: A002

@@ -75,6 +75,8 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.NothingPendingError: Answer(409, "nothing_pending"),
     errors.UnknownInterruptError: Answer(409, "not_pending"),
     errors.AlreadyDecidedError: Answer(409, "already_decided", members.WINNER),
+    errors.AlreadyApprovedError: Answer(409, "already_approved", members.WINNER),
+    errors.ClaimRequiredError: Answer(409, "claim_required"),
     errors.StaleQuestionError: Answer(412, "stale_question"),
     errors.InvalidAnswerError: Answer(422, "invalid_answer", members.ANSWER_FAULTS),
     errors.QuestionChangedError: Answer(409, "question_changed"),

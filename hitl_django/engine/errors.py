@@ -19,6 +19,8 @@
     │  ├─ NothingPendingError(RuntimeError)
     │  ├─ OpenQuestionsError(RuntimeError)
     │  ├─ AlreadyDecidedError
+    │  │  └─ AlreadyApprovedError
+    │  ├─ ClaimRequiredError
     │  ├─ StaleQuestionError
     │  ├─ InvalidAnswerError(ValueError)
     │  └─ QuestionChangedError
@@ -225,6 +227,14 @@ class AlreadyDecidedError(ResumeError):
     def __init__(self, message: str, *, status: str, decision: Any = None) -> None:
         super().__init__(message)
         self.status, self.decision = status, decision
+
+
+class AlreadyApprovedError(AlreadyDecidedError):
+    """The same person has approved this version of the question; others have to agree."""
+
+
+class ClaimRequiredError(ResumeError):
+    """The question is decided by who has claimed it, and nobody has; nothing was recorded."""
 
 
 class StaleQuestionError(ResumeError):

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import audit, outbox, signals
+from hitl_django import audit, outbox, registry, signals
 from hitl_django.conf import hitl
 from hitl_django.engine.checkpoint import Question
 from hitl_django.engine.types import Expiry
@@ -21,6 +21,7 @@ from hitl_django.saver import DjangoSaver, Writing
 from hitl_django.text import storable
 
 from . import statements
+from .assignment import assigned_by
 from .lease import Lease
 from .lock import lock_thread
 from .terms import COLUMNS, columns_of
@@ -32,11 +33,13 @@ PENDING = Interrupt.Status.PENDING
 
 def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> list[str]:
     """Adds the first questions that a thread asks to what is written; returns their ids."""
-    rows = [_row(lease, question) for question in questions]
+    rows = [_row(lease, question, writing.using) for question in questions]
     _insert(rows, writing)
     _tell(lease, rows, writing)
     if any(question.expires for question in questions):
         writing.follow(partial(_limit, rows, writing.using))
+    if any(question.terms for question in questions):
+        writing.follow(partial(_set_due, rows, questions, writing.using))
     writing.tell(partial(_announce, lease, rows, writing.using))
     return [str(row.pk) for row in rows]
 
@@ -44,15 +47,17 @@ def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> list[s
 def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[bool, list[str]]:
     """Makes the queue show exactly these questions of the run.
 
-    Returns whether one of them has been decided already: then the run has an answer to go on
-    with; and the ids of those that wait. A question that waits stays the row it is; one that asks
-    something else than before under the same id gets another version, so that an answer to the old
-    words is refused. One whose answer didn't fit is open again.
+    Returns whether the run has an answer to go on with, because one of them has been decided
+    already, or all of them where its graph waits for that; and the ids of those that wait. A
+    question that waits stays the row it is; one that asks something else than before under the
+    same id gets another version, so that an answer to the old words is refused. One whose answer
+    didn't fit is open again.
     """
     reopened: list[Interrupt] = []
     ids = [question.interrupt.id for question in questions]
     known = _known(lease, ids, using)
-    new = [_row(lease, question) for question in questions if question.interrupt.id not in known]
+    unknown = [question for question in questions if question.interrupt.id not in known]
+    new = [_row(lease, question, using) for question in unknown]
     for question in questions:
         row = known.get(question.interrupt.id)
         if row is None:
@@ -61,7 +66,7 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
             _refuse_answer(lease, row, question.refusal, using)
             reopened.append(row)
         if not row.is_answered or row in reopened:
-            _ask_again(row, _row(lease, question), using, told_anew=question.terms is None)
+            _ask_again(row, _row(lease, question, using), question, using)
     # What the run no longer asks was asked by a task that has gone another way since.
     waiting = {found for (found,) in statements.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
@@ -71,10 +76,12 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
     _tell(lease, [*new, *reopened], writing)
     writing.run()
     _limit(new, using)
+    _set_due(new, unknown, using)
     _announce(lease, [*new, *reopened], using)
     done = [row for row in known.values() if row.is_answered and row not in reopened]
     open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
-    return bool(done), open_
+    waits_for_all = registry.policy_of(lease.graph).goes_on == "all"
+    return bool(done) and not (open_ and waits_for_all), open_
 
 
 def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:
@@ -155,7 +162,7 @@ def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]
     return {row.interrupt_id: row for row in rows}
 
 
-def _ask_again(row: Interrupt, asked: Interrupt, using: str, *, told_anew: bool) -> None:
+def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str) -> None:
     """Opens a question again, or asks other words under its id.
 
     One that merely waited is told anew from what is stored, without its terms: those of the same
@@ -165,7 +172,8 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str, *, told_anew: bool)
     same_words = digest_json(row.payload) == asked.payload_digest
     if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
         return
-    terms = {name: getattr(row if told_anew and same_words else asked, name) for name in COLUMNS}
+    source = row if same_words and question.terms is None else asked
+    terms = {name: getattr(source, name) for name in COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
         run=asked.run_id,
         status=PENDING,
@@ -181,12 +189,14 @@ def _ask_again(row: Interrupt, asked: Interrupt, using: str, *, told_anew: bool)
         response_schema=asked.response_schema,
         version=F("version") + 1,
         **terms,
+        **assigned_by(question.terms, using),
     )
     asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
     if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
         # The answer for this case turned out not to fit: it would be given again for ever.
         asked.expiry = {**asked.expiry, "then": "park", "answer": None}
     _limit([asked], using)
+    _set_due([asked], [question], using)
 
 
 def _limit(rows: Sequence[Interrupt], using: str) -> None:
@@ -203,6 +213,15 @@ def _limit(rows: Sequence[Interrupt], using: str) -> None:
             )
 
 
+def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: str) -> None:
+    """Sets when questions are due that say so, after a time on the clock of the database."""
+    for row, question in zip(rows, questions, strict=True):
+        due = question.terms and question.terms.due
+        if due:
+            at = Now() + due if isinstance(due, timedelta) else due
+            Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
+
+
 def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
     """Returns the terms of an expiry as they are stored: seconds, then, answer, group."""
     if expires is None:
@@ -212,7 +231,7 @@ def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
     return {**terms, "group": expires.group} if expires.group else terms
 
 
-def _row(lease: Lease, question: Question) -> Interrupt:
+def _row(lease: Lease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
     return Interrupt(
         thread_id=lease.thread.pk,
@@ -232,4 +251,5 @@ def _row(lease: Lease, question: Question) -> Interrupt:
         response_schema=asked.response_schema,
         expiry=terms_of(question.expires),
         **columns_of(question, lease.graph),
+        **assigned_by(question.terms, using),
     )

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from hitl_django import answers, audit, dispatch, events, leases, outbox, signals
+from hitl_django import answers, dispatch, leases, signals
 from hitl_django.answers import UNSET
 from hitl_django.engine.errors import (
-    AlreadyDecidedError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
-    InvalidAnswerError,
     NotAllowedError,
-    RunStateError,
     StaleQuestionError,
 )
-from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
-from hitl_django.models.fields import digest_json
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
-from hitl_django.saver import DjangoSaver, ThreadKey, Writing
-from hitl_django.text import storable
 
-from . import refusals, statements
+from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
-
-KEY_LENGTH = 255
+from .recording import Request
 
 
 def decide(
@@ -51,8 +43,13 @@ def decide(
     and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
     since. Nothing is written unless everything is: decision, audit entry, resume value and the
     run's state share one transaction.
+
+    Where several have to agree, a decision that isn't the last of them is not ``complete``: the
+    question stays open. It counts for the version that was approved; another answer than that is
+    proposed to the others as another version, which begins with the approval of who proposed it.
+    A rejection needs no second. AlreadyApprovedError where the same person has agreed before.
     """
-    request = _Request.of(type, value, by=by, via=via, reason=reason, key=key)
+    request = Request.of(type, value, by=by, via=via, reason=reason, key=key)
     refusal = refusals.recorded("decide", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
         thread, interrupt = _locked(interrupt_id, by)
@@ -60,16 +57,18 @@ def decide(
         if earlier is not None:
             return earlier
         if interrupt.status != Interrupt.Status.PENDING:
-            raise _already(interrupt, _decision(interrupt))
+            raise conflicts.already_decided(interrupt)
         _refuse_if_stale(interrupt, digest, version)
         _refuse_if_unheard(interrupt)
+        agreement.refuse_own(interrupt, type, by)
+        agreement.refuse_unless_claimed(interrupt, thread, by)
         asked = answers.asked_of(interrupt)
-        value = answers.said(asked, type, value, request.reason)
-        answer = answers.compose(asked, type, value)
-        patch = answers.changes_of(asked, type, value)
-        decision = _record(interrupt, answer, patch, request, thread)
+        said = answers.said(asked, type, value, request.reason)
+        answer = answers.compose(asked, type, said)
+        decision = recording.record(interrupt, asked, answer, request, thread)
         info = DecisionInfo.of(decision, interrupt.run_id)
-        signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
+        if info.complete:
+            signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
         return info
 
 
@@ -85,48 +84,18 @@ def check_answer(
     interrupt = _visible(_uuid(interrupt_id), by)
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
-        raise _already(interrupt, _decision(interrupt))
+        raise conflicts.already_decided(interrupt)
+    agreement.refuse_own(interrupt, type, by)
     asked = answers.asked_of(interrupt)
     return answers.compose(asked, type, answers.said(asked, type, value, reason))
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    type: str
-    by: Any
-    via: str
-    reason: str
-    key: str
-    digest: str
-
-    @classmethod
-    def of(
-        cls,
-        type: str,  # noqa: A002
-        value: Any,
-        *,
-        by: Any,
-        via: str,
-        reason: str,
-        key: str,
-    ) -> _Request:
-        if key and (len(key) > KEY_LENGTH or not key.isprintable()):
-            raise InvalidAnswerError(
-                f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
-            )
-        reason = storable(reason)
-        content: dict[str, Any] = {"type": str(type), "reason": reason}
-        if value is not UNSET:
-            answers.check_limits(value)
-            content["value"] = value
-        return cls(type, by, via, reason, key, digest_json(content))
 
 
 def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     """Returns the locked thread and the question, if the user may decide it.
 
     Everything that follows sees the question as nobody else can change it any more, so a loser's
-    message tells the truth. The lock is not what makes one decision win: ``_close`` is.
+    message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
+    the question is.
     """
     pk = _uuid(interrupt_id)
     try:
@@ -176,10 +145,10 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
         )
 
 
-def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo | None:
+def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
     """Returns the first outcome of a request that was made before, whatever came of it since."""
-    if not request.key or interrupt.version == 1:  # of the first version nothing was decided yet
-        return None
+    if not request.key or (interrupt.version == 1 and not interrupt.approvals):
+        return None  # nothing was decided yet
     decisions = Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt)
     decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
     if decision is None:
@@ -191,27 +160,6 @@ def _earlier_outcome(interrupt: Interrupt, request: _Request) -> DecisionInfo | 
     return DecisionInfo.of(decision, interrupt.run_id, repeated=True)
 
 
-def _decision(interrupt: Interrupt) -> Decision | None:
-    """Returns the decision that closed the question; an earlier one may have been refused."""
-    decisions = Decision.objects.using(dispatch.alias()).filter(interrupt=interrupt)
-    return decisions.filter(version=interrupt.version - 1, effective=True).first()
-
-
-def _already(interrupt: Interrupt, decision: Decision | None) -> AlreadyDecidedError:
-    info = None
-    message = f"The question is no longer open: it is {interrupt.get_status_display()}."
-    if interrupt.status == Interrupt.Status.EXPIRED:
-        message = "The question expired before. Nothing of yours was recorded."
-    elif decision is not None:
-        message = (
-            f"The question was already decided: {decision.type} by {decision.by_label} at "
-            f"{decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing of yours was recorded."
-        )
-    if decision is not None:
-        info = DecisionInfo.of(decision, interrupt.run_id)
-    return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
-
-
 def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | None) -> None:
     if digest is not None and digest != interrupt.payload_digest:
         raise StaleQuestionError
@@ -221,113 +169,7 @@ def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | No
 
 def _refuse_if_unheard(interrupt: Interrupt) -> None:
     if interrupt.run.state not in Run.ANSWERABLE:
-        raise _unheard(interrupt.run)
-
-
-def _unheard(run: Run) -> RunStateError:
-    return RunStateError(
-        f"The run is {run.state}; the question can be decided once it goes on.",
-        state=str(run.state),
-        allowed=Run.ANSWERABLE,
-    )
-
-
-def _record(
-    interrupt: Interrupt,
-    answer: Any,
-    patch: list[dict[str, Any]] | None,
-    request: _Request,
-    thread: Thread,
-) -> Decision:
-    """Closes the question, records who did, leaves the answer to its task and queues the run."""
-    writing = Writing(dispatch.alias())
-    # The status predicate is the whole guarantee: of any number of concurrent callers one UPDATE
-    # matches. Reading first and saving later would let two reviewers win under READ COMMITTED,
-    # and the thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    shown = {"interrupt": interrupt.pk, "version": interrupt.version}
-    writing.require(statements.CLOSE, shown)
-    # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
-    # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
-    # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
-    # everybody else waits for the thread's lock to do so.
-    waits = interrupt.run.state == Run.State.INTERRUPTED
-    if waits:
-        last_event = events.queued(interrupt.run, writing, "answered")
-        goes_on = {"run": interrupt.run_id, "last_event": last_event}
-        writing.require(statements.RESUME, goes_on)
-    decision = _decided(interrupt, answer, patch, request, thread)
-    writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
-    _note(decision, thread, request, writing)
-    _tell(decision, interrupt, thread, writing)
-    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-    saver.put_answer(interrupt, answer, writing)
-    held = writing.run()
-    if not held:
-        interrupt.refresh_from_db(dispatch.alias())
-        if interrupt.status == Interrupt.Status.PENDING:
-            raise StaleQuestionError
-        raise _already(interrupt, _decision(interrupt))
-    if waits and len(held) == 1:
-        interrupt.run.refresh_from_db(dispatch.alias(), fields=["state"])
-        raise _unheard(interrupt.run)
-    if waits:
-        dispatch.hint(interrupt.run_id)
-    return decision
-
-
-def _decided(
-    interrupt: Interrupt,
-    answer: Any,
-    patch: list[dict[str, Any]] | None,
-    request: _Request,
-    thread: Thread,
-) -> Decision:
-    return Decision(
-        interrupt=interrupt,
-        version=interrupt.version,
-        type=request.type,
-        value=answer,
-        patch=patch,
-        reason=request.reason,
-        by=request.by,
-        by_label=audit.label(request.by),
-        via=request.via,
-        key=request.key,
-        request_digest=request.digest,
-        payload_digest=interrupt.payload_digest,
-        created_at=thread.now,
-    )
-
-
-def _note(decision: Decision, thread: Thread, request: _Request, writing: Writing) -> None:
-    audit.append(
-        thread,
-        "decide",
-        by=request.by,
-        via=request.via,
-        subject=str(decision.interrupt_id),
-        detail={
-            "type": request.type,
-            "question": decision.payload_digest,
-            "version": decision.version,
-            "answer": digest_json(decision.value),
-            "reason": request.reason,
-        },
-        writing=writing,
-    )
-
-
-def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, writing: Writing) -> None:
-    outbox.tell(
-        writing,
-        Delivery.Event.INTERRUPT_DECIDED,
-        interrupt.graph,
-        interrupt_id=interrupt.pk,
-        digest=interrupt.payload_digest,
-        run_id=interrupt.run_id,
-        thread_id=thread.thread_id,
-        decision_id=decision.pk,
-    )
+        raise conflicts.unheard(interrupt.run)
 
 
 def _uuid(value: UUID | str) -> UUID:

@@ -18,7 +18,7 @@ from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
 
-from . import closing, statements
+from . import closing, resuming, statements
 
 logger = logging.getLogger("hitl_django")
 
@@ -153,14 +153,18 @@ def _answer(interrupt: Interrupt, thread: Thread) -> object:
         created_at=thread.now,
     )
     writing = Writing(dispatch.alias())
-    # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's lock to
-    # do so. Nothing of this stays, and the next sweep looks again.
-    last_event = events.queued(interrupt.run, writing, "expired")
-    writing.require(statements.RESUME, {"run": interrupt.run_id, "last_event": last_event})
+    goes_on = resuming.goes_on(interrupt)
+    if goes_on:
+        # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's
+        # lock to do so. Nothing of this stays, and the next sweep looks again.
+        last_event = events.queued(interrupt.run, writing, "expired")
+        writing.require(statements.RESUME, {"run": interrupt.run_id, "last_event": last_event})
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     DjangoSaver(key).put_answer(interrupt, answer, writing)
-    if not writing.run():
+    held = writing.run()
+    if goes_on and not held:
         raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
-    dispatch.hint(interrupt.run_id)
+    if goes_on:
+        dispatch.hint(interrupt.run_id)
     return answer

@@ -37,19 +37,38 @@ QUESTION = Select(
     )
 )
 
+_SMALL = models.PositiveSmallIntegerField()
+_AS_SEEN = Q(
+    pk=_INTERRUPT,
+    status=Interrupt.Status.PENDING,
+    version=Given("version", models.PositiveIntegerField()),
+    approvals=Given("approvals", _SMALL),
+)
+
 #: Closes a question that is open, and still the one that was looked at.
 CLOSE = Update(
     Interrupt,
-    Q(
-        pk=_INTERRUPT,
-        status=Interrupt.Status.PENDING,
-        version=Given("version", models.PositiveIntegerField()),
-    ),
+    _AS_SEEN,
     lambda: {
         "status": Interrupt.Status.DECIDED,
         "closed_at": Now(),
         "version": F("version") + 1,
         **unclaimed(),
+    },
+)
+
+#: Counts an approval of the version that was looked at.
+VOTE = Update(Interrupt, _AS_SEEN, lambda: {"approvals": F("approvals") + 1})
+
+#: Puts another answer up for approval, as another version that one person has approved.
+PROPOSE = Update(
+    Interrupt,
+    _AS_SEEN,
+    lambda: {
+        "version": F("version") + 1,
+        "approvals": 1,
+        "proposal": Given("proposal", Interrupt._meta.get_field("proposal")),
+        "payload_digest": Given("digest", models.CharField()),
     },
 )
 

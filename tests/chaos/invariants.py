@@ -167,7 +167,7 @@ def answers(record: Record) -> Iterator[str]:
     """I3."""
     decided = {row.pk: row for row in record.interrupts if row.is_answered}
     # One whose answer its node refused stays in the history, and counts no more.
-    standing = [decision for decision in record.decisions if not decision.refusal]
+    standing = [made for made in record.decisions if made.effective and not made.refusal]
     given = Counter(decision.interrupt_id for decision in standing)
     for pk in decided.keys() | given.keys():
         if (pk in decided, given[pk]) != (True, 1):
@@ -181,6 +181,25 @@ def answers(record: Record) -> Iterator[str]:
             yield f"question {decision.interrupt_id}: another answer is stored"
     for place in stored:
         yield f"an answer at {place} that nobody gave"
+    for row in record.interrupts:
+        votes = [made for made in record.decisions if made.interrupt_id == row.pk]
+        yield from _miscounted(row, votes)
+
+
+def _miscounted(row: Interrupt, decisions: list[Decision]) -> Iterator[str]:
+    """A question has as many approvals as people who gave one to its version, each once."""
+    version = row.version if row.status == Interrupt.Status.PENDING else row.version - 1
+    made = [decision for decision in decisions if decision.version == version]
+    votes = [decision for decision in made if decision.effective is None]
+    if row.approvals != len(votes):
+        yield f"question {row.pk}: {row.approvals} approvals, {len(votes)} votes"
+    agreed = [one for one in made if one.type not in ("reject", "expire")]
+    if len({(one.by_id, one.by_label) for one in agreed}) < len(agreed):
+        yield f"question {row.pk}: somebody counts twice"
+    if row.status == Interrupt.Status.DECIDED and made and agreed and len(agreed) != row.quorum:
+        rejected = any(one.type == "reject" for one in made)
+        if not rejected:
+            yield f"question {row.pk}: decided by {len(agreed)} of {row.quorum}"
 
 
 def _place(row: Interrupt) -> tuple[Any, ...]:

@@ -39,6 +39,9 @@ from ..strictjson import Limits
 #: Why a decision is not taken.
 REFUSALS = (
     errors.AlreadyDecidedError,
+    errors.AlreadyApprovedError,
+    errors.ClaimRequiredError,
+    errors.HeldError,
     errors.RunStateError,
     errors.LeaseHeldError,
     errors.StaleQuestionError,

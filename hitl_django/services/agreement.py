@@ -1,0 +1,78 @@
+"""Who may agree to an answer, and when enough have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitl_django import answers, audit, dispatch, patches
+from hitl_django.answers import APPROVE, REJECT, UNSET, Asked
+from hitl_django.engine.errors import (
+    AlreadyApprovedError,
+    ClaimRequiredError,
+    InvalidAnswerError,
+    NotAllowedError,
+)
+from hitl_django.models import Decision, Interrupt, Thread
+
+from . import questions
+from .info import DecisionInfo
+
+OWN = "You started this run, so somebody else has to approve what it asks."
+
+
+def is_own(interrupt: Interrupt, by: Any) -> bool:
+    """Says whether the user can't approve an answer because they started the run."""
+    if by is None or not interrupt.no_self_approval:
+        return False
+    starter = interrupt.run.started_by_id
+    return starter is not None and starter == by.pk
+
+
+def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
+    """Raises NotAllowedError where somebody is about to approve what they asked for themselves.
+
+    Whoever started a run may still say no to it.
+    """
+    if type != REJECT and is_own(interrupt, by):
+        raise NotAllowedError(OWN, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))
+
+
+def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
+    """Raises HeldError or ClaimRequiredError unless a question that has to be claimed is theirs."""
+    if by is None or not interrupt.claim_required:
+        return
+    questions.refuse_if_held(interrupt, thread, by)
+    until = interrupt.claimed_until
+    if until is None or until <= thread.now:
+        raise ClaimRequiredError("Claim the question first: only who holds it decides it.")
+
+
+def is_seconded(asked: Asked, answer: Any) -> bool:
+    """Says whether an answer is the one that this version of the question stands for.
+
+    That is what was proposed or, as long as nobody has, what a plain approval sends.
+    """
+    if asked.proposal is not None:
+        return patches.same(asked.proposal["answer"], answer)
+    if APPROVE not in asked.allowed:
+        return False
+    try:
+        return patches.same(answers.compose(asked, APPROVE, UNSET), answer)
+    except InvalidAnswerError:  # it can be approved, but not as it stands
+        return False
+
+
+def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
+    """Raises AlreadyApprovedError where the same person has approved this version before."""
+    votes = Decision.objects.using(dispatch.alias()).filter(
+        interrupt=interrupt, version=interrupt.version, effective=None, by=by
+    )
+    # Who was deleted since is nobody by now, as code is; the label still tells them apart.
+    vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()
+    if vote is None:
+        return
+    raise AlreadyApprovedError(
+        f"You approved this version before. {interrupt.approvals} of {interrupt.quorum} have.",
+        status=str(interrupt.status),
+        decision=DecisionInfo.of(vote, interrupt.run_id),
+    )

@@ -1,0 +1,222 @@
+"""Writes a decision down: one that closes its question, a vote, or a proposal to vote on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hitl_django import answers, audit, dispatch, events, outbox
+from hitl_django.answers import REJECT, UNSET, Asked
+from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing
+from hitl_django.text import storable
+
+from . import agreement, conflicts, resuming, statements
+
+KEY_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody sent: who, through what, and what makes a repeat of it the same."""
+
+    type: str
+    value: Any
+    by: Any
+    via: str
+    reason: str
+    key: str
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        type: str,  # noqa: A002
+        value: Any,
+        *,
+        by: Any,
+        via: str,
+        reason: str,
+        key: str,
+    ) -> Request:
+        if key and (len(key) > KEY_LENGTH or not key.isprintable()):
+            raise InvalidAnswerError(
+                f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
+            )
+        reason = storable(reason)
+        content: dict[str, Any] = {"type": str(type), "reason": reason}
+        if value is not UNSET:
+            answers.check_limits(value)
+            content["value"] = value
+        return cls(type, value, by, via, reason, key, digest_json(content))
+
+
+def record(
+    interrupt: Interrupt, asked: Asked, answer: Any, request: Request, thread: Thread
+) -> Decision:
+    """Records a decision on a question whose thread is locked.
+
+    It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
+    of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
+    question or its run turns out to be another than was read what ``conflicts`` says.
+    """
+    decision = _decided(interrupt, asked, answer, request, thread)
+    if interrupt.quorum == 1:
+        return _close(interrupt, decision, request, thread)
+    if request.type == REJECT:
+        decision.approvals = interrupt.approvals
+        return _close(interrupt, decision, request, thread)
+    if not agreement.is_seconded(asked, answer):
+        return _propose(interrupt, asked, decision, request, thread)
+    agreement.refuse_second_vote(interrupt, request.by)
+    decision.approvals = interrupt.approvals + 1
+    if decision.approvals >= interrupt.quorum:
+        return _close(interrupt, decision, request, thread)
+    return _vote(interrupt, decision, request, thread)
+
+
+def _close(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
+    """Closes the question, records who did, leaves the answer to its task and queues the run."""
+    writing = Writing(dispatch.alias())
+    # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
+    # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
+    # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
+    writing.require(statements.CLOSE, _as_seen(interrupt))
+    # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
+    # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
+    # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
+    # everybody else waits for the thread's lock to do so.
+    waits = interrupt.run.state == Run.State.INTERRUPTED and resuming.goes_on(interrupt)
+    if waits:
+        last_event = events.queued(interrupt.run, writing, "answered")
+        goes_on = {"run": interrupt.run_id, "last_event": last_event}
+        writing.require(statements.RESUME, goes_on)
+    writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
+    _note("decide", decision, thread, request, writing)
+    _tell(decision, interrupt, thread, writing)
+    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+    saver.put_answer(interrupt, decision.value, writing)
+    held = writing.run()
+    if not held:
+        raise conflicts.overtaken(interrupt)
+    if waits and len(held) == 1:
+        interrupt.run.refresh_from_db(dispatch.alias(), fields=["state"])
+        raise conflicts.unheard(interrupt.run)
+    if waits:
+        dispatch.hint(interrupt.run_id)
+    return decision
+
+
+def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
+    """Counts an approval, and leaves the question to others."""
+    writing = Writing(dispatch.alias())
+    # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
+    # rows: somebody has approved, proposed something else or decided meanwhile.
+    writing.require(statements.VOTE, _as_seen(interrupt))
+    return _leave_open(interrupt, decision, request, thread, writing)
+
+
+def _propose(
+    interrupt: Interrupt, asked: Asked, decision: Decision, request: Request, thread: Thread
+) -> Decision:
+    """Puts another answer up for approval: nobody but who proposes it has agreed to that one.
+
+    Its digest names what was asked together with what is proposed, so that whoever saw one
+    version approves no other.
+    """
+    proposal = answers.proposal_of(asked, request.type, request.value, decision.value)
+    digest = digest_json([interrupt.payload, proposal["answer"]])
+    writing = Writing(dispatch.alias())
+    # Zero rows: as for a vote.
+    changed = {"proposal": proposal, "digest": digest}
+    writing.require(statements.PROPOSE, {**_as_seen(interrupt), **changed})
+    decision.version, decision.payload_digest = interrupt.version + 1, digest
+    decision.approvals = 1
+    return _leave_open(interrupt, decision, request, thread, writing)
+
+
+def _leave_open(
+    interrupt: Interrupt,
+    decision: Decision,
+    request: Request,
+    thread: Thread,
+    writing: Writing,
+) -> Decision:
+    decision.effective = None
+    writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
+    _note("vote", decision, thread, request, writing)
+    if not writing.run():
+        raise conflicts.overtaken(interrupt)
+    if request.by is not None:
+        # Who has agreed is done with it; somebody else's turn has come.
+        rows = Interrupt.objects.using(dispatch.alias()).filter(pk=interrupt.pk)
+        rows.filter(claimed_by=request.by).update(**unclaimed())
+        rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
+    return decision
+
+
+def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
+    return {
+        "interrupt": interrupt.pk,
+        "version": interrupt.version,
+        "approvals": interrupt.approvals,
+    }
+
+
+def _decided(
+    interrupt: Interrupt, asked: Asked, answer: Any, request: Request, thread: Thread
+) -> Decision:
+    return Decision(
+        interrupt=interrupt,
+        version=interrupt.version,
+        type=request.type,
+        value=answer,
+        patch=answers.changes_of(asked, request.type, request.value),
+        quorum=interrupt.quorum,
+        reason=request.reason,
+        by=request.by,
+        by_label=audit.label(request.by),
+        via=request.via,
+        key=request.key,
+        request_digest=request.digest,
+        payload_digest=interrupt.payload_digest,
+        created_at=thread.now,
+    )
+
+
+def _note(
+    verb: str, decision: Decision, thread: Thread, request: Request, writing: Writing
+) -> None:
+    agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
+    audit.append(
+        thread,
+        verb,
+        by=request.by,
+        via=request.via,
+        subject=str(decision.interrupt_id),
+        detail={
+            "type": request.type,
+            "question": decision.payload_digest,
+            "version": decision.version,
+            "answer": digest_json(decision.value),
+            "reason": request.reason,
+            **(agreed if decision.quorum > 1 else {}),
+        },
+        writing=writing,
+    )
+
+
+def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, writing: Writing) -> None:
+    outbox.tell(
+        writing,
+        Delivery.Event.INTERRUPT_DECIDED,
+        interrupt.graph,
+        interrupt_id=interrupt.pk,
+        digest=interrupt.payload_digest,
+        run_id=interrupt.run_id,
+        thread_id=thread.thread_id,
+        decision_id=decision.pk,
+    )

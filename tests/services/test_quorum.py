@@ -1,0 +1,272 @@
+"""Several people who have to agree: votes, proposals, and who may not vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import audit, services
+from hitl_django.engine.errors import (
+    AlreadyApprovedError,
+    AlreadyDecidedError,
+    ClaimRequiredError,
+    HeldError,
+    IdempotencyKeyReusedError,
+    InvalidAnswerError,
+    NotAllowedError,
+    StaleQuestionError,
+)
+from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
+from hitl_django.models.fields import digest_json
+from tests.chaos import invariants
+from tests.reading import values_of
+
+from .conftest import asked
+
+Make = Callable[..., User]
+Advance = Callable[[], int]
+
+
+@pytest.fixture
+def people(user: Make) -> list[User]:
+    return [user(name, "view_interrupt", "decide_interrupt") for name in ("ann", "bob", "cai")]
+
+
+def jointly(advance: Advance, **terms: Any) -> Interrupt:
+    """Return an open question that two have to approve."""
+    return asked(
+        "reviewed",
+        {"payload": {"amount": 5, "to": "Dana"}, "terms": {"quorum": 2, **terms}},
+        advance,
+    )
+
+
+def now(question: Interrupt) -> Interrupt:
+    return Interrupt.objects.get(pk=question.pk)
+
+
+@pytest.mark.promise("P1")
+def test_a_question_for_two_is_decided_by_the_second(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    ann, bob, cai = people
+    first = services.decide(question.pk, "approve", by=ann, version=1)
+    assert (first.complete, first.approvals, first.quorum) == (False, 1, 2)
+    waiting = now(question)
+    assert (waiting.status, waiting.version, waiting.approvals) == ("pending", 1, 1)
+    assert advance() == 0
+    assert Run.objects.get(pk=first.run_id).state == "interrupted"
+    assert not PendingWrite.objects.filter(thread=question.thread, slot=-4).exists()
+
+    second = services.decide(question.pk, "approve", by=bob, version=1)
+    assert (second.complete, second.approvals, second.quorum) == (True, 2, 2)
+    advance()
+    assert values_of(question.thread)["answer"] is True
+    assert now(question).closing().by == bob  # type: ignore[union-attr]
+    assert [d.by for d in Decision.objects.filter(effective=None)] == [ann]
+    with pytest.raises(AlreadyDecidedError, match="approve by bob"):
+        services.decide(question.pk, "approve", by=cai)
+    assert invariants.faults() == []
+
+
+def test_one_person_counts_once(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    made = services.decide(question.pk, "approve", by=people[0])
+    with pytest.raises(AlreadyApprovedError, match="1 of 2 have") as caught:
+        services.decide(question.pk, "approve", by=people[0])
+    assert caught.value.decision == made
+    services.decide(question.pk, "approve")
+    assert now(question).status == "decided"
+
+    other = jointly(advance)
+    services.decide(other.pk, "approve")
+    with pytest.raises(AlreadyApprovedError):
+        services.decide(other.pk, "approve")
+
+
+@pytest.mark.promise("P2")
+def test_a_vote_sent_again_with_its_key_is_the_same_vote(
+    advance: Advance, people: list[User]
+) -> None:
+    question = jointly(advance)
+    ann, bob, _ = people
+    first = services.decide(question.pk, "approve", by=ann, key="k")
+    again = services.decide(question.pk, "approve", by=ann, key="k")
+    assert again.repeated
+    assert (again.id, again.complete, again.approvals) == (first.id, False, 1)
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.decide(question.pk, "reject", by=ann, key="k")
+    services.decide(question.pk, "approve", by=bob, key="k")
+    late = services.decide(question.pk, "approve", by=ann, key="k")
+    assert (late.id, late.complete, late.repeated) == (first.id, False, True)
+    assert now(question).status == "decided"
+
+
+def test_an_edit_starts_again(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    ann, bob, cai = people
+    services.decide(question.pk, "approve", by=ann)
+    changed = {"amount": 4, "to": "Dana"}
+    patch = [{"op": "replace", "path": "/amount", "value": 4}]
+    edit = services.decide(question.pk, "edit", changed, by=bob)
+    assert (edit.complete, edit.approvals, edit.version, edit.patch) == (False, 1, 2, patch)
+
+    proposed = now(question)
+    assert (proposed.version, proposed.approvals) == (2, 1)
+    assert proposed.payload == {"amount": 5, "to": "Dana"}
+    assert proposed.proposal == {"answer": changed, "edited": changed, "patch": patch}
+    assert proposed.payload_digest != question.payload_digest
+    made = Decision.objects.get(version=2)
+    assert (made.by, made.type, made.payload_digest) == (bob, "edit", proposed.payload_digest)
+
+    for stale in ({"version": 1}, {"digest": question.payload_digest}):
+        with pytest.raises(StaleQuestionError):
+            services.decide(question.pk, "approve", by=cai, **stale)  # type: ignore[arg-type]
+    with pytest.raises(AlreadyApprovedError):
+        services.decide(question.pk, "approve", by=bob)
+    # What she approved was another version: this one she hasn't.
+    last = services.decide(question.pk, "approve", by=ann, version=2)
+    assert (last.complete, last.type, last.value, last.patch) == (True, "approve", changed, patch)
+    advance()
+    assert values_of(question.thread)["answer"] == changed
+    assert invariants.faults() == []
+
+
+def test_the_same_edit_by_another_agrees_with_the_first(
+    advance: Advance, people: list[User]
+) -> None:
+    question = jointly(advance)
+    changed = {"to": "Dana", "amount": 4}
+    services.decide(question.pk, "edit", changed, by=people[0])
+    other = services.decide(question.pk, "edit", {"amount": 3, "to": "Dana"}, by=people[1])
+    assert (other.version, other.complete) == (3, False)
+    back = services.decide(question.pk, "edit", changed, by=people[0])
+    assert (back.version, back.complete) == (4, False)
+    assert services.decide(question.pk, "edit", changed, by=people[2]).complete
+    advance()
+    assert values_of(question.thread)["answer"] == changed
+
+
+def test_a_rejection_needs_no_second(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    services.decide(question.pk, "approve", by=people[0])
+    rejected = services.decide(question.pk, "reject", by=people[0], reason="On reflection, no.")
+    assert (rejected.complete, rejected.approvals, rejected.value) == (True, 1, False)
+    advance()
+    assert values_of(question.thread)["answer"] is False
+
+
+def test_an_answer_in_own_words_is_put_up_for_approval(
+    advance: Advance, people: list[User]
+) -> None:
+    schema = {"type": "integer"}
+    question = jointly(advance, schema=schema)
+    assert question.allowed_decisions == ["respond"]
+    with pytest.raises(InvalidAnswerError):
+        services.decide(question.pk, "approve", by=people[0])
+    services.decide(question.pk, "respond", 7, by=people[0])
+    assert services.check_answer(question.pk, "approve", by=people[1]) == 7
+    assert services.decide(question.pk, "approve", by=people[1]).value == 7
+    advance()
+    assert values_of(question.thread)["answer"] == 7
+
+
+def test_a_typed_approval_with_other_values_is_a_proposal(
+    advance: Advance, people: list[User]
+) -> None:
+    properties = {"approved": {"type": "boolean"}, "amount": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties}
+    question = jointly(advance, schema=schema)
+    assert services.decide(question.pk, "approve", {"amount": 5}, by=people[0]).version == 1
+    lower = services.decide(question.pk, "approve", {"amount": 4}, by=people[1])
+    assert (lower.version, lower.complete) == (2, False)
+    assert lower.patch == [{"op": "replace", "path": "/amount", "value": 4}]
+    last = services.decide(question.pk, "approve", by=people[2])
+    assert (last.complete, last.value) == (True, {"amount": 4, "approved": True})
+
+
+def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    services.decide(question.pk, "approve", by=people[0], reason="Fine.")
+    entry = AuditEntry.objects.get(thread=question.thread, verb="vote")
+    assert entry.actor == people[0]
+    assert entry.detail == {
+        "actor_id": str(people[0].pk),
+        "type": "approve",
+        "question": question.payload_digest,
+        "version": 1,
+        "answer": digest_json(True),
+        "reason": "Fine.",
+        "approvals": 1,
+        "quorum": 2,
+    }
+    services.decide(question.pk, "approve", by=people[1])
+    assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
+    assert Delivery.objects.count() == 0  # nobody wants to be told here
+    assert audit.first_fault(Thread.objects.get(pk=question.thread_id)) is None
+
+
+def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance, assignee="ann")
+    ann, bob, _ = people
+    assert question.assignee == ann
+    services.claim(question.pk, by=ann)
+    services.decide(question.pk, "approve", by=ann)
+    left = now(question)
+    assert (left.claimed_by, left.assignee, left.assignee_label) == (None, None, "")
+    assert services.take_next(by=ann) is None
+    assert services.take_next(by=bob) == question.pk
+
+
+def test_a_question_that_is_asked_again_forgets_its_votes(
+    advance: Advance, people: list[User]
+) -> None:
+    question = jointly(advance, typed=True)
+    services.decide(question.pk, "respond", {"seats": 3}, by=people[0])
+    services.decide(question.pk, "approve", by=people[1])
+    advance()
+    again = now(question)
+    assert (again.status, again.approvals, again.proposal) == ("pending", 0, None)
+    assert again.payload_digest == question.payload_digest
+    assert again.refused() is not None
+    services.decide(question.pk, "respond", {"seats": 4}, by=people[0])
+    services.decide(question.pk, "respond", {"seats": 4}, by=people[1])
+    advance()
+    assert Run.objects.get(pk=question.run_id).state == "succeeded"
+
+
+def test_whoever_started_the_run_does_not_approve_it(
+    advance: Advance, people: list[User], user: Make, unchanged: Callable[..., None]
+) -> None:
+    starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
+    given = {"payload": {"amount": 5}, "terms": {"no_self_approval": True}}
+    run = services.start("reviewed", given, by=starter)
+    advance()
+    question = Interrupt.objects.get(run=run.id)
+    unchanged()
+    for decision, value in (("approve", services.UNSET), ("edit", {}), ("respond", "yes")):
+        with pytest.raises(NotAllowedError, match="You started this run"):
+            services.decide(question.pk, decision, value, by=starter)
+    unchanged(refused=3)
+    with pytest.raises(NotAllowedError):
+        services.check_answer(question.pk, "approve", by=starter)
+    assert services.check_answer(question.pk, "approve", by=people[0]) is True
+    assert services.decide(question.pk, "reject", by=starter).value is False
+
+
+def test_a_question_that_has_to_be_claimed_is_decided_by_its_holder(
+    advance: Advance, people: list[User], unchanged: Callable[..., None]
+) -> None:
+    given = {"payload": {"amount": 5}, "terms": {"claim_required": True}}
+    question = asked("reviewed", given, advance)
+    ann, bob, _ = people
+    unchanged()
+    with pytest.raises(ClaimRequiredError):
+        services.decide(question.pk, "approve", by=ann)
+    unchanged()
+    services.claim(question.pk, by=bob)
+    with pytest.raises(HeldError):
+        services.decide(question.pk, "approve", by=ann)
+    assert services.decide(question.pk, "approve", by=bob).complete

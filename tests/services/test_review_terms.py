@@ -1,0 +1,387 @@
+"""What review() and a graph's ReviewPolicy say about a question, and where it is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core import checks
+
+from hitl_django import dispatch, registry, services
+from hitl_django.engine.constants import START
+from hitl_django.engine.errors import (
+    InterruptNotFound,
+    InvalidAnswerError,
+    NotAllowedError,
+    UnserializableError,
+)
+from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.memory import InMemorySaver
+from hitl_django.engine.node_api import interrupt, review
+from hitl_django.engine.terms import ReviewTerms
+from hitl_django.engine.types import Command
+from hitl_django.models import Interrupt, Run
+from hitl_django.policy import get_policy
+from hitl_django.reviewing import VALUE, ReviewPolicy
+from tests.chaos import invariants
+from tests.graphs import Reviewed, ask_in_terms
+from tests.reading import values_of
+
+from .conftest import asked
+
+Make = Callable[..., User]
+Advance = Callable[[], int]
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register() -> Iterator[Register]:
+    """Register a graph that asks, under a policy."""
+    made: list[str] = []
+
+    def make(name: str, *, nodes: int = 1, **policy: Any) -> None:
+        def build() -> StateGraph:
+            graph = StateGraph(Many if nodes > 1 else Reviewed)
+            for number in range(nodes):
+                node = ask_in_terms if nodes == 1 else side_by_side(number)
+                graph.add_node(f"ask{number}", node).add_edge(START, f"ask{number}")
+            return graph
+
+        registry.register(name, review=ReviewPolicy(**policy))(build)
+        made.append(name)
+
+    yield make
+    for name in made:
+        registry.unregister(name)
+
+
+class Many(Reviewed, total=False):
+    """One answer for each of several questions."""
+
+    zero: Any
+    one: Any
+    two: Any
+
+
+def side_by_side(number: int) -> Callable[[Many], dict[str, Any]]:
+    return lambda state: {("zero", "one", "two")[number]: interrupt({"number": number})}
+
+
+def posed(advance: Advance, payload: Any, graph: str = "reviewed", **terms: Any) -> Interrupt:
+    return asked(graph, {"payload": payload, "terms": terms}, advance)
+
+
+def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, user: Make) -> None:
+    ann, auditors = user("ann"), Group.objects.create(name="auditors")
+    question = posed(
+        advance,
+        {"amount": 5},
+        title="Pay\u202e it?",
+        why="It is more than 3.",
+        decisions=["reject", "approve"],
+        editable=["amount"],
+        group="auditors",
+        assignee="ann",
+        due=timedelta(hours=1),
+        expires=timedelta(days=1),
+        priority=7,
+        quorum=3,
+        no_self_approval=True,
+        claim_required=True,
+    )
+    assert question.payload == {"amount": 5}
+    assert question.title == "Pay\\u202e it?"
+    assert question.why == "It is more than 3."
+    assert question.allowed_decisions == ["approve", "reject"]
+    assert question.editable == ["amount"]
+    assert (question.group, question.group_label) == (auditors, "auditors")
+    assert (question.assignee, question.assignee_label) == (ann, "ann")
+    assert question.due_at is not None
+    assert question.expires_at is not None
+    assert question.expires_at - question.due_at == pytest.approx(
+        timedelta(hours=23), abs=timedelta(seconds=1)
+    )
+    assert question.then == "park"
+    assert (question.priority, question.quorum) == (7, 3)
+    assert question.no_self_approval
+    assert question.claim_required
+
+
+def test_a_question_without_terms_is_what_it_was(advance: Advance) -> None:
+    question = posed(advance, {"question": "Pay it?"})
+    assert (question.title, question.why, question.dialect) == ("Pay it?", "", "raw")
+    assert question.allowed_decisions == ["approve", "edit", "reject", "respond"]
+    assert (question.quorum, question.no_self_approval, question.claim_required) == (
+        1,
+        False,
+        False,
+    )
+    assert (question.editable, question.due_at, question.assignee_label) == (None, None, "")
+
+
+def test_it_may_be_due_at_a_moment(advance: Advance) -> None:
+    at = datetime(2031, 5, 1, 12, tzinfo=UTC)
+    assert posed(advance, {}, due=at).due_at == at
+
+
+def test_a_name_that_nobody_has_leaves_the_question_free(
+    advance: Advance, user: Make, reviewer: User
+) -> None:
+    gone = user("gone")
+    gone.is_active = False
+    gone.save()
+    question = posed(advance, {}, assignee="gone", group="nowhere")
+    assert (question.assignee, question.group) == (None, None)
+    assert (question.assignee_label, question.group_label) == ("gone", "nowhere")
+    assert services.take_next(by=reviewer) == question.pk
+
+
+@pytest.mark.parametrize(
+    ("terms", "error"),
+    [
+        ({"decisions": []}, "decisions are some of"),
+        ({"decisions": ["aprove"]}, "decisions are some of"),
+        ({"decisions": "approve"}, "a list of names"),
+        ({"editable": "amount"}, "a list of names"),
+        ({"quorum": 0}, "quorum is a number"),
+        ({"quorum": True}, "quorum is a number"),
+        ({"dialect": "latin"}, "dialect is one of"),
+        ({"due": timedelta(0)}, "more than 0"),
+        ({"due": datetime(2031, 5, 1)}, "time zone"),
+        ({"priority": 10**6}, "priority is a number"),
+        ({"title": 5}, "title is a str"),
+    ],
+)
+def test_terms_that_mean_nothing_fail_the_node(
+    advance: Advance, terms: dict[str, Any], error: str
+) -> None:
+    run = services.start("reviewed", {"payload": {}, "terms": terms})
+    advance()
+    failed = Run.objects.get(pk=run.id)
+    assert failed.state == "failed"
+    assert error in failed.error
+    assert not Interrupt.objects.exists()
+
+
+def test_words_that_cannot_be_stored_are_refused() -> None:
+    with pytest.raises(UnserializableError, match="NUL"):
+        ReviewTerms(why="\0")
+
+
+def test_review_is_interrupt_where_there_is_no_queue() -> None:
+    graph = StateGraph(Reviewed).add_node("ask", ask_in_terms).add_edge(START, "ask")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    terms = {"title": "Pay it?", "quorum": 2, "assignee": "ann"}
+    (question,) = compiled.invoke({"payload": {"a": 1}, "terms": terms}, config)["__interrupt__"]
+    assert question.value == {"a": 1}
+    assert compiled.invoke(Command(resume="yes"), config)["answer"] == "yes"
+    with pytest.raises(RuntimeError):
+        review({})
+
+
+def test_only_what_is_possible_is_offered(advance: Advance) -> None:
+    boolean = {"type": "boolean"}
+    assert posed(advance, {}, schema=boolean, decisions=["edit"]).allowed_decisions == [
+        "approve",
+        "reject",
+    ]
+    assert posed(advance, {}, schema=boolean, decisions=["reject"]).allowed_decisions == ["reject"]
+    assert "edit" not in posed(advance, {}, editable=[]).allowed_decisions
+    question = posed(advance, {}, decisions=["approve"])
+    with pytest.raises(InvalidAnswerError, match="It takes approve"):
+        services.decide(question.pk, "reject")
+
+
+def test_an_edit_changes_only_what_may_be_changed(
+    advance: Advance, unchanged: Callable[..., None]
+) -> None:
+    payload = {"amount": 5, "to": {"name": "Dana", "iban": "DE1"}, "items": [1, 2]}
+    question = posed(advance, payload, editable=["amount", "/to/name", "items"])
+    unchanged()
+    for edited, faults in (
+        ({**payload, "to": {"name": "Dana", "iban": "DE2"}}, ["/to/iban"]),
+        ({"amount": 5, "items": []}, ["/to"]),
+        ({**payload, "more": 1, "to": {}}, ["/to/name", "/to/iban", "/more"]),
+        ("all of it", [""]),
+    ):
+        with pytest.raises(InvalidAnswerError) as caught:
+            services.decide(question.pk, "edit", edited)
+        found = [pointer for pointer, _ in caught.value.faults]
+        assert found == [at for at in faults if at != "/to/name"]
+    unchanged()
+    edited = {"amount": 4, "to": {"name": "Cleo", "iban": "DE1"}, "items": [2]}
+    assert services.decide(question.pk, "edit", edited).value == edited
+
+
+def test_a_policy_is_what_a_question_does_not_say(advance: Advance, register: Register) -> None:
+    register("strict", quorum=2, no_self_approval=True, claim_required=True, dialect="raw")
+    call = {"question": "?", "tool_call": {"name": "f", "args": {}}}
+    question = posed(advance, call, "strict")
+    assert (question.quorum, question.no_self_approval, question.claim_required) == (2, True, True)
+    assert question.dialect == "raw"
+    own = posed(advance, call, "strict", quorum=1, no_self_approval=False, dialect="tool_call")
+    assert (own.quorum, own.no_self_approval, own.claim_required) == (1, False, True)
+    assert own.dialect == "tool_call"
+
+
+def test_a_policy_maps_decisions_to_other_answers(advance: Advance, register: Register) -> None:
+    register(
+        "mapped",
+        answers={
+            "approve": {"type": "yes", "text": VALUE},
+            "edit": {"type": "yes", "text": VALUE},
+            "reject": "no",
+            "respond": ["said", VALUE],
+        },
+    )
+    expected: list[tuple[str, Any, Any]] = [
+        ("approve", services.UNSET, {"type": "yes", "text": "draft"}),
+        ("edit", "better", {"type": "yes", "text": "better"}),
+        ("reject", services.UNSET, "no"),
+        ("respond", None, ["said", None]),
+    ]
+    for decision, value, answer in expected:
+        question = posed(advance, "draft", "mapped")
+        assert services.check_answer(question.pk, decision, value) == answer
+        assert services.decide(question.pk, decision, value).value == answer
+    typed = posed(advance, "draft", "mapped", schema={"type": "boolean"})
+    assert services.decide(typed.pk, "approve").value is True
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        ({"groups": "finance"}, "a list of names"),
+        ({"quorum": 0}, "quorum"),
+        ({"dialect": "latin"}, "dialect"),
+        ({"goes_on": "never"}, "goes_on"),
+        ({"answers": {"accept": 1}}, "'accept' is none of"),
+        ({"answers": {"edit": "fixed"}}, "has to hold VALUE"),
+        ({"answers": {"reject": [VALUE]}}, "no value"),
+        ({"answers": {"approve": {1}}}, "isn't plain JSON"),
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused(policy: dict[str, Any], error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        ReviewPolicy(**policy)
+
+
+class TestGroups:
+    @pytest.fixture(autouse=True)
+    def finance(self, db: None, register: Register) -> Group:
+        register("money", groups=["finance", "board"])
+        return Group.objects.create(name="finance")
+
+    @pytest.mark.promise("P18")
+    def test_only_members_and_superusers_see_and_decide(
+        self, advance: Advance, reviewer: User, user: Make, finance: Group
+    ) -> None:
+        question, other = posed(advance, {}, "money"), posed(advance, {})
+        member, both = user("mia"), user("bo", "view_interrupt", "decide_interrupt")
+        for one in (member, both):
+            one.groups.add(finance)
+        root = User.objects.create_superuser("root")
+        inactive = User(username="x", is_active=False, is_superuser=True)
+        policy, rows = get_policy(), Interrupt.objects.all()
+
+        def sees(who: User) -> set[Any]:
+            return set(policy.visible_interrupts(who, rows).values_list("pk", flat=True))
+
+        assert sees(reviewer) == {other.pk}
+        assert sees(member) == {question.pk}
+        assert sees(both) == sees(root) == {question.pk, other.pk}
+        assert sees(user("nobody")) == sees(inactive) == set()
+        assert not policy.may_decide(reviewer, question)
+        assert not policy.may_decide(inactive, question)
+        assert not policy.may_decide(member, other)
+        assert policy.may_comment(member, question)
+        with pytest.raises(InterruptNotFound):
+            services.decide(question.pk, "approve", by=reviewer)
+        assert services.take_next(by=member) == question.pk
+        assert services.decide(question.pk, "approve", by=member).by_label == "mia"
+
+    @pytest.mark.promise("P18")
+    def test_membership_is_asked_again_when_it_is_decided(
+        self, advance: Advance, user: Make, finance: Group
+    ) -> None:
+        question = posed(advance, {}, "money")
+        member = user("mia", "view_interrupt")
+        member.groups.add(finance)
+        assert get_policy().may_decide(member, question)
+        User.objects.get(pk=member.pk).groups.clear()
+        with pytest.raises((NotAllowedError, InterruptNotFound)):
+            services.decide(question.pk, "approve", by=member)
+
+    def test_a_group_that_does_not_exist_is_a_warning(self) -> None:
+        def found() -> list[Any]:
+            messages = checks.run_checks(databases=["default"])
+            return [one.msg for one in messages if one.id == "hitl_django.W022"]
+
+        (message,) = found()
+        assert "'money'" in message
+        assert "'board'" in message
+        Group.objects.create(name="board")
+        assert found() == []
+
+
+class TestGoingOn:
+    @pytest.fixture(autouse=True)
+    def graphs(self, register: Register) -> None:
+        register("together", nodes=3, goes_on="all")
+        register("apart", nodes=3)
+
+    def ask(self, graph: str, advance: Advance) -> tuple[Run, list[Interrupt]]:
+        run = services.start(graph, {"payload": None})
+        advance()
+        return Run.objects.get(pk=run.id), [*Interrupt.objects.filter(run=run.id).order_by("node")]
+
+    def test_a_run_waits_for_all_answers_where_its_policy_says_so(self, advance: Advance) -> None:
+        run, (first, second, third) = self.ask("together", advance)
+        for number, question in enumerate((third, first)):
+            assert services.decide(question.pk, "respond", number).complete
+            assert advance() == 0
+            run.refresh_from_db()
+            assert run.state == "interrupted"
+        services.decide(second.pk, "respond", 2)
+        run.refresh_from_db()
+        assert run.state == "queued"
+        assert advance() == 1
+        values = values_of(run.thread)
+        assert (values["zero"], values["one"], values["two"]) == (1, 2, 0)
+        assert invariants.faults() == []
+
+    def test_without_it_each_answer_is_used_at_once(self, advance: Advance) -> None:
+        _, (first, *_) = self.ask("apart", advance)
+        services.decide(first.pk, "respond", 1)
+        assert advance() == 1
+
+    def test_answers_that_came_while_it_ran_wait_for_the_others(self, advance: Advance) -> None:
+        run, questions = self.ask("together", advance)
+        # As after a retry by an operator: a worker takes the run up although questions are open.
+        services.decide(questions[0].pk, "respond", 1)
+        Run.objects.filter(pk=run.pk).update(state="queued")
+        dispatch.hint(run.pk)
+        advance()
+        run.refresh_from_db()
+        assert run.state == "interrupted"
+        for question in questions[1:]:
+            services.decide(question.pk, "respond", 2)
+        advance()
+        run.refresh_from_db()
+        assert run.state == "succeeded"
+
+    def test_an_answer_for_expiry_waits_as_well(self, advance: Advance) -> None:
+        run, questions = self.ask("together", advance)
+        terms = {"seconds": 1, "then": "answer", "answer": "late"}
+        past = datetime(2020, 1, 1, tzinfo=UTC)
+        Interrupt.objects.filter(pk=questions[0].pk).update(expires_at=past, expiry=terms)
+        assert services.expire_due() == 1
+        assert advance() == 0
+        for question in questions[1:]:
+            services.decide(question.pk, "respond", 2)
+        assert advance() == 1
+        assert values_of(run.thread)["zero"] == "late"
