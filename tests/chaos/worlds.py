@@ -144,7 +144,8 @@ class DatabaseWorld:
         self.graph = registry.get(shape).graph
         self.hints = testing._hinted
         self.hints.clear()
-        info = services.start(shape, EMPTY)
+        # What a run tells beyond its states is taken down by the worker, which this world isn't.
+        info = services.start(shape, EMPTY, events=())
         self.run, self.thread_id = info.id, info.thread_id
         self.thread = Thread.objects.values_list("pk", flat=True).get(thread_id=self.thread_id)
 
