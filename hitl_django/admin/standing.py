@@ -20,11 +20,11 @@ from hitl_django.policy import get_policy
 
 #: What becomes of a question, or of its run, once its time is up.
 EXPIRES: Mapping[str, Any] = {
-    "answer": _("Then the run goes on with the answer that was named for this case."),
-    "cancel": _("Then its run is cancelled."),
-    "park": _("Then its run waits until somebody lets it go on."),
-    "keep": _("Then it stays open, as overdue."),
-    "escalate": _("Then it stays open, for another group."),
+    "answer": _("then the run goes on with the answer that was named for this case"),
+    "cancel": _("then its run is cancelled"),
+    "park": _("then its run waits until somebody lets it go on"),
+    "keep": _("then it stays open, as overdue"),
+    "escalate": _("then it goes to another group"),
 }
 
 
