@@ -13,10 +13,21 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
+from hitl_django.answers import RAW, actions_of
+from hitl_django.forms.text import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
-from .facts import Fact, facts_of, is_its_own_title, raw, told_elsewhere, why_of
+from .facts import (
+    MAX_TEXT,
+    Fact,
+    action_facts,
+    facts_of,
+    is_its_own_title,
+    raw,
+    told_elsewhere,
+    why_of,
+)
 from .handling import Forms, groups_to_choose
 from .leads import then_of
 from .readonly import ago, visible_interrupts
@@ -79,16 +90,12 @@ class Page:
         if sheet is not None and not get_policy().may_decide(self.user, item):
             sheet = None
         standing = standing_of(item, self.user)
-        skip = told_elsewhere(item.payload, item.title)
-        if sheet is not None:
-            skip += sheet.shown_in_form()
-        own_title = is_its_own_title(item.payload, item.title)
         return Asked(
             item=item,
             url=self.url_of("change", item),
             handling_url=self.url_of("handling", item),
-            why=why_of(item.payload),
-            facts=[] if own_title else facts_of(item.payload, skip=skip),
+            why=_why(item, sheet),
+            facts=_facts(item, sheet),
             raw=raw(item.payload),
             ago=ago(item.created_at),
             standing=standing,
@@ -103,6 +110,24 @@ class Page:
         if item.pk in self.forms:
             return self.forms[item.pk]
         return Forms.of(item, groups=self.groups if standing.may_assign else ())
+
+
+def _why(item: Interrupt, sheet: Sheet | None) -> str:
+    if sheet is not None and sheet.actions:
+        return ""  # each action has its own
+    return visible(item.why[:MAX_TEXT]) or why_of(item.payload)
+
+
+def _facts(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
+    """Returns what is asked, in the shape in which it is asked."""
+    if item.dialect != RAW:
+        several = item.dialect == "hitl_request" and len(actions_of(item.payload)) > 1
+        # Decided one by one, they stand with their decisions.
+        return [] if several and sheet is not None else action_facts(item)
+    if is_its_own_title(item.payload, item.title):
+        return []
+    skip = told_elsewhere(item.payload, item.title)
+    return facts_of(item.payload, skip=[*skip, *(sheet.shown_in_form() if sheet else ())])
 
 
 def beside(request: HttpRequest, item: Interrupt) -> list[Interrupt]:

@@ -12,10 +12,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from hitl_django.answers import actions_of, asked_of
 from hitl_django.forms.answer import label_of
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.text import to_json, visible
-from hitl_django.models import Decision
+from hitl_django.models import Decision, Interrupt
 from hitl_django.text import TITLE_KEYS, question_title
 
 JSON = Any
@@ -53,6 +54,26 @@ def facts_of(payload: JSON, *, skip: Sequence[str] = ()) -> list[Fact]:
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
     return layout.facts({key: value for key, value in payload.items() if key not in skip}, 0)
+
+
+def action_facts(item: Interrupt) -> list[Fact]:
+    """Returns the actions that a question in a dialect asks for: each its name and arguments."""
+    layout = _Layout()
+    found = []
+    for name, args in _actions(item):
+        found.append(layout.fact(_("Action"), name, 0))
+        found += layout.facts(args, 0)
+    return found
+
+
+def _actions(item: Interrupt) -> list[tuple[str, dict[str, JSON]]]:
+    payload, start = item.payload, asked_of(item).original
+    if item.dialect == "hitl_request":
+        return [(action.name, action.args) for action in actions_of(payload)]
+    if item.dialect == "human_interrupt":
+        return [(start["action"], start["args"])]
+    name = payload["tool_call"]["name"] if item.dialect == "tool_call" else payload["action"]
+    return [(name, start)]
 
 
 def told_elsewhere(payload: JSON, title: str) -> list[str]:

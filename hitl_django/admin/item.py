@@ -38,6 +38,7 @@ from hitl_django.engine.errors import (
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
 
+from .actions import sheet_of
 from .asked import Page, beside
 from .facts import decided
 from .follow import line_of
@@ -93,7 +94,7 @@ class ItemPages(ReadOnlyAdmin):
             return self._decide(request, item)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item)
-        return self._ask(request, item, Sheet(item))
+        return self._ask(request, item, sheet_of(item))
 
     def payload_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Hands the whole payload out as a file that no browser opens."""
@@ -141,11 +142,11 @@ class ItemPages(ReadOnlyAdmin):
             return HttpResponseRedirect(self._next_url(request, item) if verb == "snooze" else here)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item, forms={item.pk: forms})
-        return self._ask(request, item, Sheet(item), {item.pk: forms})
+        return self._ask(request, item, sheet_of(item), {item.pk: forms})
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
-        sheet = Sheet(item, request.POST, more=more)
+        sheet = sheet_of(item, request.POST, more=more)
         if more and item.status == Interrupt.Status.PENDING:
             return self._ask(request, item, sheet)
         decision = sheet.read(request.POST.get("decision", ""))
@@ -219,7 +220,7 @@ class ItemPages(ReadOnlyAdmin):
     ) -> TemplateResponse:
         others = beside(request, item)
         page = Page(request, [item, *others], self._url_of(request), forms)
-        asked = [page.asked(item, sheet), *(page.asked(one, Sheet(one)) for one in others)]
+        asked = [page.asked(item, sheet), *(page.asked(one, sheet_of(one)) for one in others)]
         context: dict[str, Any] = {}
         if others:
             words = _("%(count)d questions of one run")

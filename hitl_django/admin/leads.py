@@ -9,7 +9,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import pictures, registry
-from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.answers import APPROVE, EDIT, RAW, REJECT, RESPOND
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
 from hitl_django.engine.subgraphs import node_path
@@ -29,6 +29,13 @@ TYPED: dict[str, Any] = {
     REJECT: _("The run goes on with a no and with the answer as it stands above."),
     RESPOND: _("The run goes on with the answer as it stands above."),
 }
+#: Of an action that is asked for before it is carried out.
+ACTION: dict[str, Any] = {
+    APPROVE: _("It is carried out as it stands."),
+    EDIT: _("It is carried out with your changes."),
+    REJECT: _("It isn't carried out; the run goes on without."),
+    RESPOND: _("It isn't carried out; whoever asked is told what you write."),
+}
 GOING_ON = _("The run goes on from where it was told to stop.")
 
 
@@ -36,6 +43,8 @@ def leads_of(item: Interrupt, pressed: Sequence[str], *, typed: bool) -> dict[st
     """Says of each decision what the run does with it; ``typed`` where a form holds the answer."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(pressed, GOING_ON)
+    if item.dialect != RAW:
+        return {decision: ACTION[decision] for decision in pressed}
     words = {**PLAIN, **TYPED} if typed else PLAIN
     return {decision: words[decision] for decision in pressed}
 

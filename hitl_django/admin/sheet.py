@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
-from hitl_django.answers import APPROVE, APPROVED, EDIT, REJECT, RESPOND, UNSET
+from hitl_django.answers import APPROVE, APPROVED, EDIT, RAW, REJECT, RESPOND, UNSET, Asked
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
@@ -21,90 +19,76 @@ from hitl_django.models import Interrupt
 
 from .facts import told_elsewhere
 from .leads import leads_of
+from .slip import Button, Slip, label_of
 
 JSON = Any
 
+#: In these dialects an edit holds the action's name besides its arguments.
+NAMED_ACTIONS = ("human_interrupt", "hitl_request")
+ARGS = "args"
 
-class Slip(forms.Form):
-    """What goes along with every decision, whatever it is.
-
-    ``digest`` and ``version`` name the question as it was shown, ``key`` makes a second click on
-    the same page the same decision and not another one.
-    """
-
-    digest = forms.CharField(widget=forms.HiddenInput, required=False)
-    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
-    key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    reason = forms.CharField(
-        label=_("Reason"),
-        help_text=_("Kept with your decision. Say why, above all when you reject."),
-        required=False,
-        max_length=5000,
-        widget=forms.Textarea(attrs={"rows": 2, "class": "vLargeTextField"}),
-    )
-    reply = forms.CharField(
-        label=_("Your answer"),
-        help_text=_("Sent to the graph instead of a yes or no."),
-        required=False,
-        strip=False,
-        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
-    )
-    reply_is_json = forms.BooleanField(label=_("This is JSON, not text"), required=False)
-
-
-@dataclass(frozen=True)
-class Button:
-    """A decision that can be sent, and what it leads to."""
-
-    value: str
-    label: Any
-    style: str = ""
-    leads: Any = ""
-
-
-LABELS = {
-    APPROVE: _("Approve"),
-    EDIT: _("Send edited version"),
-    REJECT: _("Reject"),
-    RESPOND: _("Send answer"),
-}
+UNSENT = _(
+    "You changed something, and “Approve” would send what was asked instead. "
+    "Send the edited version, or undo your changes first."
+)
 
 
 class Sheet:
     """A question with the forms that answer it; ``data`` is what came back of them.
 
-    ``form`` asks for the typed answer, or for the edited payload where the question has no
-    schema; it is None where a button says it all. ``more`` names a list in the form that is to
-    have more blank rows: the sheet is then shown again as it was sent.
+    ``form`` asks for the typed answer, or for the edited version of what was asked where the
+    question has no schema; it is None where a button says it all. ``more`` names a list in the
+    form that is to have more blank rows: the sheet is then shown again as it was sent.
     """
+
+    #: The actions of a request that are decided one by one.
+    actions: Sequence[Any] = ()
 
     def __init__(
         self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
     ) -> None:
-        self.item, self.more = item, more
+        self.item, self.data, self.more = item, data, more
+        self.asked: Asked = answers.asked_of(item)
+        self.decisions = self.asked.allowed
         #: Several questions stand on one page, and no two of their fields have the same id.
         self.auto_id = f"q{item.pk.hex}-%s"
-        self.decisions = answers.asked_of(item).allowed
         first = {
             "digest": item.payload_digest,
             "version": item.version,
             "key": uuid.uuid4().hex,
         }
         self.slip = Slip(data, initial=first, use_required_attribute=False, auto_id=self.auto_id)
-        self.form = self._form(data)
-        typed = self.form is not None and not self.edits_payload
-        self.leads = leads_of(item, self.decisions, typed=typed)
+        self.form = self._form()
+        self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
         self.errors: list[Any] = []
+
+    @property
+    def is_typed(self) -> bool:
+        """Says whether a schema says what the answer is."""
+        return self.item.response_schema is not None
+
+    @property
+    def is_raw(self) -> bool:
+        """Says whether it is asked as plain JSON, so that any JSON answers it."""
+        return self.item.dialect == RAW
 
     @property
     def edits_payload(self) -> bool:
         """Says whether the form edits what was asked, and not the answer to it."""
-        return self.item.response_schema is None and self.form is not None
+        return not self.is_typed and self.form is not None
 
     @property
     def takes_reply(self) -> bool:
-        """Says whether anything at all may be answered."""
-        return self.item.response_schema is None and RESPOND in self.decisions
+        """Says whether it may be answered in words, or raw JSON by any JSON."""
+        return not self.is_typed and RESPOND in self.decisions
+
+    @property
+    def edit_label(self) -> Any:
+        return self.label(EDIT)
+
+    @property
+    def reply_label(self) -> Any:
+        return self.label(RESPOND)
 
     @property
     def has_errors(self) -> bool:
@@ -121,14 +105,16 @@ class Sheet:
         """Returns the decisions that have a button in the bar, in its order."""
         found = []
         if APPROVE in self.decisions:
-            going_on = self.item.kind == Interrupt.Kind.BREAKPOINT
-            label = _("Go on") if going_on else LABELS[APPROVE]
-            found.append(Button(APPROVE, label, "default", self.leads[APPROVE]))
+            found.append(Button(APPROVE, self.label(APPROVE), "default", self.leads[APPROVE]))
         if RESPOND in self.decisions and not self.takes_reply:
-            found.append(Button(RESPOND, LABELS[RESPOND], "default", self.leads[RESPOND]))
+            found.append(Button(RESPOND, self.label(RESPOND), "default", self.leads[RESPOND]))
         if REJECT in self.decisions:
-            found.append(Button(REJECT, LABELS[REJECT], "hitl-reject", self.leads[REJECT]))
+            found.append(Button(REJECT, self.label(REJECT), "hitl-reject", self.leads[REJECT]))
         return found
+
+    def label(self, decision: str) -> Any:
+        """Returns what a button says."""
+        return label_of(self.item, decision)
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         """Returns the decision and its value as they go to the service.
@@ -139,8 +125,8 @@ class Sheet:
             self.errors.append(_("Use one of the buttons to say what you decide."))
         elif not self.slip.is_valid():
             pass
-        elif self.edits_payload or self.takes_reply:
-            return self._read_without_schema(pressed)
+        elif not self.is_typed:
+            return self._read_untyped(pressed)
         elif self.form is None:
             return pressed, UNSET
         elif self.form.is_valid():
@@ -152,7 +138,7 @@ class Sheet:
         """Shows what the service found wrong with the answer."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
-            self.form.add_faults(faults)
+            self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
         else:
             self.errors.append(str(error))
 
@@ -165,20 +151,19 @@ class Sheet:
                 kept.append((str(self.slip[name].label), str(text)))
         return kept
 
-    def _read_without_schema(self, pressed: str) -> tuple[str, JSON] | None:
+    def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
         if pressed == RESPOND:
             return self._read_reply()
-        changed = self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
-        if pressed == EDIT and self.form is not None:
-            return (EDIT, self.form.answer) if self.form.is_valid() else None
-        if pressed == APPROVE and changed:
+        form = self.form
+        if pressed == EDIT and form is not None:
+            return (EDIT, self._whole(form.answer)) if form.is_valid() else None
+        if (
+            pressed == APPROVE
+            and form is not None
+            and not (form.is_valid() and not form.is_edited())
+        ):
             # Approving sends a plain yes; what was changed would be lost without a word.
-            self.errors.append(
-                _(
-                    "You changed something, and “Approve” would send what was asked instead. "
-                    "Send the edited version, or undo your changes first."
-                )
-            )
+            self.errors.append(UNSENT)
             return None
         return pressed, UNSET
 
@@ -187,7 +172,7 @@ class Sheet:
         try:
             if not reply.strip():
                 raise ValidationError(_("Write an answer first."))
-            if not self.slip.cleaned_data["reply_is_json"]:
+            if not (self.is_raw and self.slip.cleaned_data["reply_is_json"]):
                 return RESPOND, reply
             return RESPOND, from_json(reply)
         except ValidationError as error:
@@ -196,13 +181,17 @@ class Sheet:
             self.slip.add_error("reply", _("This is not JSON: %(error)s.") % {"error": error})
         return None
 
-    def _form(self, data: Mapping[str, Any] | None) -> AnswerForm | None:
+    def _form(self) -> AnswerForm | None:
+        if self.is_typed:
+            return self._typed_form()
+        return self._edit_form() if EDIT in self.decisions else None
+
+    def _typed_form(self) -> AnswerForm | None:
         schema = self.item.response_schema
-        if schema is None:
-            return self._payload_form(data) if EDIT in self.decisions else None
         if EDIT not in self.decisions and RESPOND not in self.decisions:
             return None
-        shape, original = read_shape(schema), answers.prefill(self.item.payload, schema)
+        assert schema is not None
+        shape, original = self._editable(read_shape(schema)), self.asked.start
         if EDIT in self.decisions:
             # The buttons say whether it is approved.
             shape = shape.without(APPROVED)
@@ -211,31 +200,52 @@ class Sheet:
             original = MISSING
         if shape.kind == "object" and not shape.properties and not original:
             return None
-        if original is not MISSING and _is_too_large(original):
+        if original is not MISSING and is_too_large(original):
             # Nobody edits that in a browser. Approved, it is sent as it stands.
             if RESPOND not in self.decisions:
                 return None
             original = MISSING
-        return self._answer_form(shape, original, data)
+        return self.make_form(shape, original)
 
-    def _payload_form(self, data: Mapping[str, Any] | None) -> AnswerForm | None:
-        payload = self.item.payload
-        if _is_too_large(payload):
+    def _edit_form(self) -> AnswerForm | None:
+        start = self.asked.start
+        original = start[ARGS] if self.item.dialect in NAMED_ACTIONS else start
+        if is_too_large(original):
             return None
-        shape = infer_shape(payload)
+        shape = self._editable(infer_shape(original), self._under)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.
-        spoken = {"title", "question", "why"}
-        for name in spoken.intersection(told_elsewhere(payload, self.item.title)):
+        spoken = {"title", "question", "why"} if self.is_raw else set[str]()
+        for name in spoken.intersection(told_elsewhere(self.item.payload, self.item.title)):
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
-        return self._answer_form(shape, payload, data)
+        return self.make_form(shape, original)
 
-    def _answer_form(
-        self, shape: Shape, original: JSON, data: Mapping[str, Any] | None
-    ) -> AnswerForm:
-        return AnswerForm(shape, original, data, more=self.more, auto_id=self.auto_id)
+    def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
+        """Makes a form of the sheet, from what came back if anything did."""
+        return AnswerForm(
+            shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
+        )
+
+    def _editable(self, shape: Shape, under: str = "") -> Shape:
+        """Leaves out what nobody may change; it goes back as it was."""
+        free = self.asked.editable
+        if free is None:
+            return shape
+        return shape.only([way if way.startswith("/") else f"/{way}" for way in free], under)
+
+    @property
+    def _under(self) -> str:
+        """Where the form's value stands in what is sent, as a JSON pointer."""
+        return f"/{ARGS}" if self.item.dialect in NAMED_ACTIONS else ""
+
+    def _whole(self, answer: JSON) -> JSON:
+        return {**self.asked.start, ARGS: answer} if self._under else answer
+
+    def _within(self, pointer: str) -> str:
+        return pointer.removeprefix(self._under) if not self.is_typed else pointer
 
 
-def _is_too_large(value: JSON) -> bool:
+def is_too_large(value: JSON) -> bool:
+    """Says whether a value is more than an answer may be."""
     return len(to_json(value).encode()) > hitl.ANSWER_MAX_BYTES

@@ -10,6 +10,8 @@ from hitl_django.text import question_title
 
 from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, said
 from .dialects import NAMED, RAW, recognise
+from .hitl_request import Action
+from .hitl_request import actions as actions_of
 from .limits import check_limits
 from .raw import APPROVED, prefill
 from .raw import decisions as allowed_decisions
@@ -25,7 +27,9 @@ __all__ = [
     "REJECT",
     "RESPOND",
     "UNSET",
+    "Action",
     "Asked",
+    "actions_of",
     "allowed_decisions",
     "asked_of",
     "changes_of",

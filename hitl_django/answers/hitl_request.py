@@ -12,6 +12,7 @@ them, some with changes; "respond" decides each on its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from hitl_django import schemas
@@ -32,6 +33,17 @@ from .words import (
 )
 
 ACTIONS, CONFIGS = "action_requests", "review_configs"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One of the actions: its arguments, their schema if they have one, and what is allowed."""
+
+    name: str
+    args: dict[str, Any]
+    description: str
+    allowed: tuple[str, ...]
+    schema: dict[str, Any] | None
 
 
 def speaks(payload: Any) -> bool:
@@ -71,6 +83,20 @@ def decisions(payload: Any) -> tuple[str, ...]:
     if len(allowed) > 1 or RESPOND in allowed[0]:
         found.append(RESPOND)
     return tuple(word for word in DECISIONS if word in found)
+
+
+def actions(payload: Any) -> list[Action]:
+    """Returns the actions, each with what may be decided about it."""
+    return [
+        Action(
+            name=action["name"],
+            args=action["args"],
+            description=action.get("description", ""),
+            allowed=tuple(word for word in DECISIONS if word in config["allowed_decisions"]),
+            schema=config.get("args_schema"),
+        )
+        for action, config in zip(payload[ACTIONS], _configs(payload) or (), strict=True)
+    ]
 
 
 def start(payload: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
@@ -78,6 +78,19 @@ class Shape:
     def without(self, name: str) -> Shape:
         """Returns the same object shape less one property."""
         return replace(self, properties=tuple(p for p in self.properties if p.name != name))
+
+    def only(self, pointers: Sequence[str], path: str = "") -> Shape:
+        """Returns the same shape less the members to which none of the JSON pointers leads."""
+        if self.kind != "object":
+            return self
+        kept = []
+        for prop in self.properties:
+            here = f"{path}/{prop.name.replace('~', '~0').replace('/', '~1')}"
+            if any(here == way or here.startswith(f"{way}/") for way in pointers):
+                kept.append(prop)
+            elif any(way.startswith(f"{here}/") for way in pointers) and prop.shape.properties:
+                kept.append(replace(prop, shape=prop.shape.only(pointers, here)))
+        return replace(self, properties=tuple(kept))
 
     def leaves(self) -> Iterator[Shape]:
         """Yields every shape that becomes one field."""

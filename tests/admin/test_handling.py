@@ -197,7 +197,10 @@ class TestTheHead:
     def test_says_until_when_and_what_comes_then(self, reviewer: Client) -> None:
         day = timedelta(days=1)
         item = make_question({"n": 1}, due_at=timezone.now() - day, expires_at=timezone.now() + day)
-        for then, said in (("answer", "named for this case"), ("cancel", "then its run is cancelled")):
+        for then, said in (
+            ("answer", "named for this case"),
+            ("cancel", "then its run is cancelled"),
+        ):
             Interrupt.objects.update(expiry={"seconds": 1, "then": then})
             page = text_of(reviewer.get(page_of(item)))
             assert "overdue since" in page

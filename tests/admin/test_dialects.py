@@ -1,0 +1,294 @@
+"""Each dialect of asking, shown and answered from the page in its own shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import press, sheet_of, text_of
+from .conftest import page_of
+
+Asked = Callable[..., Interrupt]
+
+HUMAN = {
+    "action_request": {"action": "send_email", "args": {"to": "dana@example.com", "copies": 2}},
+    "config": {
+        "allow_accept": True,
+        "allow_edit": True,
+        "allow_respond": True,
+        "allow_ignore": True,
+    },
+    "description": "The customer has waited for a week.",
+}
+CALL = {
+    "question": "Is this right?",
+    "tool_call": {"name": "book_hotel", "args": {"nights": 3}, "id": "call-1"},
+}
+ALL = ["approve", "edit", "reject", "respond"]
+REQUEST = {
+    "action_requests": [
+        {"name": "send_email", "args": {"to": "dana@example.com"}, "description": "Tells her."},
+        {"name": "delete_file", "args": {"path": "/tmp/x"}},
+        {"name": "pay", "args": {"cents": 120}},
+    ],
+    "review_configs": [
+        {"action_name": "send_email", "allowed_decisions": ALL},
+        {"action_name": "delete_file", "allowed_decisions": ["approve", "reject"]},
+        {
+            "action_name": "pay",
+            "allowed_decisions": ["approve", "edit", "reject"],
+            "args_schema": {
+                "type": "object",
+                "properties": {"cents": {"type": "integer", "maximum": 500}},
+                "required": ["cents"],
+            },
+        },
+    ],
+}
+
+
+def ask(asked: Asked, payload: Any) -> Interrupt:
+    return asked("plain", payload=payload)
+
+
+def answer_of(item: Interrupt) -> Any:
+    return Decision.objects.get(interrupt=item).value
+
+
+class TestAHumanInterrupt:
+    def test_shows_its_action_and_has_the_buttons_that_it_allows(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        page = text_of(reviewer.get(page_of(ask(asked, [HUMAN]))))
+        assert "Allow send_email?" in page
+        assert "The customer has waited for a week." in page
+        assert "dana@example.com" in page
+        assert "allow_accept" not in page.partition("Raw data")[0]
+        for words in (">Accept<", ">Ignore<", ">Send edited version<", ">Send answer<"):
+            assert words in page
+        assert "reply_is_json" not in page
+
+    def test_has_no_button_for_what_it_does_not_allow(self, reviewer: Client, asked: Asked) -> None:
+        config = {**HUMAN["config"], "allow_edit": False, "allow_ignore": False}
+        page = text_of(reviewer.get(page_of(ask(asked, [{**HUMAN, "config": config}]))))
+        assert 'value="edit"' not in page
+        assert 'value="reject"' not in page
+        assert 'value="approve"' in page
+
+    @pytest.mark.parametrize(
+        ("button", "typed", "answer"),
+        [
+            ("approve", {}, {"type": "accept", "args": None}),
+            ("reject", {}, {"type": "ignore", "args": None}),
+            ("respond", {"reply": "Not today."}, {"type": "response", "args": "Not today."}),
+            (
+                "edit",
+                {"copies": "1"},
+                {
+                    "type": "edit",
+                    "args": {
+                        "action": "send_email",
+                        "args": {"to": "dana@example.com", "copies": 1},
+                    },
+                },
+            ),
+        ],
+    )
+    def test_is_answered_in_its_own_shape(
+        self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
+    ) -> None:
+        item = ask(asked, [HUMAN])
+        assert press(reviewer, item, button, **typed).status_code == 302
+        assert answer_of(item) == [answer]
+
+    def test_is_not_accepted_with_a_change_that_would_be_lost(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = ask(asked, [HUMAN])
+        page = text_of(press(reviewer, item, "approve", to="sam@example.com"))
+        assert "You changed something" in page
+        assert "sam@example.com" in page
+        assert not Decision.objects.exists()
+
+
+class TestAToolCall:
+    @pytest.mark.parametrize(
+        ("button", "typed", "answer"),
+        [
+            ("approve", {}, ["continue", None]),
+            ("edit", {"nights": "2"}, ["update", {"nights": 2}]),
+            ("respond", {"reply": "Too dear."}, ["feedback", "Too dear."]),
+        ],
+    )
+    def test_is_answered_in_its_own_shape(
+        self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
+    ) -> None:
+        item = ask(asked, CALL)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "book_hotel" in page
+        assert "Is this right?" in page
+        assert ">Send feedback<" in page
+        press(reviewer, item, button, **typed)
+        assert answer_of(item) == answer
+
+    def test_says_what_a_feedback_lacks(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, CALL)
+        assert "Write an answer first." in text_of(press(reviewer, item, "respond", reply=" "))
+
+
+class TestAToolThatAsks:
+    @pytest.mark.parametrize(
+        ("button", "typed", "answer"),
+        [
+            ("approve", {}, {"action": "approve"}),
+            ("reject", {}, {"action": "reject"}),
+            ("edit", {"to": "sam"}, {"action": "approve", "to": "sam"}),
+        ],
+    )
+    def test_is_answered_in_its_own_shape(
+        self, reviewer: Client, asked: Asked, button: str, typed: Any, answer: Any
+    ) -> None:
+        item = ask(asked, {"action": "send_email", "message": "Send it?", "to": "dana"})
+        Interrupt.objects.update(
+            dialect="tool_approval", allowed_decisions=["approve", "edit", "reject"]
+        )
+        press(reviewer, item, button, **typed)
+        assert answer_of(item) == answer
+
+
+class TestARequestForSeveralActions:
+    def send(
+        self, client: Client, item: Interrupt, *choices: str, button: str = "each", **typed: str
+    ) -> HttpResponse:
+        """Chooses for each action, types (names like ``action/0/message``), presses a button."""
+        posted = {**sheet_of(client, item), "decision": [button]}
+        for number, choice in enumerate(choices):
+            posted[f"action/{number}-decision"] = [choice]
+        return client.post(page_of(item), {**posted, **typed})
+
+    def test_shows_each_action_with_its_own_decisions(self, reviewer: Client, asked: Asked) -> None:
+        page = text_of(reviewer.get(page_of(ask(asked, REQUEST))))
+        blocks = page.split('hitl-action">')[1:]
+        assert len(blocks) == 3
+        offered = [[word for word in ALL if f'value="{word}"' in block] for block in blocks[:2]]
+        assert offered == [ALL, ["approve", "reject"]]
+        assert "Tells her." in blocks[0]
+        assert "review_configs" not in page.partition("Raw data")[0]
+        for words in (">Send decisions<", ">Approve all<", ">Reject all<"):
+            assert words in page
+
+    def test_sends_one_decision_for_each_at_once(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, REQUEST)
+        response = self.send(
+            reviewer,
+            item,
+            "respond",
+            "reject",
+            "edit",
+            **{"action/0-message": "Call her.", "action/2/args/cents": "99"},
+        )
+        assert response.status_code == 302
+        assert answer_of(item) == {
+            "decisions": [
+                {"type": "respond", "message": "Call her."},
+                {"type": "reject"},
+                {"type": "edit", "edited_action": {"name": "pay", "args": {"cents": 99}}},
+            ]
+        }
+
+    @pytest.mark.parametrize(
+        ("choices", "kind"),
+        [(["approve"] * 3, "approve"), (["approve", "approve", "edit"], "edit")],
+    )
+    def test_is_recorded_as_what_it_comes_to(
+        self, reviewer: Client, asked: Asked, choices: list[str], kind: str
+    ) -> None:
+        item = ask(asked, REQUEST)
+        typed = {"action/2/args/cents": "99"} if kind == "edit" else {}
+        self.send(reviewer, item, *choices, **typed)
+        assert Decision.objects.get().type == kind
+
+    @pytest.mark.parametrize("button", ["approve", "reject"])
+    def test_is_decided_as_a_whole(self, reviewer: Client, asked: Asked, button: str) -> None:
+        item = ask(asked, REQUEST)
+        self.send(reviewer, item, button=button)
+        assert answer_of(item) == {"decisions": [{"type": button}] * 3}
+
+    def test_wants_a_decision_for_each_and_keeps_the_others(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = ask(asked, REQUEST)
+        page = text_of(self.send(reviewer, item, "reject", **{"action/0-message": "Not now."}))
+        assert page.count("Say what is to become of this one.") == 2
+        assert "Not now." in page
+        assert 'value="reject" id="' in page
+        assert not Decision.objects.exists()
+
+    def test_says_at_the_action_what_does_not_fit(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, REQUEST)
+        page = text_of(
+            self.send(
+                reviewer, item, "approve", "approve", "edit", **{"action/2/args/cents": "501"}
+            )
+        )
+        last = page.split('hitl-action">')[3]
+        assert "errorlist" in last
+        assert "errorlist" not in page.partition('hitl-action">')[0]
+        assert not Decision.objects.exists()
+
+    @pytest.mark.parametrize("button", ["approve", "each"])
+    def test_loses_no_change_to_an_action_that_is_approved(
+        self, reviewer: Client, asked: Asked, button: str
+    ) -> None:
+        item = ask(asked, REQUEST)
+        changed = {"action/2/args/cents": "99"}
+        page = text_of(self.send(reviewer, item, *["approve"] * 3, button=button, **changed))
+        assert "You changed something" in page
+        assert not Decision.objects.exists()
+
+    @pytest.mark.parametrize("button", ["edit", "respond", "", "all"])
+    def test_takes_no_button_that_is_not_there(
+        self, reviewer: Client, asked: Asked, button: str
+    ) -> None:
+        item = ask(asked, REQUEST)
+        assert "Use one of the buttons" in text_of(self.send(reviewer, item, button=button))
+
+    def test_keeps_what_was_chosen_when_somebody_else_was_faster(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = ask(asked, REQUEST)
+        posted = {**sheet_of(reviewer, item), "decision": ["each"]}
+        press(reviewer, item, "reject")
+        posted |= {"action/0-decision": ["respond"], "action/0-message": ["I would call her."]}
+        response = reviewer.post(page_of(item), posted)
+        assert response.status_code == 409
+        assert "I would call her." in text_of(response)
+
+    def test_of_one_action_is_asked_like_any_question(
+        self, reviewer: Client, asked: Asked, advance: Callable[[], int]
+    ) -> None:
+        one = {key: rows[:1] for key, rows in REQUEST.items()}
+        item = ask(asked, one)
+        press(reviewer, item, "edit", to="sam@example.com")
+        edited = {"name": "send_email", "args": {"to": "sam@example.com"}}
+        assert answer_of(item) == {"decisions": [{"type": "edit", "edited_action": edited}]}
+        advance()
+        assert Run.objects.get(pk=item.run_id).state == "succeeded"
+
+
+def test_only_what_may_be_changed_has_a_field(reviewer: Client, asked: Asked) -> None:
+    item = ask(asked, {"title": "Pay?", "amount": 5, "to": {"name": "Dana", "iban": "x"}})
+    Interrupt.objects.update(editable=["amount", "/to/name"])
+    sheet = sheet_of(reviewer, item)
+    assert [name for name in sheet if name.startswith("answer")] == [
+        "answer/amount",
+        "answer/to/name",
+    ]
+    press(reviewer, item, "edit", amount="4")
+    assert answer_of(item) == {**item.payload, "amount": 4}
