@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import connections, router, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
-from .models import Checkpoint, Run, Thread
+from .models import Checkpoint, Run, RunEvent, Thread
 from .saver import DjangoSaver
 
 logger = logging.getLogger("hitl_django")
@@ -59,6 +59,34 @@ def prune_ended(days: float, limit: int) -> int:
     if names:
         logger.info("retention: %s threads pruned", len(names))
     return len(names)
+
+
+def delete_events(days: float, limit: int) -> int:
+    """Deletes the events of runs that ended that long ago; returns how many runs there were.
+
+    A transaction holds those of ``BATCH`` runs at most. The runs stay, and say which of their
+    events are kept.
+    """
+    using = router.db_for_write(Run)
+    before = Now() - timedelta(days=days)
+    # As the index has it: runs of which nothing is kept any more are not looked at.
+    told = Run.objects.using(using).filter(finished_at__lt=before, first_event__lte=F("last_event"))
+    pruned = 0
+    while pruned < limit:
+        with transaction.atomic(using=using):
+            found = told.order_by("finished_at")
+            if connections[using].features.has_select_for_update_skip_locked:
+                found = found.select_for_update(skip_locked=True, of=("self",))
+            runs = list(found.values_list("pk", flat=True)[: min(BATCH, limit - pruned)])
+            RunEvent.objects.using(using).filter(run__in=runs).delete()
+            rows = Run.objects.using(using).filter(pk__in=runs)
+            rows.update(first_event=F("last_event") + 1)
+        pruned += len(runs)
+        if not runs:
+            break
+    if pruned:
+        logger.info("retention: events of %s runs deleted", pruned)
+    return pruned
 
 
 def _ended(using: str, days: float) -> QuerySet[Run, Any]:

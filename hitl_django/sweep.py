@@ -28,7 +28,8 @@ def sweep() -> list[UUID]:
     Questions whose time is up expire first, those that will soon are warned of, and what has become
     due moves to the front of the queue. Several sweeps at once do no harm: a hint too many ends in
     a claim that finds nothing to do. The same goes for webhooks that are due. Where RETENTION_DAYS
-    is set, threads that ended that long ago are deleted, a batch of them.
+    is set, threads that ended that long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does
+    so to their events alone.
     """
     services.expire_due()
     services.warn_expiring()
@@ -37,6 +38,8 @@ def sweep() -> list[UUID]:
     _look_after_webhooks()
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
+    if hitl.EVENT_RETENTION_DAYS is not None:
+        retention.delete_events(hitl.EVENT_RETENTION_DAYS, hitl.SWEEP_BATCH)
     return run_ids
 
 

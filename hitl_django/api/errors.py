@@ -88,6 +88,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.ThreadNotFound: Answer(404, "not_found"),
     errors.RunNotFound: Answer(404, "not_found"),
     errors.CheckpointNotFound: Answer(404, "not_found"),
+    errors.EventsPrunedError: Answer(410, "events_pruned", members.LAST_EVENT),
     errors.InterruptNotFound: Answer(404, "not_found"),
     errors.WebhookNotFound: Answer(404, "not_found"),
     Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
@@ -102,6 +103,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     exceptions.NotAuthenticated: Answer(401, "not_authenticated"),
     exceptions.AuthenticationFailed: Answer(401, "authentication_failed"),
     exceptions.PermissionDenied: Answer(403, "permission_denied"),
+    exceptions.NotAcceptable: Answer(406, "not_acceptable"),
     exceptions.UnsupportedMediaType: Answer(415, "unsupported_media_type"),
     exceptions.Throttled: Answer(429, "throttled"),
 }

@@ -83,6 +83,10 @@ def _held(error: errors.HeldError, root: str) -> dict[str, Any]:
     return {"holder": error.holder_label, "until": error.until}
 
 
+def _last_event(error: errors.EventsPrunedError, root: str) -> dict[str, Any]:
+    return {"last": error.last}
+
+
 def _nothing(error: Exception, root: str) -> dict[str, Any]:
     return {}
 
@@ -119,6 +123,15 @@ WINNER = Members(
 )
 HELD = Members(
     _held, {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}}
+)
+LAST_EVENT = Members(
+    _last_event,
+    {
+        "last": {
+            "type": "integer",
+            "description": "The number of the run's last event: what comes after it is kept.",
+        }
+    },
 )
 RUN_STATE = Members(
     _run_state,

@@ -40,6 +40,11 @@ IDEMPOTENCY_KEY = Header(
     "1 to 255 visible ASCII characters: the same request with it again gets the first outcome.",
     {"type": "string", "pattern": r'^("[\x21-\x7e]{1,253}"|[\x21-\x7e]{1,255})$'},
 )
+LAST_EVENT_ID = Header(
+    "Last-Event-ID",
+    "The number of the last event that was received; it counts before `after`.",
+    {"type": "string", "pattern": "^[0-9]{1,9}$"},
+)
 ETAG = Header("ETag", "Changes with what is shown.")
 LOCATION = Header("Location", "The address of the run.", {"type": "string", "format": "uri"})
 REPLAYED = Header(
@@ -57,7 +62,8 @@ class Shown:
     """An answer that is no problem: what it means, what is in it.
 
     ``by`` is the serializer that shows it, and ``paged`` a page of what it shows. What no
-    serializer shows has a JSON ``schema`` of its own; what isn't JSON, its ``media`` type.
+    serializer shows has a JSON ``schema`` of its own; what isn't JSON, its ``media`` type. What is
+    shown as text of another type as well, for who accepts that, names it under ``also``.
     """
 
     about: str
@@ -66,6 +72,7 @@ class Shown:
     schema: Mapping[str, Any] | None = None
     headers: tuple[Header, ...] = ()
     media: str = "application/json"
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.exceptions import NotAcceptable
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import JSONRenderer
+from rest_framework.utils.mediatypes import _MediaType
 
 
 class PlainJSONRenderer(JSONRenderer):
@@ -19,6 +21,12 @@ class PlainJSONRenderer(JSONRenderer):
         """Return no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
 
 
+class EventStream(PlainJSONRenderer):
+    """Says that an answer may be a stream of events; what is none is JSON all the same."""
+
+    media_type = "text/event-stream"
+
+
 class JSONOnly(DefaultContentNegotiation):
     """Answers in JSON, whatever is accepted (RFC 9110, 12.5.1 allows it) and without ``?format=``.
 
@@ -27,3 +35,14 @@ class JSONOnly(DefaultContentNegotiation):
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
         return renderers[0], renderers[0].media_type
+
+
+class Negotiated(DefaultContentNegotiation):
+    """Answers in what is accepted, in the view's order; what it hasn't is refused with 406."""
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        accepted = [_MediaType(each) for each in self.get_accept_list(request)]
+        for renderer in renderers:
+            if any(_MediaType(renderer.media_type).match(each) for each in accepted):
+                return renderer, renderer.media_type
+        raise NotAcceptable(available_renderers=renderers)

@@ -12,7 +12,19 @@ from rest_framework.request import Request
 from .. import answers
 from ..engine.drawing import draw_mermaid
 from ..models import Decision, Interrupt, Run, Thread
-from .fields import AnyJSON, Body, Choice, Computed, Id, JSONObject, Moment, Query, Text
+from ..models.events import KINDS
+from .fields import (
+    AnyJSON,
+    Body,
+    Choice,
+    Computed,
+    Id,
+    JSONObject,
+    Moment,
+    Query,
+    Text,
+    WholeNumber,
+)
 
 #: Decisions in one request.
 MOST = 100
@@ -99,6 +111,12 @@ class StartBody(Body):
         choices=["refuse", "discard"],
         required=False,
         help_text="Whether a thread whose questions are open is refused (409), or loses them.",
+    )
+    events = serializers.ListField(
+        child=Choice(choices=KINDS),
+        required=False,
+        max_length=len(KINDS),
+        help_text="What its events tell, where that isn't what the graph says; empty: nothing.",
     )
 
 
@@ -313,6 +331,40 @@ class StateSerializer(serializers.Serializer):
     next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
     created_at = serializers.CharField(allow_null=True)
     values = AnyJSON()
+
+
+class EventsQuery(Query):
+    """From where on, how many, and how long to wait for the first of them."""
+
+    after = WholeNumber(
+        most=10**9 - 1, required=False, help_text="The number of the last event that you have; 0."
+    )
+    limit = WholeNumber(least=1, most=1000, required=False, help_text="How many at once; 100.")
+    wait = WholeNumber(
+        most=3600,
+        required=False,
+        help_text="Seconds to wait where there is none yet; no longer than EVENT_WAIT_SECONDS.",
+    )
+
+
+class EventSerializer(serializers.Serializer):
+    """One thing that became of a run."""
+
+    seq = serializers.IntegerField(help_text="Numbered from 1, without gaps.")
+    kind = serializers.CharField(help_text="A state of the run, or a stream mode of the engine.")
+    created_at = Moment()
+    data = AnyJSON()  # type: ignore[assignment]  # a member, not the attribute
+    truncated = serializers.BooleanField(help_text="There was more than is kept of it.")
+    withheld = serializers.BooleanField(help_text="Its data is for who may see state.")
+
+
+class EventPageSerializer(serializers.Serializer):
+    """Events of a run, in order."""
+
+    results = EventSerializer(many=True, source="events")
+    last = serializers.IntegerField(help_text="The number to give as `after` next.")
+    state = Choice(choices=Run.State.values)
+    ended = serializers.BooleanField(help_text="The run has ended, and that was its last event.")
 
 
 class RunDetailSerializer(RunSerializer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from .addresses import ThreadIdConverter
-from .views import bulk, graphs, interrupts, runs, schema, threads, webhooks, workers
+from .views import bulk, events, graphs, interrupts, runs, schema, threads, webhooks, workers
 
 register_converter(ThreadIdConverter, "hitl_thread")
 
@@ -17,6 +17,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/", runs.RunDetail.as_view(), name="run"),
     path("runs/<uuid:run_id>/cancel/", runs.RunCancel.as_view(), name="run-cancel"),
     path("runs/<uuid:run_id>/retry/", runs.RunRetry.as_view(), name="run-retry"),
+    path("runs/<uuid:run_id>/events/", events.view, name="run-events"),
     path("threads/", threads.ThreadList.as_view(), name="threads"),
     path("threads/<hitl_thread:thread_id>/", threads.ThreadDetail.as_view(), name="thread"),
     path(

@@ -40,6 +40,7 @@
     ├─ InterruptNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
     ├─ WebhookNotFound(LookupError)
+    ├─ EventsPrunedError(LookupError)
     ├─ InvalidNamespaceError(ValueError)
     ├─ IdempotencyKeyReusedError(ValueError)
     └─ RunStateError
@@ -339,6 +340,14 @@ class CheckpointNotFound(HitlError, LookupError):
 
 class TaskNotFound(HitlError, LookupError):
     """There is no such task at the addressed checkpoint."""
+
+
+class EventsPrunedError(HitlError, LookupError):
+    """Events after that place are kept no longer; ``last`` is the run's last, to go on from."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.last = last
 
 
 class WebhookNotFound(HitlError, LookupError):

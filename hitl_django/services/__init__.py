@@ -20,6 +20,8 @@ from .counts import QueueCounts, ReviewStats, queue_counts, review_stats
 from .decisions import check_answer, decide
 from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
+from .following import PAGE as EVENT_PAGE
+from .following import EventInfo, EventPage, EventReader, afollow, follow, run_events
 from .forgetting import forget
 from .forking import fork
 from .health import WorkerHealth, worker_health
@@ -45,12 +47,16 @@ from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
     "EVENTS",
+    "EVENT_PAGE",
     "UNSET",
     "Change",
     "ClaimInfo",
     "CommentInfo",
     "DecisionInfo",
     "DeliveryInfo",
+    "EventInfo",
+    "EventPage",
+    "EventReader",
     "History",
     "QueueCounts",
     "ReviewStats",
@@ -60,6 +66,7 @@ __all__ = [
     "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",
+    "afollow",
     "assign",
     "cancel",
     "change_webhook",
@@ -71,6 +78,7 @@ __all__ = [
     "decide",
     "delete_webhook",
     "expire_due",
+    "follow",
     "forget",
     "fork",
     "mark_overdue",
@@ -80,6 +88,7 @@ __all__ = [
     "retry",
     "review_stats",
     "rotate_secret",
+    "run_events",
     "run_result",
     "snooze",
     "start",

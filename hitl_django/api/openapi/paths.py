@@ -131,6 +131,8 @@ def _shown(shown: Shown, schemas: Schemas) -> dict[str, Any]:
         told["content"] = {shown.media: {"schema": ref}}
     elif shown.schema is not None:
         told["content"] = {shown.media: {"schema": dict(shown.schema)}}
+    for media in shown.also:
+        told["content"][media] = {"schema": {"type": "string"}}
     if shown.headers:
         told["headers"] = {each.name: problems.header_object(each) for each in shown.headers}
     return told

@@ -1,0 +1,122 @@
+"""What a run tells while it goes: as pages, and as a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.http import HttpResponse
+from rest_framework.exceptions import NotAcceptable
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import services
+from ...engine import errors
+from ...services import EventPage, EventReader
+from .. import waiting
+from ..errors import InvalidRequest
+from ..faults import Fault
+from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation
+from ..renderers import EventStream, Negotiated, PlainJSONRenderer
+from ..resource import Resource
+from ..serializers import EventPageSerializer, EventSerializer, EventsQuery
+
+_NUMBER = re.compile("[0-9]{1,9}")
+
+
+class RunEvents(Resource):
+    """The events of one run."""
+
+    renderer_classes = (PlainJSONRenderer, EventStream)  # type: ignore[assignment]
+    content_negotiation_class = Negotiated  # type: ignore[assignment]
+
+    @operation(
+        "list_run_events",
+        query=EventsQuery,
+        headers=(LAST_EVENT_ID,),
+        answers={
+            200: Shown(
+                "Events, in order.",
+                EventPageSerializer,
+                headers=(RETRY_AFTER,),
+                also=("text/event-stream",),
+            ),
+            204: Shown("The stream is over: the run has ended, and you have its last event."),
+        },
+        errors=(errors.RunNotFound, errors.EventsPrunedError, NotAcceptable),
+    )
+    def get(self, request: Request, run_id: UUID) -> Any:
+        """Tells what becomes of a run, from any number on, and waits for more.
+
+        With `wait` an empty page is answered only after that many seconds. To follow a run, ask
+        again with `after` set to `last` until `ended`. With `Accept: text/event-stream` it is a
+        stream of server-sent events: `id` is the number of an event, `event` its kind, `data` the
+        event as in a page. A stream ends after a while; come back with `Last-Event-ID`, until the
+        answer is 204. A server that can't let you wait now answers at once with what there is.
+
+        Events are kept as long as the run, unless the host deletes those of ended runs earlier:
+        then asking for them is answered with 410, and `last` is the number to go on from.
+        """
+        asked = self.query()
+        after = self._last_event_id(request, asked.get("after", 0))
+        reader = EventReader(run_id, by=request.user)
+        if isinstance(request.accepted_renderer, EventStream):
+            return self._stream(request, reader, after)
+        limit, seconds = asked.get("limit", services.EVENT_PAGE), asked.get("wait", 0)
+        page = reader.read(after, limit)
+        idle = seconds and not page.events and not page.ended and request.method != "HEAD"
+        if not idle or not waiting.may_wait(request._request):
+            # Who wanted to wait and may not shouldn't come back at once.
+            return Response(self._page(page), headers={"Retry-After": "1"} if idle else None)
+
+        def steps(most: float) -> waiting.Steps:
+            return waiting.one_page(reader, after, limit, most, self._page_bytes)
+
+        return waiting.answer(request._request, steps, seconds, PlainJSONRenderer.media_type)
+
+    def _stream(self, request: Request, reader: EventReader, after: int) -> Any:
+        page = reader.read(after, 1)
+        if page.ended and not page.events:
+            return Response(status=204)
+        if request.method == "HEAD":
+            return Response(content_type=EventStream.media_type)
+
+        def steps(most: float) -> waiting.Steps:
+            return waiting.stream(reader, after, most, self._frames)
+
+        if waiting.may_wait(request._request):
+            return waiting.answer(request._request, steps, None, EventStream.media_type)
+        frames = [step for step in steps(0) if isinstance(step, bytes)]
+        return HttpResponse(b"".join(frames), content_type=EventStream.media_type)
+
+    def _last_event_id(self, request: Request, after: int) -> int:
+        header = request.headers.get("Last-Event-ID")
+        if not header:
+            return after
+        if _NUMBER.fullmatch(header) is None:
+            detail = "Has to be the number of an event."
+            raise InvalidRequest(Fault("invalid", detail, header="Last-Event-ID"))
+        return int(header)
+
+    def _page(self, page: EventPage) -> Any:
+        return self.render(EventPageSerializer, page)
+
+    def _page_bytes(self, page: EventPage) -> bytes:
+        rendered: bytes = PlainJSONRenderer().render(self._page(page))
+        return rendered
+
+    def _frames(self, page: EventPage) -> bytes:
+        shown = self.render(EventSerializer, page.events, many=True)
+        return "".join(_frame(event) for event in shown).encode()
+
+
+def _frame(event: dict[str, Any]) -> str:
+    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {event['seq']}\nevent: {event['kind']}\ndata: {data}\n\n"
+
+
+#: It only reads, and an answer that waits should hold no transaction meanwhile.
+view = transaction.non_atomic_requests(RunEvents.as_view())

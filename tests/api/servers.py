@@ -1,0 +1,150 @@
+"""Real web servers on the test's database, to be asked and killed, and a client of theirs."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from django.db import connection
+
+from tests import databases
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60
+GUNICORN = ["gunicorn", "tests.serving:wsgi", "--workers", "1", "--no-control-socket", "--bind"]
+COMMANDS = {
+    "gunicorn": [*GUNICORN, "{host}:{port}", "--worker-class", "gthread", "--threads", "8"],
+    "gunicorn sync": [*GUNICORN, "{host}:{port}"],
+    "uvicorn": ["uvicorn", "tests.serving:asgi", "--host", "{host}", "--port", "{port}",
+                "--lifespan", "off", "--no-access-log"],
+}  # fmt: skip
+HOST = "127.0.0.1"
+USER, PASSWORD = "dana", "open sesame"
+
+
+class Server:
+    """A web server in processes of its own; one that was killed comes back at the same port."""
+
+    def __init__(self, kind: str, log: Path, **hitl: Any) -> None:
+        self.kind, self.log, self.hitl = kind, log, hitl
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            self.port = probe.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        command = [part.format(host=HOST, port=self.port) for part in COMMANDS[self.kind]]
+        environment = {
+            **os.environ,
+            "DATABASE_URL": databases.to_url(connection),
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "TEST_HITL": json.dumps(self.hitl),
+        }
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                Client(self).get("workers/health/")
+                return
+            except (OSError, http.client.HTTPException):
+                assert time.monotonic() < deadline, self.log.read_text()
+                threading.Event().wait(0.05)
+
+    def kill(self) -> None:
+        """Kill what serves: gunicorn's worker, which its master replaces, or the whole server."""
+        if self.kind.startswith("gunicorn"):
+            (worker,) = psutil.Process(self.process.pid).children()
+            worker.kill()
+        else:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            self.start()
+        self.wait()
+
+    def stop(self) -> None:
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            child.kill()
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+
+class Client:
+    """What a program does over HTTP: JSON in, JSON out, and streams."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        self.headers = {"Authorization": f"Basic {token}"}
+
+    @contextmanager
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Iterator[Any]:
+        """Give the answer, whose body is yet to be read."""
+        line = http.client.HTTPConnection(HOST, self.server.port, timeout=PATIENCE)
+        told = {**self.headers, **headers}
+        data = None
+        if body is not None:
+            data, told["Content-Type"] = json.dumps(body), "application/json"
+        with closing(line):
+            line.request(method, f"/hitl/api/v1/{path}", data, told)
+            with line.getresponse() as answer:
+                yield answer
+
+    def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        with self.send("GET", path, **headers) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+
+    def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+        with self.send("POST", path, body, **headers) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+
+    def stream(self, run: Any, last: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield events until the connection ends, or breaks."""
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last)}
+        with (
+            suppress(OSError, http.client.HTTPException),  # it broke, or there is nobody
+            self.send("GET", f"runs/{run}/events/", **headers) as answer,
+        ):
+            if answer.status != 200:
+                assert answer.status == 204, answer.read()
+                return
+            for line in answer:
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name == "data":
+                    yield json.loads(value)
+
+    def follow(self, run: Any) -> Iterator[dict[str, Any]]:
+        """Yield a run's events as a browser gets them, whatever becomes of the server."""
+        last, deadline = 0, time.monotonic() + PATIENCE
+        while True:
+            for event in self.stream(run, last):
+                last, deadline = event["seq"], time.monotonic() + PATIENCE
+                yield event
+                if event["kind"] in ("succeeded", "failed", "cancelled"):
+                    return
+            assert time.monotonic() < deadline, f"run {run} tells no more after {last}"
+            threading.Event().wait(0.05)

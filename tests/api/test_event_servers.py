@@ -1,0 +1,129 @@
+"""Events as real servers give them: waited for, streamed, and taken up again when one is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from hitl_django import services, worker
+from hitl_django.models import Interrupt, RunEvent
+from tests.chaos.graphs import EMPTY, reply
+
+from .servers import PASSWORD, USER, Client, Server
+
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
+QUICK = {"EVENT_POLL_SECONDS": 0.02}
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    started: list[Server] = []
+    get_user_model().objects.create_superuser(USER, password=PASSWORD)
+
+    def start(kind: str, **hitl: Any) -> Server:
+        started.append(Server(kind, tmp_path / "log", **{**QUICK, **hitl}))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def begin() -> Any:
+    """Start a run and take it to its question."""
+    run = services.start("chaos line", EMPTY).id
+    worker.advance(str(run))
+    return run
+
+
+def go_on(run: Any) -> None:
+    for question in Interrupt.objects.filter(run=run, status="pending"):
+        services.decide(question.pk, "respond", reply(question.payload))
+    worker.advance(str(run))
+
+
+def numbers(run: Any) -> list[int]:
+    return list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve: Any) -> None:
+    client, run = Client(serve(kind)), begin()
+    last = numbers(run)[-1]
+    with ThreadPoolExecutor(3) as pool:
+        path = f"runs/{run}/events/?after={last}&wait=25"
+        waiting = [pool.submit(client.get, path) for _ in range(3)]
+        go_on(run)
+        for answer in waiting:
+            status, page = answer.result()
+            assert (status, page["results"][0]["seq"]) == (200, last + 1)
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_stream_loses_and_doubles_nothing_when_its_server_is_killed(
+    kind: str, serve: Any
+) -> None:
+    server, run = serve(kind), begin()
+    told = []
+    for event in Client(server).follow(run):
+        told.append(event)
+        if event["kind"] == "interrupted":
+            server.kill()
+            go_on(run)
+    assert [event["seq"] for event in told] == numbers(run)
+    assert told[-1]["kind"] == "succeeded"
+    status, nothing = Client(server).get(
+        f"runs/{run}/events/", Accept="text/event-stream", **{"Last-Event-ID": str(len(told))}
+    )
+    assert (status, nothing) == (204, None)
+
+
+def test_a_stream_that_has_had_its_time_is_taken_up_again(serve: Any) -> None:
+    server, run = serve("gunicorn", EVENT_WAIT_SECONDS=0.1), begin()
+    client, last = Client(server), numbers(run)[-1]
+    assert [event["seq"] for event in client.stream(run)] == numbers(run)
+    assert list(client.stream(run, last)) == []
+    go_on(run)
+    assert [event["seq"] for event in client.stream(run, last)] == numbers(run)[last:]
+
+
+def test_a_server_with_one_thread_answers_at_once(serve: Any) -> None:
+    client, run = Client(serve("gunicorn sync")), begin()
+    with client.send("GET", f"runs/{run}/events/?after={numbers(run)[-1]}&wait=25") as answer:
+        assert answer.headers["Retry-After"] == "1"
+    assert [event["seq"] for event in client.stream(run)] == numbers(run)
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_a_client_that_goes_away_leaves_its_place_to_the_next(kind: str, serve: Any) -> None:
+    client, run = (
+        Client(serve(kind, EVENT_WAITERS=1, EVENT_STREAMS=1, EVENT_WAIT_SECONDS=2)),
+        begin(),
+    )
+    first = client.stream(run)
+    assert next(first)["seq"] == 1
+    path = f"runs/{run}/events/?after={numbers(run)[-1]}&wait=1"
+    with client.send("GET", path) as answer:
+        assert answer.headers["Retry-After"] == "1"
+    first.close()
+    held_up = True
+    while held_up:  # until the server has noticed
+        with client.send("GET", path) as answer:
+            held_up = answer.headers["Retry-After"] is not None
+
+
+def test_many_streams_share_one_process(serve: Any) -> None:
+    client, run = Client(serve("uvicorn")), begin()
+    streams = [client.stream(run) for _ in range(60)]
+    assert {next(stream)["seq"] for stream in streams} == {1}
+    status, _ = client.get("runs/")  # and others are served meanwhile
+    assert status == 200
+    go_on(run)
+    with ThreadPoolExecutor(60) as pool:
+        rest = list(pool.map(lambda stream: [event["seq"] for event in stream], streams))
+    assert rest == [numbers(run)[1:]] * 60

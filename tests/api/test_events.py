@@ -1,0 +1,323 @@
+"""What a run tells, over the API: pages and streams, from any number on, to whom it may concern."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from hitl_django import (
+    END,
+    START,
+    StateGraph,
+    get_stream_writer,
+    registry,
+    retention,
+    services,
+    worker,
+)
+from hitl_django.api import waiting
+from hitl_django.models import Run, RunEvent, Thread
+from hitl_django.sweep import sweep
+
+from .conftest import Invoice, ask
+
+STREAM = {"HTTP_ACCEPT": "text/event-stream"}
+#: A server whose processes have several threads.
+THREADS = {"wsgi.multithread": True}
+
+
+@pytest.fixture(autouse=True)
+def brief(settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 0.05, "EVENT_POLL_SECONDS": 0.01}
+
+
+@pytest.fixture
+def chatty(db: None) -> Iterator[str]:
+    """A graph that tells all it can and asks once."""
+
+    def say(state: Invoice) -> Invoice:
+        get_stream_writer()({"checked": state["amount"]})
+        return {"amount": state["amount"] + 1}
+
+    @registry.register("chatty", events=["values", "updates", "custom", "tasks", "checkpoints"])
+    def build() -> Any:
+        graph = StateGraph(Invoice)
+        graph.add_node("say", say).add_node("ask", ask)
+        return graph.add_edge(START, "say").add_edge("say", "ask").add_edge("ask", END)
+
+    yield "chatty"
+    registry.unregister("chatty")
+
+
+@pytest.fixture
+def told(chatty: str) -> Callable[..., Run]:
+    """Take a run to its question, or with ``silent`` to its end."""
+
+    def run_it(**state: Any) -> Run:
+        info = services.start(chatty, {"amount": 12, **state})
+        worker.advance(str(info.id))
+        return Run.objects.get(pk=info.id)
+
+    return run_it
+
+
+def frames(response: Any) -> list[dict[str, str]]:
+    """Parse server-sent events as a browser does, comments left out."""
+    body = b"".join(response).decode() if response.streaming else response.content.decode()
+    found = []
+    for block in body.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
+        if fields:
+            found.append(fields)
+    return found
+
+
+def test_pages_follow_one_another_by_number(api: Any, told: Callable[..., Run]) -> None:
+    run = told(silent=True)
+    after, seen = 0, []
+    while True:
+        page = api.get("run-events", run.pk, query=f"after={after}&limit=4").json()
+        seen += page["results"]
+        after = page["last"]
+        if page["ended"]:
+            break
+        assert len(page["results"]) == 4
+    assert [event["seq"] for event in seen] == list(range(1, run.last_event + 1))
+    assert (seen[0]["kind"], seen[-1]["kind"]) == ("queued", "succeeded")
+    assert {event["kind"] for event in seen} > {"values", "updates", "custom", "tasks"}
+    assert api.get("run-events", run.pk, query=f"after={after}").json() == {
+        "results": [], "last": after, "state": "succeeded", "ended": True,
+    }  # fmt: skip
+
+
+def test_a_run_that_asks_has_not_ended(api: Any, told: Callable[..., Run]) -> None:
+    run = told()
+    page = api.get("run-events", run.pk).json()
+    assert (page["state"], page["ended"]) == ("interrupted", False)
+    (question,) = page["results"][-1]["data"]["questions"]
+    assert api.get("interrupt", question).status_code == 200
+
+
+@pytest.mark.promise("P18")
+def test_values_are_withheld_from_who_may_not_see_state(
+    as_role: Any, told: Callable[..., Run]
+) -> None:
+    run = told(silent=True)
+    for role, sees in (("viewer", False), ("operator", False), ("auditor", True)):
+        events = as_role(role).get("run-events", run.pk).json()["results"]
+        assert len(events) == run.last_event
+        for event in events:
+            of_state = event["kind"] in ("values", "updates", "tasks", "checkpoints")
+            assert event["withheld"] is (of_state and not sees)
+            assert (event["data"] is None) is event["withheld"]
+        streamed = frames(as_role(role).get("run-events", run.pk, **STREAM))
+        assert [json.loads(frame["data"]) for frame in streamed if "data" in frame] == events
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "after=-1", "after=x", "after=1.0", "after=1000000000", "after=", "limit=0", "limit=1001",
+        "wait=-1", "wait=3601", "wait=1e3", "kind=updates", "after=1&after=2", "format=json",
+    ],
+)  # fmt: skip
+def test_a_parameter_that_makes_no_sense_is_refused(
+    query: str, api: Any, told: Callable[..., Run]
+) -> None:
+    response = api.get("run-events", told().pk, query=query)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("header", ["x", "-1", "1.0", "1" * 10, "\u0661"])
+def test_a_last_event_id_that_is_no_number_is_refused(
+    header: str, api: Any, told: Callable[..., Run]
+) -> None:
+    response = api.get("run-events", told().pk, **STREAM, HTTP_LAST_EVENT_ID=header)
+    assert response.status_code == 400
+    assert response["Content-Type"] == "application/problem+json"
+    assert response.json()["errors"][0]["header"] == "Last-Event-ID"
+
+
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        ("application/json", "application/json"),
+        ("*/*", "application/json"),
+        ("application/*", "application/json"),
+        ("text/event-stream", "text/event-stream"),
+        ("text/event-stream, application/json", "application/json"),
+        ("text/html, */*;q=0.1", "application/json"),
+    ],
+)
+def test_it_answers_in_what_is_accepted(
+    accept: str, media: str, api: Any, told: Callable[..., Run]
+) -> None:
+    response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
+    assert response.status_code == 200
+    assert response["Content-Type"].partition(";")[0] == media
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "image/*", "nonsense"])
+def test_what_it_cannot_answer_in_is_refused(
+    accept: str, api: Any, told: Callable[..., Run]
+) -> None:
+    response = api.get("run-events", told().pk, HTTP_ACCEPT=accept)
+    assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
+
+
+def test_a_stream_is_taken_up_where_it_broke_off_and_says_when_it_is_over(
+    api: Any, told: Callable[..., Run]
+) -> None:
+    run = told(silent=True)
+    first, *rest = frames(api.get("run-events", run.pk, **STREAM))
+    assert first == {"retry": "1000"}
+    assert [frame["id"] for frame in rest] == [str(n + 1) for n in range(run.last_event)]
+    assert [frame["event"] for frame in rest] == [
+        json.loads(frame["data"])["kind"] for frame in rest
+    ]
+    again = api.get("run-events", run.pk, query="after=1", **STREAM, HTTP_LAST_EVENT_ID="5")
+    assert frames(again) == [first, *rest[5:]]
+    over = api.get("run-events", run.pk, **STREAM, HTTP_LAST_EVENT_ID=str(run.last_event))
+    assert (over.status_code, over.content) == (204, b"")
+
+
+# Waiting.
+
+
+def test_a_request_waits_for_what_is_to_come_and_no_longer(
+    api: Any, told: Callable[..., Run]
+) -> None:
+    run = told()
+    response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=3600", **THREADS)
+    assert response.streaming
+    assert waiting._threads.taken == 1
+    page = json.loads(b"".join(response))
+    assert page == {
+        "results": [], "last": run.last_event, "state": "interrupted", "ended": False,
+    }  # fmt: skip
+    assert waiting._threads.taken == 0
+
+
+def test_what_is_there_is_not_waited_for(api: Any, told: Callable[..., Run]) -> None:
+    run = told(silent=True)
+    for after in (0, run.last_event - 1, run.last_event):
+        query = f"after={after}&wait=20"
+        assert not api.get("run-events", run.pk, query=query, **THREADS).streaming
+
+
+def test_a_process_that_serves_one_at_a_time_keeps_nobody(
+    api: Any, told: Callable[..., Run]
+) -> None:
+    run = told()
+    response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=20")
+    assert (response.streaming, response["Retry-After"]) == (False, "1")
+    stream = api.get("run-events", run.pk, **STREAM)
+    assert not stream.streaming
+    assert len(frames(stream)) == run.last_event + 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_more_requests_wait_than_allowed(
+    api: Any, told: Callable[..., Run], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 2}
+    run = told()
+    query = f"after={run.last_event}&wait=20"
+    waiters = [api.get("run-events", run.pk, query=query, **THREADS) for _ in range(3)]
+    assert [response.streaming for response in waiters] == [True, True, False]
+    assert not api.get("run-events", run.pk, **STREAM, **THREADS).streaming
+    waiters[0].close()  # without having been read
+    stream = api.get("run-events", run.pk, **STREAM, **THREADS)
+    assert stream.streaming
+    for response in (*waiters, stream):
+        response.close()
+    assert waiting._threads.taken == 0
+
+
+def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(
+    api: Any, told: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "HEARTBEAT", 0.01)
+    run = told()
+    stream = api.get("run-events", run.pk, query=f"after={run.last_event}", **STREAM, **THREADS)
+    parts = list(stream)
+    assert parts[0] == b"retry: 1000\n\n"
+    assert set(parts[1:]) == {b": nothing new\n\n"}
+
+
+# Who asks for what isn't kept.
+
+
+def test_events_of_ended_runs_are_deleted_when_their_time_is_up(
+    api: Any, told: Callable[..., Run], settings: Any
+) -> None:
+    old, new, open_ = told(silent=True), told(silent=True), told()
+    Run.objects.filter(pk=old.pk).update(finished_at=F("finished_at") - timedelta(days=8))
+    settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": 7}
+    sweep()
+    kept = set(RunEvent.objects.values_list("run", flat=True))
+    assert kept == {new.pk, open_.pk}
+    response = api.get("run-events", old.pk)
+    assert response.status_code == 410
+    assert (response.json()["code"], response.json()["last"]) == ("events_pruned", old.last_event)
+    assert api.get("run-events", old.pk, **STREAM).status_code == 410
+    assert api.get("run-events", old.pk, query=f"after={old.last_event}").json()["ended"] is True
+    assert retention.delete_events(7, 100) == 0
+
+
+def test_a_run_that_is_tried_again_goes_on_counting_behind_what_was_deleted(
+    api: Any, make_run: Any, invoice: str
+) -> None:
+    run = make_run(state="failed", events="states", last_event=7, finished_at="2020-01-01T00:00Z")
+    assert retention.delete_events(7, 100) == 1
+    services.retry(run.pk)
+    assert api.get("run-events", run.pk, query="after=6").status_code == 410
+    (event,) = api.get("run-events", run.pk, query="after=7").json()["results"]
+    assert (event["seq"], event["data"]) == (8, {"reason": "retried"})
+
+
+def test_what_a_forgotten_thread_told_is_gone(api: Any, told: Callable[..., Run]) -> None:
+    run = told(silent=True)
+    services.forget(run.thread.thread_id)
+    assert not RunEvent.objects.exists()
+    assert api.get("run-events", run.pk).status_code == 410
+
+
+def test_events_go_with_their_thread(told: Callable[..., Run]) -> None:
+    Thread.objects.filter(pk=told().thread_id).delete()
+    assert not RunEvent.objects.exists()
+
+
+# Starting.
+
+
+def test_a_start_chooses_what_its_run_tells(api: Any, invoice: str) -> None:
+    body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": ["updates"]}
+    run = api.post("runs", body=body).json()["id"]
+    worker.advance(run)
+    kinds = [event["kind"] for event in api.get("run-events", run).json()["results"]]
+    assert kinds == ["queued", "updates", "succeeded"]
+
+
+@pytest.mark.parametrize("events", [["all"], "updates", ["updates"] * 7, [1], None, {}])
+def test_a_start_that_chooses_what_there_is_not_is_refused(
+    events: Any, api: Any, invoice: str
+) -> None:
+    body = {"graph": invoice, "input": {"amount": 1}, "events": events}
+    assert api.post("runs", body=body).status_code == 400
+    assert not Run.objects.exists()
+
+
+def test_a_run_that_tells_nothing_is_followed_to_its_end(api: Any, invoice: str) -> None:
+    body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": []}
+    run = api.post("runs", body=body).json()["id"]
+    worker.advance(run)
+    assert api.get("run-events", run).json() == {
+        "results": [], "last": 0, "state": "succeeded", "ended": True,
+    }  # fmt: skip
