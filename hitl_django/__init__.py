@@ -172,7 +172,7 @@ _NAMES = {
     ),
     "registry": ("register",),
     "reviewing": ("VALUE", "ReviewPolicy"),
-    "services": ("cancel", "decide", "fork", "retry", "start"),
+    "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
 }
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
