@@ -76,6 +76,9 @@ class Settings:
         4, "Requests of one process that may wait for events where each holds a thread (WSGI)."
     )
     EVENT_STREAMS: int = _key(500, "Requests of one process that may wait for events (ASGI).")
+    ADMIN_ENGINE: bool = _key(
+        False, "Whether the admin's index lists the engine's tables; a thread's page leads there."
+    )
     PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
     MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
     THROTTLE_START: str | None = _key(

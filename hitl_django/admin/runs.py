@@ -11,12 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django import services
 from hitl_django.forms.text import visible
-from hitl_django.models import AuditEntry, Interrupt, Run
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
 from .facts import MAX_TEXT
+from .operating import RunOperations
 from .readonly import GraphFilter, ReadOnlyAdmin, entry, visible_interrupts
+from .standing import about_of
+from .threads import steps_of
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -33,7 +37,7 @@ EXPLAINED = {
 
 
 @admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
+class RunAdmin(RunOperations, ReadOnlyAdmin):
     """Runs, newest first."""
 
     list_display = ("run", "state_badge", "created_at", "starter")
@@ -47,7 +51,7 @@ class RunAdmin(ReadOnlyAdmin):
         return get_policy().visible_runs(request.user, rows)
 
     def rows(self) -> QuerySet[Any]:
-        return Run.objects.select_related("thread")
+        return Run.objects.select_related("thread__subject_type")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("error", "traceback")
@@ -86,7 +90,25 @@ class RunAdmin(ReadOnlyAdmin):
             error=run.error[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=entries[:MAX_ENTRIES],
+            newer=self._newer(request, run),
+            about=about_of(run.thread, request, self.admin_site),
+            sees_thread=self._sees_thread(request, run),
+            picture=services.thread_picture(run.thread.thread_id),
+            history=steps_of(request, run.thread),
+            **self.operations(request, run),
         )
+
+    def _newer(self, request: HttpRequest, run: Run) -> Run | None:
+        """Returns the run that took this one's place; it can't be retried then."""
+        runs = Run.objects.filter(thread=run.thread_id).only("pk", "state")
+        newest = runs.order_by("-created_at", "-pk").first()
+        if newest is None or newest.pk == run.pk:
+            return None
+        return self.visible(request, runs.filter(pk=newest.pk)).first()
+
+    def _sees_thread(self, request: HttpRequest, run: Run) -> bool:
+        threads = Thread.objects.filter(pk=run.thread_id)
+        return get_policy().visible_threads(request.user, threads).exists()
 
     def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
         asked = visible_interrupts(request, Interrupt.objects.filter(run=run))

@@ -26,6 +26,14 @@ ROLES: dict[str, tuple[str, ...]] = {
     "blind": ("decide_interrupt",),
     "operator": (*VIEW, "operate_run"),
     "integrator": ("view_webhookendpoint", "manage_webhooks"),
+    "engineer": (
+        *VIEW,
+        "operate_run",
+        "view_thread_state",
+        "view_checkpoint",
+        "view_channelblob",
+        "view_pendingwrite",
+    ),
     "public": (*VIEW, "decide_interrupt", "operate_run"),
 }
 

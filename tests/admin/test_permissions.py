@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.test import Client, override_settings
 
 from hitl_django import services
@@ -16,8 +15,8 @@ from hitl_django.policy import ModelPermissionPolicy
 from .conftest import ROLES, list_of, make_question, page_of
 
 OUT, GONE, FORBIDDEN, SHOWN, MOVED = "log in", 404, 403, 200, 302
-SEES_QUESTIONS = ("reader", "asker", "reviewer", "operator")
-SEES_RUNS = ("reader", "reviewer", "operator")
+SEES_QUESTIONS = ("reader", "asker", "reviewer", "operator", "engineer")
+SEES_RUNS = ("reader", "reviewer", "operator", "engineer")
 
 #: page → roles to whom it is shown. To other staff a list is forbidden and a row isn't there.
 PAGES: dict[str, tuple[str, ...]] = {
@@ -29,6 +28,14 @@ PAGES: dict[str, tuple[str, ...]] = {
     "decision page": SEES_QUESTIONS,
     "run list": SEES_RUNS,
     "run page": SEES_RUNS,
+    "thread list": SEES_RUNS,
+    "thread page": SEES_RUNS,
+    "checkpoint list": ("engineer",),
+    "checkpoint page": ("engineer",),
+    "channelblob list": ("engineer",),
+    "channelblob page": ("engineer",),
+    "pendingwrite list": ("engineer",),
+    "pendingwrite page": ("engineer",),
 }
 
 
@@ -40,7 +47,14 @@ def test_the_matrix(
 ) -> None:
     item = asked()
     services.decide(item.pk, "approve")
-    rows = {"decision": Decision.objects.get().pk, "run": item.run_id}
+    rows = {
+        "decision": Decision.objects.get().pk,
+        "run": item.run_id,
+        "thread": item.thread_id,
+        "checkpoint": Checkpoint.objects.all()[0].pk,
+        "channelblob": ChannelBlob.objects.all()[0].pk,
+        "pendingwrite": PendingWrite.objects.all()[0].pk,
+    }
     model, kind = page.split()
     url = list_of(model) if kind == "list" else page_of(rows.get(model, item.pk), model)
 
@@ -56,7 +70,7 @@ def test_the_matrix(
         assert response.status_code == SHOWN
 
 
-@pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run"])
+@pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run", "thread"])
 @pytest.mark.parametrize("page", ["add/", "{}/delete/"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_nothing_can_be_added_or_deleted_even_by_a_superuser(
@@ -64,7 +78,11 @@ def test_nothing_can_be_added_or_deleted_even_by_a_superuser(
 ) -> None:
     item = asked()
     services.decide(item.pk, "approve")
-    rows = {"decision": Decision.objects.get().pk, "run": item.run_id}
+    rows = {
+        "decision": Decision.objects.get().pk,
+        "run": item.run_id,
+        "thread": item.thread_id,
+    }
     url = f"/admin/hitl_django/{model}/{page.format(rows.get(model, item.pk))}"
     assert getattr(admin_client, method)(url).status_code == 403
     assert Decision.objects.count() == Run.objects.count() == 1
@@ -126,10 +144,18 @@ def test_the_policy_decides_what_is_seen(browse: Callable[[str], Client]) -> Non
 
 @pytest.mark.parametrize("pk", ["1", "nonsense", "00000000-0000-0000-0000-000000000000", "%00"])
 def test_an_address_that_leads_nowhere_is_not_found(admin_client: Client, pk: str) -> None:
-    for model in ("reviewitem", "interrupt", "decision", "run"):
+    for model in ("reviewitem", "interrupt", "decision", "run", "thread", "checkpoint"):
         assert admin_client.get(f"/admin/hitl_django/{model}/{pk}/change/").status_code == 404
 
 
-def test_the_engines_tables_are_not_in_the_admin() -> None:
-    for model in (Checkpoint, ChannelBlob, PendingWrite):
-        assert not admin.site.is_registered(model)
+@pytest.mark.parametrize("model", ["checkpoint", "channelblob", "pendingwrite"])
+def test_the_engines_tables_are_in_no_index_unless_that_is_asked_for(
+    model: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
+) -> None:
+    asked()
+    client = browse("engineer")
+    for index in ("/admin/", "/admin/hitl_django/"):
+        assert list_of("thread") in client.get(index).content.decode()
+        assert list_of(model) not in client.get(index).content.decode()
+        with override_settings(HITL={"ADMIN_ENGINE": True}):
+            assert list_of(model) in client.get(index).content.decode()

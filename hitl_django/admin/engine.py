@@ -1,0 +1,183 @@
+"""The engine's own rows, to be looked at where something has to be understood.
+
+They aren't in the admin's index unless ``HITL["ADMIN_ENGINE"]`` asks for that; the page of a thread
+leads to them for those who may see them. Lists show no value, and a page only as much as there is
+room for, to those who may see the thread's state.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import registry
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import PayloadError, UnknownGraphError
+from hitl_django.events.plain import shown
+from hitl_django.forms.text import visible
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.policy import get_policy
+from hitl_django.saver.payloads import codec
+
+from .facts import MAX_TEXT, Fact
+from .readonly import ReadOnlyAdmin, entry
+
+#: Rows that a list counts, and bytes that a page decodes.
+COUNTED, DECODED = 10_000, 512 * 1024
+
+
+class BoundedPaginator(Paginator):
+    """Counts no further than is sensible to leaf through: the tables may hold very many rows."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return int(rows.order_by()[:COUNTED].count())
+
+
+class ThreadFilter(admin.SimpleListFilter):
+    """Keeps to the rows of one thread, by its id; it is set by a link and offers no choices."""
+
+    title = _("thread")
+    parameter_name = "thread"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        given = request.GET.get(self.parameter_name)
+        return [(given, visible(given))] if given else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(thread__thread_id=self.value()) if self.value() else queryset
+
+
+class EngineAdmin(ReadOnlyAdmin):
+    """What the tables of the engine share."""
+
+    list_filter = (ThreadFilter,)
+    list_select_related = ("thread",)
+    ordering = ("-pk",)
+    paginator = BoundedPaginator
+    payloads: ClassVar[tuple[str, ...]] = ("data",)
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}"):
+            return rows.none()
+        threads = get_policy().visible_threads(request.user, Thread.objects.all())
+        # Where all or nothing can be seen, no subquery says so at less cost.
+        if threads.query.is_empty():
+            return rows.none()
+        return rows.filter(thread__in=threads) if threads.query.where else rows
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(hitl.ADMIN_ENGINE) and super().has_module_permission(request)
+
+    def rows(self) -> QuerySet[Any]:
+        return super().rows().select_related("thread")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*self.payloads)
+
+    @admin.display(description=_("row"))
+    def row(self, row: Any) -> str:
+        return entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Shows one row, and what it holds to those who may see the thread's state."""
+        row = self.get_object(request, unquote(object_id))
+        sees = get_policy().may_view_state(request.user, row.thread)
+        return self.page(
+            request,
+            row,
+            "engine.html",
+            title=f"{self.opts.verbose_name}: {row}",
+            columns=[
+                (field.verbose_name, visible(str(getattr(row, field.attname))))
+                for field in self.opts.concrete_fields
+                if field.name not in self.payloads and field.name != "thread"
+            ],
+            sees=sees,
+            held=[_held(row, name) for name in self.payloads] if sees else [],
+        )
+
+
+def _held(row: Any, name: str) -> Fact:
+    """Returns what a column of bytes holds, as far as it can be shown."""
+    data = bytes(getattr(row, name))
+    if len(data) > DECODED:
+        return Fact(name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none")
+    try:
+        redact = registry.get(row.thread.graph).redact
+    except UnknownGraphError:
+        redact = ()
+    try:
+        value = codec.decode(data)
+    except PayloadError as error:
+        return Fact(name, visible(str(error)), "none")
+    if isinstance(row, ChannelBlob):
+        # Under its key, so that a secret one hides its value.
+        value = {row.channel: value}
+    if isinstance(row, PendingWrite):
+        value = [{key: one} for key, one in value]
+    view, cut = shown(value, MAX_TEXT, redact)
+    text = json.dumps(view, ensure_ascii=False, indent=2)
+    return Fact(name, visible(text), "code", len(data) if cut else 0)
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(EngineAdmin):
+    """States between two super-steps."""
+
+    list_display = ("row", "step", "source", "created_at")
+    payloads = ("data", "metadata")
+    empty_text = _("No checkpoint matches.")
+
+
+@admin.register(ChannelBlob)
+class ChannelBlobAdmin(EngineAdmin):
+    """Values of channels."""
+
+    list_display = ("row", "version", "size")
+    empty_text = _("No channel value matches.")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).annotate(size=Length("data"))
+
+    @admin.display(description=_("bytes"))
+    def size(self, row: Any) -> int:
+        return int(row.size)
+
+
+@admin.register(PendingWrite)
+class PendingWriteAdmin(EngineAdmin):
+    """What tasks wrote."""
+
+    list_display = ("row", "task_path", "slot")
+    empty_text = _("No pending write matches.")
+
+
+def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
+    """Returns the lists of a thread's rows that the user may see, with their addresses."""
+    found = []
+    for model in (Checkpoint, ChannelBlob, PendingWrite):
+        name = model._meta.model_name
+        if request.user.has_perm(f"hitl_django.view_{name}"):
+            url = reverse(
+                f"admin:hitl_django_{name}_changelist", query={"thread": thread.thread_id}
+            )
+            found.append((model._meta.verbose_name_plural, url))
+    return found

@@ -1,0 +1,115 @@
+"""What happened to a thread, newest first: runs, steps, questions and what people did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware
+from django.utils.translation import gettext as _
+
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.policy import get_policy
+
+#: Moments on a page.
+MOMENTS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened: what kind of thing, in which words, and where more is to be seen."""
+
+    at: datetime
+    kind: str
+    label: str
+    text: str = ""
+    who: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A page of moments; ``before`` asks for the next one."""
+
+    moments: list[Moment]
+    before: str
+
+
+def timeline_of(request: HttpRequest, thread: Thread, before: str) -> Timeline:
+    """Returns what happened to a thread before a moment, as far as the user may see it.
+
+    One query for each kind of thing, each of which is bounded.
+    """
+    until = _moment(before)
+    found: list[Moment] = []
+    for gather in (_runs, _questions, _steps, _entries):
+        found += gather(request, thread, until)
+    # Again, as a moment that was read is on SQLite another text than the one that is stored.
+    found = [moment for moment in found if until is None or moment.at < until]
+    found.sort(key=lambda moment: moment.at, reverse=True)
+    page = found[:MOMENTS]
+    if len(found) <= MOMENTS:
+        return Timeline(page, "")
+    # What happened at the same moment isn't torn apart.
+    page += [moment for moment in found[MOMENTS:] if moment.at == page[-1].at]
+    return Timeline(page, page[-1].at.isoformat())
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        return None
+    return found if found is not None and is_aware(found) else None
+
+
+def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet[Any]:
+    if until is not None:
+        rows = rows.filter(**{f"{name}__lt": until})
+    return rows.order_by(F(name).desc(), "-pk")[: 2 * MOMENTS]
+
+
+def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
+    rows = rows.defer("error", "traceback")
+    for run in _bounded(rows, "created_at", until):
+        url = reverse("admin:hitl_django_run_change", args=[run.pk])
+        yield Moment(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
+    ended = rows.filter(finished_at__isnull=False)
+    for run in _bounded(ended, "finished_at", until):
+        url = reverse("admin:hitl_django_run_change", args=[run.pk])
+        label = _("Run ended: %(state)s") % {"state": run.get_state_display()}
+        yield Moment(run.finished_at, run.state, label, "", "", url)
+
+
+def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = Interrupt.objects.filter(thread=thread).defer("payload", "response_schema")
+    rows = get_policy().visible_interrupts(request.user, rows)
+    for item in _bounded(rows, "created_at", until):
+        url = reverse("admin:hitl_django_reviewitem_change", args=[item.pk])
+        yield Moment(item.created_at, "question", _("Asked"), item.title, "", url)
+    # A decision stands in the record; what else closes a question is nobody's doing.
+    closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
+    for item in _bounded(closed, "closed_at", until):
+        url = reverse("admin:hitl_django_reviewitem_change", args=[item.pk])
+        label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
+        yield Moment(item.closed_at, "closed", label, item.title, "", url)
+
+
+def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = Checkpoint.objects.filter(thread=thread, ns="")
+    for row in _bounded(rows.only("step", "source", "created_at"), "created_at", until):
+        yield Moment(row.created_at, "step", _("Step %(step)s") % {"step": row.step})
+
+
+def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    for entry in _bounded(AuditEntry.objects.filter(thread=thread), "at", until):
+        kind = entry.detail.get("type")
+        label = f"{entry.verb}: {kind}" if isinstance(kind, str) else entry.verb
+        yield Moment(entry.at, "entry", label, "", entry.actor_label)

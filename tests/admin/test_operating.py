@@ -1,0 +1,339 @@
+"""What operators do with runs: retry, cancel, go on from a step; what it loses is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from hitl_django import leases, services
+from hitl_django.models import AuditEntry, ChannelBlob, Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver.payloads import pack
+from tests import graphs
+
+from .conftest import page_of
+
+Browse = Callable[[str], Client]
+Advance = Callable[[], int]
+
+
+def url_of(verb: str, run: Any, *args: str) -> str:
+    return reverse(f"admin:hitl_django_run_{verb}", args=[run, *args])
+
+
+def after(run: Run, step: int) -> str:
+    found = Checkpoint.objects.filter(thread=run.thread_id, ns="", step=step)
+    return found.order_by("-checkpoint_id")[0].checkpoint_id
+
+
+def told(response: Any) -> str:
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+@pytest.fixture
+def failed(advance: Advance) -> Iterator[Run]:
+    graphs.FAILING.add("now")
+    info = services.start("fragile", {"count": 1})
+    advance()
+    yield Run.objects.get(pk=info.id)
+    graphs.FAILING.clear()
+
+
+@pytest.fixture
+def waiting(asked: Callable[..., Interrupt]) -> Run:
+    return asked().run
+
+
+def test_a_failed_run_is_tried_again_by_one_button(
+    browse: Browse, failed: Run, advance: Advance
+) -> None:
+    client = browse("operator")
+    page = client.get(page_of(failed.pk, "run")).content.decode()
+    assert f'action="{url_of("retry", failed.pk)}"' in page
+    assert "Try again" in page
+    graphs.FAILING.clear()
+
+    response = client.post(url_of("retry", failed.pk), follow=True)
+    advance()
+
+    assert "queued again" in response.content.decode()
+    failed.refresh_from_db()
+    assert failed.state == "succeeded"
+    entry = AuditEntry.objects.get(verb="retry")
+    assert (entry.actor_label, entry.via) == ("operator", "admin")
+
+
+def test_a_parked_run_is_let_go_on(browse: Browse, failed: Run) -> None:
+    Run.objects.update(state="parked")
+    client = browse("operator")
+    assert "Let it go on" in client.get(page_of(failed.pk, "run")).content.decode()
+    client.post(url_of("retry", failed.pk))
+    assert Run.objects.get().state == "queued"
+
+
+def test_a_run_that_cannot_be_tried_again_says_so(browse: Browse, waiting: Run) -> None:
+    client = browse("operator")
+    assert "Try again" not in client.get(page_of(waiting.pk, "run")).content.decode()
+    response = client.post(url_of("retry", waiting.pk))
+    assert response.status_code == 302
+    assert "only a failed or parked one" in told(response)
+    assert Run.objects.get().state == "interrupted"
+
+
+def test_looking_at_an_address_changes_nothing(browse: Browse, failed: Run, waiting: Run) -> None:
+    client = browse("operator")
+    client.get(url_of("retry", failed.pk))
+    client.get(url_of("cancel", waiting.pk))
+    client.get(url_of("fork", waiting.pk, after(waiting, 0)))
+    assert set(Run.objects.values_list("state", flat=True)) == {"failed", "interrupted"}
+
+
+def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
+    browse: Browse, waiting: Run
+) -> None:
+    client = browse("operator")
+    page = client.get(url_of("cancel", waiting.pk)).content.decode()
+    assert "What it still asks is withdrawn" in page
+    assert Interrupt.objects.get().title in page
+
+    response = client.post(url_of("cancel", waiting.pk), {"reason": "a duplicate"}, follow=True)
+
+    assert "The run is cancelled" in response.content.decode()
+    assert Run.objects.get().state == "cancelled"
+    assert Interrupt.objects.get().status == "cancelled"
+    assert AuditEntry.objects.get(verb="cancel").detail["reason"] == "a duplicate"
+
+
+def test_a_run_that_ended_meanwhile_is_not_cancelled(browse: Browse, waiting: Run) -> None:
+    client = browse("operator")
+    Run.objects.update(state="succeeded")
+    response = client.post(url_of("cancel", waiting.pk), {"reason": "too late"})
+    assert response.status_code == 409
+    page = response.content.decode()
+    assert "nothing to cancel" in page
+    assert "too late" in page
+
+
+def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Advance) -> None:
+    client = browse("engineer")
+    link = url_of("fork", waiting.pk, after(waiting, 0))
+    assert link in client.get(page_of(waiting.pk, "run")).content.decode()
+    page = client.get(link).content.decode()
+    assert "It is cancelled, and what it asks is superseded" in page
+    assert Interrupt.objects.get().title in page
+
+    response = client.post(link, {"as_node": "", "values": '{"customer": "Rita"}'}, follow=True)
+    advance()
+
+    new = Run.objects.exclude(pk=waiting.pk).get()
+    assert response.redirect_chain[-1][0] == page_of(new.pk, "run")
+    old = client.get(page_of(waiting.pk, "run")).content.decode()
+    assert page_of(new.pk, "run") in old
+    assert "left behind" not in old or "superseded" in old
+    assert "Rita" in Interrupt.objects.get(run=new).title
+    assert Interrupt.objects.get(run=waiting).status == "superseded"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("{not json", "This is not JSON"),
+        ("NaN", "This is not JSON"),
+        ("[" * 5000, "This is not JSON"),
+        ('{"unknown": 1}', "unknown"),
+        ('"text"', "as_node"),
+    ],
+)
+def test_values_that_do_not_fit_are_kept_and_explained(
+    browse: Browse, waiting: Run, values: str, said: str
+) -> None:
+    client = browse("engineer")
+    response = client.post(url_of("fork", waiting.pk, after(waiting, 0)), {"values": values})
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert said in page
+    assert values[:100].replace('"', "&quot;") in page
+    assert Run.objects.get().state == "interrupted"
+
+
+def test_a_node_that_the_graph_does_not_have_is_no_choice(browse: Browse, waiting: Run) -> None:
+    client = browse("engineer")
+    at = url_of("fork", waiting.pk, after(waiting, 0))
+    response = client.post(at, {"as_node": "nobody", "values": ""})
+    assert "nobody is not one of the available choices" in response.content.decode()
+    assert Run.objects.count() == 1
+
+
+def test_a_thread_that_a_worker_holds_is_left_alone(browse: Browse, waiting: Run) -> None:
+    Run.objects.update(state="queued")
+    assert leases.claim(waiting.pk) is not None
+    at = url_of("fork", waiting.pk, after(waiting, 0))
+    response = browse("engineer").post(at, {"as_node": "", "values": '{"customer": "Rita"}'})
+    assert response.status_code == 409
+    assert "right now" in response.content.decode()
+    assert "Rita" in response.content.decode()
+    assert Run.objects.get().state == "running"
+
+
+def test_a_step_that_is_not_there_is_not_found(browse: Browse, waiting: Run) -> None:
+    for checkpoint in ("nonsense", "00000000-0000-0000-0000-000000000000"):
+        assert browse("engineer").get(url_of("fork", waiting.pk, checkpoint)).status_code == 404
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "fork"])
+@pytest.mark.parametrize("role", ["nobody", "reader", "asker", "reviewer", "blind", "public"])
+def test_only_operators_operate(
+    browse: Browse, waiting: Run, role: str, verb: str, method: str
+) -> None:
+    at = [after(waiting, 0)] if verb == "fork" else []
+    response = getattr(browse(role), method)(url_of(verb, waiting.pk, *at), {"values": ""})
+    if role == "public":
+        assert response.headers["Location"].startswith("/admin/login/")
+    else:
+        # Who sees the run learns that it isn't theirs to operate; to others it isn't there.
+        assert response.status_code == (403 if role in ("reader", "reviewer") else 404)
+    assert Run.objects.get().state == "interrupted"
+    assert not AuditEntry.objects.filter(verb__in=["retry", "cancel", "fork"]).exists()
+
+
+def test_a_post_needs_the_csrf_token(person: Callable[[str], Any], waiting: Run) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(person("operator"))
+    for url in (url_of("cancel", waiting.pk), url_of("fork", waiting.pk, after(waiting, 0))):
+        assert client.post(url).status_code == 403
+    assert Run.objects.get().state == "interrupted"
+
+
+def test_who_may_not_operate_has_no_buttons(browse: Browse, failed: Run, waiting: Run) -> None:
+    for run in (failed, waiting):
+        page = browse("reader").get(page_of(run.pk, "run")).content.decode()
+        assert "hitl-operations" not in page
+        assert "/fork/" not in page
+
+
+def test_steps_are_shown_to_those_who_may_see_the_state(browse: Browse, waiting: Run) -> None:
+    pages = {
+        role: browse(role).get(page_of(waiting.pk, "run")).content.decode()
+        for role in ("reader", "operator", "engineer")
+    }
+    assert "What each step changed" in pages["engineer"]
+    assert "What each step changed" not in pages["reader"] + pages["operator"]
+
+
+def test_the_picture_shows_where_the_thread_waits(browse: Browse, waiting: Run) -> None:
+    page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
+    assert "It waits at: ask." in page
+    assert "hitl_django/graph.css" in page
+
+
+# Threads.
+
+
+def test_a_threads_page_tells_what_happened(
+    browse: Browse, asked: Callable[..., Interrupt], advance: Advance
+) -> None:
+    item = asked()
+    services.decide(item.pk, "approve")
+    advance()
+    page = browse("engineer").get(page_of(item.thread_id, "thread")).content.decode()
+    for said in ("Run started", "Run ended: succeeded", "Asked", "decide: approve", "Step 1"):
+        assert said in page
+    assert page_of(item.run_id, "run") in page
+    assert page_of(item) in page
+    assert reverse("admin:hitl_django_checkpoint_changelist") in page
+
+
+def test_a_long_timeline_is_leafed_through(
+    browse: Browse, asked: Callable[..., Interrupt], django_assert_max_num_queries: Any
+) -> None:
+    item = asked()
+    thread = Thread.objects.get(pk=item.thread_id)
+    for step in range(150):
+        Checkpoint.objects.create(
+            thread=thread, checkpoint_id=f"0-{step}", step=1000 + step, source="loop",
+            data=b"", digest="", metadata=b"",
+        )  # fmt: skip
+    client = browse("reader")
+    seen: list[str] = []
+    url = page_of(thread.pk, "thread")
+    query = ""
+    for _ in range(6):
+        with django_assert_max_num_queries(25):
+            response = client.get(url + query)
+        seen += [moment.label for moment in response.context["timeline"].moments]
+        before = response.context["timeline"].before
+        if not before:
+            break
+        query = "?" + urlencode({"before": before})
+    steps = [label for label in seen if label.startswith("Step 1")]
+    assert len(steps) == len(set(steps)) >= 150
+
+
+@pytest.mark.parametrize("before", ["nonsense", "2026-01-01", "9999-99-99T00:00:00Z", "\x00"])
+def test_a_timeline_before_no_moment_is_the_newest(
+    browse: Browse, waiting: Run, before: str
+) -> None:
+    url = page_of(waiting.thread_id, "thread")
+    response = browse("reader").get(url, {"before": before, "steps_before": before})
+    assert response.status_code == 200
+    assert "Run started" in response.content.decode()
+
+
+def test_what_one_may_not_see_is_in_no_timeline(
+    browse: Browse, waiting: Run, person: Callable[[str], Any]
+) -> None:
+    user = person("nobody")
+    user.user_permissions.add(Permission.objects.get(codename="view_thread"))
+    page = browse("nobody").get(page_of(waiting.thread_id, "thread")).content.decode()
+    assert Interrupt.objects.get().title not in page
+    assert "Run started" not in page
+    assert page_of(waiting.pk, "run") not in page
+
+
+# The engine's rows.
+
+
+def test_a_threads_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> None:
+    client = browse("engineer")
+    for model in ("checkpoint", "channelblob", "pendingwrite"):
+        url = reverse(f"admin:hitl_django_{model}_changelist")
+        listed = client.get(url, {"thread": waiting.thread.thread_id})
+        assert listed.context["cl"].result_count > 0
+        assert client.get(url, {"thread": "other"}).context["cl"].result_count == 0
+        row = listed.context["cl"].result_list[0]
+        assert client.get(page_of(row.pk, model)).status_code == 200
+
+
+@pytest.mark.promise("P22")
+def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_state(
+    browse: Browse, advance: Advance, person: Callable[[str], Any]
+) -> None:
+    services.start("approval", {"text": "the news"})
+    advance()
+    blob = ChannelBlob.objects.get(channel="text")
+    data, digest = pack({"api_key": "hunter2", "rest": "the news"})
+    ChannelBlob.objects.filter(pk=blob.pk).update(data=data, digest=digest)
+    page = browse("engineer").get(page_of(blob.pk, "channelblob")).content.decode()
+    assert "the news" in page
+    assert "hunter2" not in page
+
+    user = person("engineer")
+    user.user_permissions.remove(user.user_permissions.get(codename="view_thread_state"))
+    page = browse("engineer").get(page_of(blob.pk, "channelblob")).content.decode()
+    assert "the news" not in page
+    assert "takes a permission" in page
+
+
+def test_a_row_that_is_damaged_or_huge_has_a_page(browse: Browse, waiting: Run) -> None:
+    blob = ChannelBlob.objects.all()[0]
+    for data in (b"\xff\xff\xff", b"", b"x" * 600_000):
+        ChannelBlob.objects.filter(pk=blob.pk).update(data=data)
+        assert browse("engineer").get(page_of(blob.pk, "channelblob")).status_code == 200

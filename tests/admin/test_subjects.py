@@ -1,0 +1,94 @@
+"""The runs and open reviews of an object, on that object's own page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin
+from django.contrib.auth.models import Group, Permission
+from django.test import RequestFactory
+
+from hitl_django import services
+from hitl_django.admin import SubjectReviews
+from hitl_django.models import Interrupt
+
+from .conftest import page_of
+
+Advance = Callable[[], int]
+
+
+class ReviewedGroups(SubjectReviews, GroupAdmin):
+    """A host's ModelAdmin."""
+
+
+@pytest.fixture
+def show(rf: RequestFactory, person: Callable[[str], Any]) -> Callable[[str, Group], str]:
+    def render(role: str, group: Group) -> str:
+        user = person(role)
+        user.user_permissions.add(Permission.objects.get(codename="view_group"))
+        request = rf.get("/")
+        request.user = type(user).objects.get(pk=user.pk)
+        response: Any = ReviewedGroups(Group, admin.site).change_view(request, str(group.pk))
+        return str(response.render().content.decode())
+
+    return render
+
+
+def about(group: Group, advance: Advance) -> Interrupt:
+    info = services.start("approval", {"text": f"group {group.name}"}, subject=group)
+    advance()
+    return Interrupt.objects.get(run=info.id)
+
+
+def test_an_objects_page_shows_its_runs_and_what_they_ask(
+    show: Callable[[str, Group], str], advance: Advance
+) -> None:
+    group, other = Group.objects.create(name="a"), Group.objects.create(name="b")
+    mine, theirs = about(group, advance), about(other, advance)
+
+    page = show("reader", group)
+
+    assert "Runs and open reviews" in page
+    assert page_of(mine) in page
+    assert page_of(mine.run_id, "run") in page
+    assert "waiting for an answer" in page
+    assert page_of(theirs) not in page
+
+
+def test_a_question_that_was_answered_waits_no_more(
+    show: Callable[[str, Group], str], advance: Advance
+) -> None:
+    group = Group.objects.create(name="a")
+    item = about(group, advance)
+    services.decide(item.pk, "approve")
+    advance()
+    page = show("reader", group)
+    assert page_of(item) not in page
+    assert "Nothing about this waits for a decision." in page
+    assert "succeeded" in page
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_see_runs_sees_no_section(
+    show: Callable[[str, Group], str], advance: Advance
+) -> None:
+    group = Group.objects.create(name="a")
+    item = about(group, advance)
+    assert "Runs and open reviews" not in show("nobody", group)
+    page = show("asker", group)
+    assert page_of(item) in page
+    assert page_of(item.run_id, "run") not in page
+
+
+def test_it_takes_three_queries_more(
+    show: Callable[[str, Group], str], advance: Advance, django_assert_max_num_queries: Any
+) -> None:
+    group = Group.objects.create(name="a")
+    for _ in range(3):
+        about(group, advance)
+    show("reader", group)
+    with django_assert_max_num_queries(14):
+        show("reader", group)
