@@ -86,6 +86,8 @@ _NAMES = {
         "LeaseError",
         "LeaseHeldError",
         "LeaseLostError",
+        "LinkNotFound",
+        "LinkSpentError",
         "NoSaverError",
         "NodeCancelledError",
         "NodeInterrupt",

@@ -52,11 +52,13 @@ def append(
     via: str,
     subject: str = "",
     detail: dict[str, Any],
+    guest: str = "",
     writing: Writing | None = None,
 ) -> None:
     """Adds an entry to the history of a thread whose row ``lock_thread`` has locked.
 
-    With ``writing`` it is one of the things that are written there.
+    ``guest`` is the name of somebody without an account who did it. With ``writing`` it is one of
+    the things that are written there.
     """
     entry = AuditEntry(
         thread=thread,
@@ -64,7 +66,7 @@ def append(
         verb=verb,
         subject=subject,
         actor=by,
-        actor_label=label(by),
+        actor_label=guest or label(by),
         via=via,
         # The actor's row may be deleted and its column emptied; the hash must still hold then.
         detail={**detail, "actor_id": None if by is None else str(by.pk)},

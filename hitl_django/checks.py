@@ -19,7 +19,7 @@ from .conf import KEYS, Rate, hitl
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
-RATES = ("THROTTLE_START", "THROTTLE_DECIDE")
+RATES = ("THROTTLE_START", "THROTTLE_DECIDE", "THROTTLE_LINK")
 POSITIVE = (
     "LEASE_SECONDS",
     "HEARTBEAT_SECONDS",

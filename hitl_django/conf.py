@@ -59,6 +59,9 @@ class Settings:
     SITE_URL: str = _key(
         "", "Where the site is, such as 'https://shop.example', for links in what is sent out."
     )
+    THROTTLE_LINK: str | None = _key(
+        "120/min", "How often one address may call for review links; None: as often as it likes."
+    )
     WEBHOOK_NETWORKS: Sequence[str] = _key(
         (),
         "Private networks, such as '10.1.0.0/16', that webhooks may be sent to, by plain http too.",

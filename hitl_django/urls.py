@@ -5,10 +5,12 @@ from __future__ import annotations
 from django.urls import include, path, re_path
 
 from .api.views.nothing import NothingThere
+from .links import LinkPage
 
 app_name = "hitl_django"
 
 urlpatterns = [
+    path("links/<str:token>/", LinkPage.as_view(), name="link"),
     path("api/v1/", include("hitl_django.api.urls")),
     re_path("^api/v1/", NothingThere.as_view()),
 ]

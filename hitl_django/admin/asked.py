@@ -94,8 +94,8 @@ class Page:
             item=item,
             url=self.url_of("change", item),
             handling_url=self.url_of("handling", item),
-            why=_why(item, sheet),
-            facts=_facts(item, sheet),
+            why=why_asked(item, sheet),
+            facts=facts_asked(item, sheet),
             raw=raw(item.payload),
             ago=ago(item.created_at),
             standing=standing,
@@ -112,13 +112,14 @@ class Page:
         return Forms.of(item, groups=self.groups if standing.may_assign else ())
 
 
-def _why(item: Interrupt, sheet: Sheet | None) -> str:
+def why_asked(item: Interrupt, sheet: Sheet | None) -> str:
+    """Returns why somebody is asked, unless each action of it says so for itself."""
     if sheet is not None and sheet.actions:
         return ""  # each action has its own
     return visible(item.why[:MAX_TEXT]) or why_of(item.payload)
 
 
-def _facts(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
+def facts_asked(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
     """Returns what is asked, in the shape in which it is asked."""
     if item.dialect != RAW:
         several = item.dialect == "hitl_request" and len(actions_of(item.payload)) > 1

@@ -91,6 +91,8 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.EventsPrunedError: Answer(410, "events_pruned", members.LAST_EVENT),
     errors.InterruptNotFound: Answer(404, "not_found"),
     errors.WebhookNotFound: Answer(404, "not_found"),
+    errors.LinkNotFound: Answer(404, "not_found"),
+    errors.LinkSpentError: Answer(409, "link_spent"),
     Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
     PermissionDenied: Answer(403, "permission_denied", detail="You may not do that."),
     RequestDataTooBig: Answer(413, "too_large", detail="The body is too large."),

@@ -34,13 +34,14 @@ class UserThrottle(BaseThrottle):
         now = time.time()
         self.left = rate.seconds - now % rate.seconds
         key = f"hitl_django:{self.setting}:{request.user.pk}:{int(now // rate.seconds)}"
-        return _count(key, rate.seconds) <= rate.count
+        return count(key, rate.seconds) <= rate.count
 
     def wait(self) -> float:
         return self.left
 
 
-def _count(key: str, seconds: int) -> int:
+def count(key: str, seconds: int) -> int:
+    """Counts one more of these within so many seconds; returns how many there were, 0 unknown."""
     try:
         cache.add(key, 0, timeout=2 * seconds)
         return int(cache.incr(key))

@@ -5,7 +5,18 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from .addresses import ThreadIdConverter
-from .views import bulk, events, graphs, interrupts, runs, schema, threads, webhooks, workers
+from .views import (
+    bulk,
+    events,
+    graphs,
+    interrupts,
+    links,
+    runs,
+    schema,
+    threads,
+    webhooks,
+    workers,
+)
 
 register_converter(ThreadIdConverter, "hitl_thread")
 
@@ -41,6 +52,12 @@ urlpatterns = [
         "interrupts/<uuid:interrupt_id>/decisions/validate/",
         interrupts.DecisionValidation.as_view(),
         name="decision-validate",
+    ),
+    path("interrupts/<uuid:interrupt_id>/links/", links.LinkList.as_view(), name="links"),
+    path(
+        "interrupts/<uuid:interrupt_id>/links/<uuid:link_id>/",
+        links.LinkDetail.as_view(),
+        name="link-detail",
     ),
     path("decisions/bulk/", bulk.BulkDecisions.as_view(), name="decisions-bulk"),
     path("schema/", schema.SchemaDetail.as_view(), name="schema"),

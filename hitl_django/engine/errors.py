@@ -41,6 +41,8 @@
     ├─ TaskNotFound(LookupError)
     ├─ WebhookNotFound(LookupError)
     ├─ EventsPrunedError(LookupError)
+    ├─ LinkNotFound(LookupError)
+    ├─ LinkSpentError
     ├─ InvalidNamespaceError(ValueError)
     ├─ IdempotencyKeyReusedError(ValueError)
     └─ RunStateError
@@ -352,6 +354,18 @@ class EventsPrunedError(HitlError, LookupError):
 
 class WebhookNotFound(HitlError, LookupError):
     """There is no such webhook, or nothing of that kind is sent to one."""
+
+
+class LinkNotFound(HitlError, LookupError):
+    """There is no such link."""
+
+
+class LinkSpentError(HitlError):
+    """The link can't be used any more."""
+
+    def __init__(self, message: str = "", *, state: str) -> None:
+        super().__init__(message or f"The link can't be used any more: it is {state}.")
+        self.state = state
 
 
 class InvalidNamespaceError(HitlError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .comments import Comment
 from .events import RunEvent
 from .history import ChannelBlob, Checkpoint, GraphShape, PendingWrite
+from .links import ReviewLink
 from .review import AuditEntry, Decision, Interrupt, ReviewItem
 from .threads import Run, Thread
 from .webhooks import Delivery, WebhookEndpoint
@@ -21,6 +22,7 @@ __all__ = [
     "Interrupt",
     "PendingWrite",
     "ReviewItem",
+    "ReviewLink",
     "Run",
     "RunEvent",
     "Thread",

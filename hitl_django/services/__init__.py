@@ -27,6 +27,16 @@ from .forking import fork
 from .health import WorkerHealth, worker_health
 from .histories import Change, History, Step, thread_history
 from .info import DecisionInfo, RunInfo
+from .links import (
+    LINK_KEY,
+    LinkInfo,
+    LinkState,
+    decide_by_link,
+    follow_link,
+    links_of,
+    make_link,
+    revoke_link,
+)
 from .operations import cancel, retry
 from .results import run_result
 from .starts import start
@@ -48,6 +58,7 @@ from .whereabouts import Whereabouts, thread_picture, whereabouts
 __all__ = [
     "EVENTS",
     "EVENT_PAGE",
+    "LINK_KEY",
     "UNSET",
     "Change",
     "ClaimInfo",
@@ -58,6 +69,8 @@ __all__ = [
     "EventPage",
     "EventReader",
     "History",
+    "LinkInfo",
+    "LinkState",
     "QueueCounts",
     "ReviewStats",
     "RunInfo",
@@ -76,17 +89,22 @@ __all__ = [
     "comment",
     "create_webhook",
     "decide",
+    "decide_by_link",
     "delete_webhook",
     "expire_due",
     "follow",
+    "follow_link",
     "forget",
     "fork",
+    "links_of",
+    "make_link",
     "mark_overdue",
     "queue_counts",
     "redeliver",
     "release",
     "retry",
     "review_stats",
+    "revoke_link",
     "rotate_secret",
     "run_events",
     "run_result",

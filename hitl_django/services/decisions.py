@@ -20,7 +20,7 @@ from hitl_django.policy import get_policy
 
 from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
-from .recording import Request
+from .recording import Guest, Request
 
 
 def decide(
@@ -34,6 +34,7 @@ def decide(
     key: str = "",
     digest: str | None = None,
     version: int | None = None,
+    guest: Guest | None = None,
 ) -> DecisionInfo:
     """Records what a person did with an open question, and makes its run ready to go on.
 
@@ -41,15 +42,15 @@ def decide(
     the winning request with the same ``key`` by the same user gets the first outcome back, with
     ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
     and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
-    since. Nothing is written unless everything is: decision, audit entry, resume value and the
-    run's state share one transaction.
+    since. ``guest`` is who decides without an account. Nothing is written unless everything is:
+    decision, audit entry, resume value and the run's state share one transaction.
 
     Where several have to agree, a decision that isn't the last of them is not ``complete``: the
     question stays open. It counts for the version that was approved; another answer than that is
     proposed to the others as another version, which begins with the approval of who proposed it.
     A rejection needs no second. AlreadyApprovedError where the same person has agreed before.
     """
-    request = Request.of(type, value, by=by, via=via, reason=reason, key=key)
+    request = Request.of(type, value, by=by, via=via, reason=reason, key=key, guest=guest)
     refusal = refusals.recorded("decide", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
         thread, interrupt = _locked(interrupt_id, by)

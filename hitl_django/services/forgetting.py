@@ -9,7 +9,7 @@ from django.db.models import F
 
 from hitl_django import audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
-from hitl_django.models import Comment, Decision, Interrupt, Run, RunEvent, Thread
+from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
 
@@ -42,6 +42,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
             title="", payload=None, response_schema=None, key=None, expiry=None
         )
         RunEvent.objects.filter(run__in=runs).delete()
+        ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
         runs.update(error="", traceback="", first_event=F("last_event") + 1)
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)

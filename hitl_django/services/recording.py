@@ -20,6 +20,14 @@ KEY_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
+class Guest:
+    """Somebody without an account: a name, and what the record says of how they came."""
+
+    label: str
+    noted: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What somebody sent: who, through what, and what makes a repeat of it the same."""
 
@@ -29,6 +37,7 @@ class Request:
     via: str
     reason: str
     key: str
+    guest: Guest | None
     digest: str
 
     @classmethod
@@ -41,6 +50,7 @@ class Request:
         via: str,
         reason: str,
         key: str,
+        guest: Guest | None = None,
     ) -> Request:
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
             raise InvalidAnswerError(
@@ -51,7 +61,7 @@ class Request:
         if value is not UNSET:
             answers.check_limits(value)
             content["value"] = value
-        return cls(type, value, by, via, reason, key, digest_json(content))
+        return cls(type, value, by, via, reason, key, guest, digest_json(content))
 
 
 def record(
@@ -178,7 +188,7 @@ def _decided(
         quorum=interrupt.quorum,
         reason=request.reason,
         by=request.by,
-        by_label=audit.label(request.by),
+        by_label=audit.label(request.by) if request.guest is None else request.guest.label,
         via=request.via,
         key=request.key,
         request_digest=request.digest,
@@ -191,10 +201,12 @@ def _note(
     verb: str, decision: Decision, thread: Thread, request: Request, writing: Writing
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
+    guest = request.guest
     audit.append(
         thread,
         verb,
         by=request.by,
+        guest="" if guest is None else guest.label,
         via=request.via,
         subject=str(decision.interrupt_id),
         detail={
@@ -204,6 +216,7 @@ def _note(
             "answer": digest_json(decision.value),
             "reason": request.reason,
             **(agreed if decision.quorum > 1 else {}),
+            **({} if guest is None else guest.noted),
         },
         writing=writing,
     )

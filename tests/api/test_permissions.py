@@ -47,6 +47,9 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
     ("decisions-bulk", "POST"): row(200),
     ("schema", "GET"): row(200),
+    ("links", "GET"): row(403, superuser=200, **see),
+    ("links", "POST"): row(403, superuser=201, **see),
+    ("link-detail", "DELETE"): row(403, superuser=204, **see),
     ("webhooks", "GET"): row(200),
     ("webhooks", "POST"): row(403, integrator=201, superuser=201),
     ("webhook", "GET"): row(404, integrator=200, superuser=200),
@@ -66,6 +69,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "decisions": {"type": "approve"},
     "decision-validate": {"type": "approve"},
     "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
+    "links": {"name": "Dana K."},
     "webhooks": {"url": "https://crm.example/"},
     "webhook": {"description": "The other one"},
 }
@@ -105,6 +109,8 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "decision-validate": (question.pk,),
         "decisions-bulk": (),
         "schema": (),
+        "links": (question.pk,),
+        "link-detail": (question.pk, services.make_link(question.pk, name="Dana K.").id),
         "webhooks": (),
         **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
         **dict.fromkeys(["delivery", "redeliver"], (services.try_webhook(hook.id).id,)),
@@ -155,7 +161,7 @@ def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
     for name, args in arguments.items():
         if not args:
             continue
-        other = ("nothing",) if isinstance(args[0], str) else (NOBODYS,)
+        other = ("nothing",) if isinstance(args[0], str) else (NOBODYS,) * len(args)
         for method in METHODS:
             body = BODIES.get(name) if method == "POST" else None
             hidden = api.call(method, name, *args, body=body)

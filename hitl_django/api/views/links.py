@@ -1,0 +1,58 @@
+"""Review links: made, listed, taken back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ... import services
+from ...engine import errors
+from .. import visible
+from ..links import LinkBody, LinkSerializer, NewLinkSerializer
+from ..operations import Shown, operation
+from ..resource import Resource
+
+
+class LinkList(Resource):
+    """The links to a question; posting to them makes one."""
+
+    @operation("list_links", answers={200: Shown("All of them.", LinkSerializer, paged=True)})
+    def get(self, request: Request, interrupt_id: UUID) -> Response:
+        """Lists the links to a question, newest first, without their addresses."""
+        found = services.links_of(interrupt_id, by=request.user)
+        results = self.render(LinkSerializer, found, many=True)
+        return Response({"next": None, "previous": None, "results": results})
+
+    @operation(
+        "make_link",
+        body=LinkBody,
+        answers={201: Shown("Made; the address is here and nowhere else.", NewLinkSerializer)},
+        errors=(errors.AlreadyDecidedError, errors.InvalidInputError),
+        example={"name": "Dana K.", "decisions": ["approve", "reject"]},
+    )
+    def post(self, request: Request, interrupt_id: UUID) -> Response:
+        """Makes a link with which a named person without an account decides, once."""
+        made = services.make_link(interrupt_id, by=request.user, via="api", **self.body())
+        shown = self.render(NewLinkSerializer, made)
+        if shown["url"].startswith("/"):  # SITE_URL doesn't say where we are; the request does
+            shown["url"] = request.build_absolute_uri(shown["url"])
+        return Response(shown, status=201, headers={"Cache-Control": "no-store"})
+
+
+class LinkDetail(Resource):
+    """One link."""
+
+    @operation(
+        "revoke_link",
+        answers={204: Shown("It can't be used any more.")},
+        errors=(errors.LinkSpentError,),
+    )
+    def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
+        """Takes a link back that hasn't been used; it stays in the list."""
+        question = visible.interrupt(request.user, interrupt_id)
+        if not question.links.filter(pk=link_id).exists():
+            raise errors.LinkNotFound
+        services.revoke_link(link_id, by=request.user, via="api")
+        return Response(status=204)

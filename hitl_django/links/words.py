@@ -1,0 +1,74 @@
+"""What the page says where there is nothing to decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.forms.text import visible
+from hitl_django.models import Decision
+from hitl_django.services import LinkInfo, LinkState
+
+
+@dataclass(frozen=True)
+class Words:
+    """A headline, and the sentences below it."""
+
+    headline: Any
+    lines: tuple[Any, ...] = ()
+    tone: str = "warning"
+
+
+UNKNOWN = Words(
+    _("This link leads nowhere"),
+    (_("It may have been copied in part. Open it again from where you got it."),),
+)
+TOO_OFTEN = Words(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
+
+SPENT: dict[str, Words] = {
+    LinkState.USED: Words(_("This link has been used"), tone="done"),
+    LinkState.EXPIRED: Words(_("This link has expired"), (_("It was for a limited time."),)),
+    LinkState.REVOKED: Words(
+        _("This link was taken back"), (_("Whoever made it has decided that it no longer holds."),)
+    ),
+    LinkState.VOID: Words(_("This link no longer holds")),
+    LinkState.STALE: Words(
+        _("The question has changed"),
+        (_("This link was for what was asked before. Nothing of yours was recorded."),),
+    ),
+    LinkState.DECIDED: Words(
+        _("Somebody else has decided"), (_("Nothing of yours was recorded."),)
+    ),
+    LinkState.CLOSED: Words(_("This is no longer asked"), (_("There is nothing left to decide."),)),
+    LinkState.WAITING: Words(
+        _("This can't be decided right now"), (_("Open the link again later."),)
+    ),
+}
+
+RECORDED: dict[str, Any] = {
+    Decision.Type.APPROVE: _("You approved it."),
+    Decision.Type.EDIT: _("You approved it with changes."),
+    Decision.Type.REJECT: _("You rejected it."),
+    Decision.Type.RESPOND: _("You answered it."),
+}
+ASK = frozenset(
+    {LinkState.EXPIRED, LinkState.REVOKED, LinkState.VOID, LinkState.STALE, LinkState.WAITING}
+)
+
+
+def words_for(link: LinkInfo, decision: Decision | None) -> Words:
+    """Returns what to say of a link that can't be used."""
+    if decision is not None:
+        thanks = _now("Thank you, %(name)s. Your answer is recorded.")
+        said = RECORDED.get(decision.type, "")
+        return Words(thanks % {"name": visible(link.name)}, (said,), "done")
+    words = SPENT[link.state]
+    if link.state not in ASK:
+        return words
+    whom = _now("If you still want to decide, ask %(maker)s for another link.")
+    return Words(
+        words.headline, (*words.lines, whom % {"maker": visible(link.created_by_label)}), words.tone
+    )

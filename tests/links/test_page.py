@@ -1,0 +1,222 @@
+"""The page behind a link: shows by GET, decides by POST, and tells nobody else anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db.models.functions import Now
+from django.test import Client
+
+from hitl_django import services, testing
+from hitl_django.models import Decision, Interrupt, ReviewLink
+from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_question
+
+DANA = "Dana K."
+
+
+@pytest.fixture(autouse=True)
+def advance(db: None) -> Iterator[Callable[[], int]]:
+    cache.clear()
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+@pytest.fixture
+def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
+    def ask(graph: str = "approval", **state: Any) -> Interrupt:
+        first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
+        run = services.start(graph, {**first[graph], **state})
+        advance()
+        return Interrupt.objects.get(run=run.id)
+
+    return ask
+
+
+@pytest.fixture
+def visitor() -> Client:
+    """Somebody with no account, and a browser that is checked for forged requests."""
+    return Client(enforce_csrf_checks=True)
+
+
+def link_to(question: Interrupt, **options: Any) -> str:
+    return services.make_link(question.pk, name=DANA, **options).url
+
+
+def send(visitor: Client, url: str, **fields: Any) -> Any:
+    """Send the form as the page has it."""
+    page = visitor.get(url).content.decode()
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    token = {"csrfmiddlewaretoken": found[1]} if found else {}
+    return visitor.post(url, {**token, **fields})
+
+
+def test_it_shows_the_question_and_decides_when_the_form_is_sent(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    question = asked()
+    url = link_to(question)
+    page = visitor.get(url).content.decode()
+    for words in ("Publish the news?", "Dana K., system asks you to decide", "Approve", "Reject"):
+        assert words in page
+    response = send(visitor, url, decision="reject", reason="too early")
+    assert (response.status_code, response["Location"]) == (302, url)
+    decision = Decision.objects.get()
+    assert (decision.type, decision.by_label, decision.via) == ("reject", DANA, "link")
+    assert decision.reason == "too early"
+    after = visitor.get(url)
+    assert after.status_code == 200
+    assert "Thank you, Dana K." in after.content.decode()
+    assert "You rejected it." in after.content.decode()
+
+
+def test_a_typed_answer_is_asked_for_and_checked(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked("typed"))
+    page = visitor.get(url).content.decode()
+    names = re.findall(r'name="(answer[^"]*)"', page)
+    assert names
+    response = send(visitor, url, decision="approve", **{"answer/amount": "lots"})
+    assert response.status_code == 422
+    assert "Nothing was sent yet" in response.content.decode()
+    assert services.follow_link(url.rstrip("/").rpartition("/")[2]).state == "open"
+
+
+@pytest.mark.parametrize("method", ["get", "head"])
+def test_looking_changes_nothing(
+    asked: Callable[..., Interrupt], visitor: Client, method: str
+) -> None:
+    question = asked()
+    url = link_to(question)
+    for query in ("", "?decision=approve"):
+        assert getattr(visitor, method)(url + query).status_code == 200
+    assert ReviewLink.objects.get().used_at is None
+    question.refresh_from_db()
+    assert question.status == "pending"
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "delete", "options", "trace"])
+def test_there_is_no_other_way(
+    asked: Callable[..., Interrupt], visitor: Client, method: str
+) -> None:
+    response = getattr(Client(), method)(link_to(asked()))
+    assert response.status_code == 405
+
+
+def test_a_form_of_another_site_is_refused(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked())
+    visitor.get(url)
+    assert visitor.post(url, {"decision": "approve"}).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_without_the_hosts_middleware_too(asked: Callable[..., Interrupt], settings: Any) -> None:
+    kept = [name for name in settings.MIDDLEWARE if "Csrf" not in name]
+    settings.MIDDLEWARE = kept
+    url = link_to(asked())
+    assert Client(enforce_csrf_checks=True).post(url, {"decision": "approve"}).status_code == 403
+
+
+def test_a_host_where_everybody_has_to_sign_in_lets_a_link_through(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    login = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, login]
+    assert visitor.get(link_to(asked())).status_code == 200
+
+
+@pytest.mark.promise("P22")
+@pytest.mark.parametrize(
+    ("spend", "headline"),
+    [
+        (lambda question: ReviewLink.objects.update(expires_at=Now()), "This link has expired"),
+        (lambda question: ReviewLink.objects.update(revoked_at=Now()), "This link was taken back"),
+        (lambda question: Interrupt.objects.update(version=9), "The question has changed"),
+        (lambda question: services.decide(question.pk, "approve"), "Somebody else has decided"),
+        (lambda question: services.cancel(question.run_id), "This is no longer asked"),
+    ],
+)
+def test_a_link_that_is_over_says_so_and_nothing_of_the_question(
+    asked: Callable[..., Interrupt], visitor: Client, spend: Any, headline: str
+) -> None:
+    question = asked(text="a secret plan")
+    url = link_to(question)
+    form = visitor.get(url).content.decode()
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
+    assert token
+    spend(question)
+    sent = {"decision": "reject", "csrfmiddlewaretoken": token[1]}
+    for response in (visitor.get(url), visitor.post(url, sent)):
+        assert response.status_code == 410
+        assert headline in response.content.decode()
+        assert "secret plan" not in response.content.decode()
+    assert not Decision.objects.filter(via="link").exists()
+
+
+def test_what_is_no_link_is_not_found(visitor: Client) -> None:
+    for token in ("x", "A" * 64, "../admin"):
+        response = visitor.get(f"/hitl/links/{token}/")
+        assert response.status_code == 404
+    response = visitor.get(f"/hitl/links/{'A' * 64}/")
+    assert "This link leads nowhere" in response.content.decode()
+
+
+def test_nobody_keeps_it_finds_it_or_frames_it(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    url = link_to(asked())
+    settings.SECURE_REFERRER_POLICY = "unsafe-url"
+    for address in (url, f"/hitl/links/{'A' * 64}/"):
+        headers = visitor.get(address).headers
+        assert "no-store" in headers["Cache-Control"]
+        assert headers["Referrer-Policy"] == "same-origin"
+        assert headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
+        assert headers["X-Frame-Options"] == "DENY"
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; form-action 'self'")
+    settings.STATIC_URL = "https://cdn.example/static/"
+    assert "style-src https://cdn.example;" in visitor.get(url)["Content-Security-Policy"]
+
+
+@pytest.mark.promise("P21")
+def test_calls_are_bounded(asked: Callable[..., Interrupt], visitor: Client, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}
+    url = link_to(asked())
+    statuses = [visitor.get(url).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    assert visitor.get(url, REMOTE_ADDR="10.9.9.9").status_code == 200
+    settings.HITL = {**settings.HITL, "THROTTLE_LINK": None}
+    assert visitor.get(url).status_code == 200
+
+
+def test_a_link_for_some_decisions_offers_no_other(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked(), decisions=["approve"])
+    page = visitor.get(url).content.decode()
+    assert 'value="approve"' in page
+    for other in ("reject", "edit", "respond"):
+        assert f'value="{other}"' not in page
+    assert send(visitor, url, decision="reject").status_code == 422
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
+    question = hostile_question(text)
+    name = f"{MARK} <b>"
+    link = services.make_link(question.pk, name=name, expires=timedelta(days=1))
+    for response in (
+        visitor.get(link.url),
+        send(visitor, link.url, decision=text, reason=text),
+    ):
+        assert response.status_code in (200, 422)
+        assert_inert(response.content.decode())

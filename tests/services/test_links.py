@@ -1,0 +1,243 @@
+"""A link is for one person, one version of one question, one time, and a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from hitl_django import audit, services
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    InterruptNotFound,
+    InvalidAnswerError,
+    InvalidInputError,
+    LinkNotFound,
+    LinkSpentError,
+    NotAllowedError,
+)
+from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
+
+DANA = "Dana K."
+
+
+def token_of(link: services.LinkInfo) -> str:
+    return link.url.rstrip("/").rpartition("/")[2]
+
+
+@pytest.fixture
+def maker(user: Callable[..., Any]) -> Any:
+    return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
+
+
+def test_a_named_person_decides_with_it(question: Interrupt, maker: Any) -> None:
+    link = services.make_link(question.pk, name=DANA, email="dana@example.com", by=maker)
+    assert services.follow_link(token_of(link)).state == "open"
+    made = services.decide_by_link(token_of(link), "approve", reason="fine")
+    assert (made.by_label, made.via, made.reason) == (DANA, "link", "fine")
+    decision = Decision.objects.get()
+    assert decision.by is None
+    question.refresh_from_db()
+    assert (question.status, question.run.state) == ("decided", "queued")
+    found = services.follow_link(token_of(link))
+    assert (found.state, found.id) == ("used", link.id)
+
+    first, second = AuditEntry.objects.filter(verb__in=["link", "decide"]).order_by("seq")
+    assert (first.actor, first.detail["link"], first.detail["name"]) == (maker, str(link.id), DANA)
+    assert (second.actor, second.actor_label, second.via) == (None, DANA, "link")
+    assert (second.detail["link"], second.detail["link_by"]) == (str(link.id), "mia")
+    assert audit.first_fault(question.thread) is None
+
+
+def test_the_secret_is_nowhere_in_the_tables(question: Interrupt, settings: Any) -> None:
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
+    link = services.make_link(question.pk, name=DANA)
+    assert link.url.startswith("https://shop.example/hitl/links/")
+    token = token_of(link)
+    assert token not in repr(link)
+    rows = [str(value) for value in ReviewLink.objects.values_list().get()]
+    rows += [str(entry.detail) for entry in AuditEntry.objects.all()]
+    assert not [row for row in rows if token[22:60] in row]
+
+
+@pytest.mark.parametrize("change", ["another end", "another row", "cut", "longer", "no base64", ""])
+def test_what_is_no_link_leads_nowhere(question: Interrupt, change: str) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA))
+    other = token_of(services.make_link(question.pk, name="Eve"))
+    changed = {
+        "another end": token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB"),
+        "another row": other[:16] + token[16:],
+        "cut": token[:-4],
+        "longer": token + "AAAA",
+        "no base64": "ö" * 64,
+        "": "",
+    }[change]
+    with pytest.raises(LinkNotFound):
+        services.follow_link(changed)
+    with pytest.raises(LinkNotFound):
+        services.decide_by_link(changed, "approve")
+
+
+@pytest.mark.promise("P1")
+def test_it_is_used_once(question: Interrupt) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA))
+    services.decide_by_link(token, "approve")
+    with pytest.raises(LinkSpentError) as caught:
+        services.decide_by_link(token, "approve")
+    assert caught.value.state == "used"
+    assert Decision.objects.count() == 1
+
+
+@pytest.mark.promise("P5")
+def test_an_answer_that_does_not_fit_leaves_it_unused(advance: Any) -> None:
+    run = services.start("typed", {"amount": 12.5, "customer": "Dana"})
+    advance()
+    question = Interrupt.objects.get(run=run.id)
+    token = token_of(services.make_link(question.pk, name=DANA))
+    with pytest.raises(InvalidAnswerError):
+        services.decide_by_link(token, "edit", {"amount": "lots"})
+    assert services.follow_link(token).state == "open"
+
+
+SPENT: dict[str, Callable[[Interrupt, services.LinkInfo, Any], Any]] = {
+    "expired": lambda question, link, maker: ReviewLink.objects.update(expires_at=Now()),
+    "revoked": lambda question, link, maker: services.revoke_link(link.id),
+    "void": lambda question, link, maker: maker.user_permissions.clear(),
+    "stale": lambda question, link, maker: Interrupt.objects.update(payload_digest="0" * 32),
+    "decided": lambda question, link, maker: services.decide(question.pk, "reject"),
+    "closed": lambda question, link, maker: services.cancel(question.run_id),
+    "waiting": lambda question, link, maker: Run.objects.update(state="parked"),
+}
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("state", SPENT)
+def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
+    question: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
+) -> None:
+    link = services.make_link(question.pk, name=DANA, by=maker)
+    SPENT[state](question, link, maker)
+    assert services.follow_link(token_of(link)).state == state
+    unchanged()
+    with pytest.raises(LinkSpentError) as caught:
+        services.decide_by_link(token_of(link), "approve")
+    assert caught.value.state == state
+    unchanged()
+
+
+def test_it_is_void_when_its_makers_account_is_closed_or_gone(
+    question: Interrupt, maker: Any
+) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA, by=maker))
+    maker.is_active = False
+    maker.save()
+    assert services.follow_link(token).state == "void"
+    maker.delete()
+    assert services.follow_link(token).state == "void"
+
+
+def test_a_new_version_of_the_question_needs_a_new_link(question: Interrupt) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA))
+    Interrupt.objects.update(version=3)
+    assert services.follow_link(token).state == "stale"
+    again = token_of(services.make_link(question.pk, name=DANA))
+    assert services.decide_by_link(again, "approve").version == 3
+
+
+def test_it_is_for_the_decisions_that_it_names(question: Interrupt) -> None:
+    link = services.make_link(question.pk, name=DANA, decisions=["reject", "approve"])
+    assert link.decisions == ["approve", "reject"]
+    with pytest.raises(InvalidAnswerError):
+        services.decide_by_link(token_of(link), "respond", "what?")
+    assert services.follow_link(token_of(link)).state == "open"
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": "Dana\u202e"}, "name"),
+        ({"name": "system"}, "name"),
+        ({"email": "dana"}, "email"),
+        ({"decisions": ["expire"]}, "decisions"),
+        ({"expires": timedelta(0)}, "expires_at"),
+        ({"expires": timedelta(days=366)}, "expires_at"),
+    ],
+)
+def test_what_a_link_cannot_be_is_refused(question: Interrupt, given: Any, field: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        services.make_link(question.pk, **{"name": DANA, **given})
+    assert [name for name, _ in caught.value.faults] == [field]
+    assert not ReviewLink.objects.exists()
+
+
+def test_its_end_may_be_a_moment(question: Interrupt) -> None:
+    end = timezone.now() + timedelta(days=2)
+    assert services.make_link(question.pk, name=DANA, expires=end).expires_at == end
+
+
+def test_a_question_that_is_closed_has_no_new_links(question: Interrupt) -> None:
+    services.decide(question.pk, "approve")
+    with pytest.raises(AlreadyDecidedError):
+        services.make_link(question.pk, name=DANA)
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.promise("P20")
+def test_links_are_made_by_who_may_and_a_refusal_is_recorded(
+    question: Interrupt, reviewer: Any, user: Callable[..., Any]
+) -> None:
+    with pytest.raises(NotAllowedError):
+        services.make_link(question.pk, name=DANA, by=reviewer)
+    # Who may not decide could do so with a link of his own.
+    with pytest.raises(NotAllowedError):
+        services.make_link(
+            question.pk, name=DANA, by=user("liv", "view_interrupt", "link_interrupt")
+        )
+    with pytest.raises(InterruptNotFound):
+        services.make_link(
+            question.pk, name=DANA, by=user("bo", "decide_interrupt", "link_interrupt")
+        )
+    assert not ReviewLink.objects.exists()
+    assert AuditEntry.objects.filter(verb="refuse", detail__contains="link").count() == 2
+
+
+def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer: Any) -> None:
+    link = services.make_link(question.pk, name=DANA, by=maker)
+    with pytest.raises(NotAllowedError):
+        services.revoke_link(link.id, by=reviewer)
+    services.decide_by_link(token_of(link), "approve")
+    with pytest.raises(LinkSpentError):
+        services.revoke_link(link.id, by=maker)
+    with pytest.raises(LinkNotFound):
+        services.revoke_link("nothing", by=maker)
+    assert [one.state for one in services.links_of(question.pk, by=maker)] == ["used"]
+
+
+def test_what_is_forgotten_has_no_address_left(question: Interrupt) -> None:
+    services.make_link(question.pk, name=DANA, email="dana@example.com")
+    services.cancel(question.run_id)
+    services.forget(Thread.objects.get().thread_id)
+    assert ReviewLink.objects.get().email == ""
+
+
+def test_where_several_have_to_agree_nobody_can_do_so_with_links(question: Interrupt) -> None:
+    Interrupt.objects.update(quorum=2)
+    with pytest.raises(InvalidInputError, match="agreed to by several"):
+        services.make_link(question.pk, name=DANA)
+
+
+def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
+    question: Interrupt, maker: Any
+) -> None:
+    Interrupt.objects.update(no_self_approval=True)
+    Run.objects.update(started_by=maker)
+    with pytest.raises(NotAllowedError):
+        services.make_link(question.pk, name=DANA, by=maker)
+    Run.objects.update(started_by=None)
+    assert services.make_link(question.pk, name=DANA, by=maker).state == "open"
