@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from .fields import JSONTextField
 from .threads import Run, Thread
+from .words import WordIndex
 
 
 def queue_order() -> tuple[Any, ...]:
@@ -185,6 +186,9 @@ class Interrupt(models.Model):
             ),
             models.Index(
                 *queue_order(), condition=models.Q(status="pending"), name="hitl_interrupt_queue"
+            ),
+            WordIndex(
+                words="title", condition=models.Q(status="pending"), name="hitl_interrupt_words"
             ),
             models.Index(
                 fields=["due_at"],

@@ -16,7 +16,7 @@ from hitl_django.answers import UNSET
 from .assignments import assign, snooze
 from .claims import ClaimInfo, claim, release, take_next
 from .comments import CommentInfo, comment
-from .counts import QueueCounts, ReviewStats, queue_counts, review_stats
+from .counts import QueueCounts, ReviewStats, queue_counts, review_stats, waiting_graphs
 from .decisions import check_answer, decide
 from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
@@ -115,6 +115,7 @@ __all__ = [
     "thread_picture",
     "thread_state",
     "try_webhook",
+    "waiting_graphs",
     "warn_expiring",
     "whereabouts",
     "worker_health",

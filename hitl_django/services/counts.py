@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import IntegerField, Min, Q, QuerySet, Subquery
+from django.db.models import Exists, IntegerField, Min, QuerySet, Subquery
 from django.db.models.functions import Now
 
-from hitl_django import dispatch
+from hitl_django import dispatch, registry
 from hitl_django.models import Decision, Interrupt
 from hitl_django.policy import get_policy
 
@@ -28,8 +28,8 @@ class QueueCounts:
     """How many questions wait for whom; each at most CAP, which means that many or more.
 
     ``mine`` are held by the user or assigned to them, ``free`` could be taken by them, ``held``
-    are held by others, ``overdue`` are past their due time, ``snoozed`` are put off, ``pending``
-    is all of them.
+    are held by others, ``overdue`` are past their due time, ``snoozed`` are put off, ``awake`` are
+    not, ``pending`` is all of them.
     """
 
     mine: int
@@ -37,6 +37,7 @@ class QueueCounts:
     held: int
     overdue: int
     snoozed: int
+    awake: int
     pending: int
 
 
@@ -60,37 +61,47 @@ class _Capped(Subquery):
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
     output_field = IntegerField()
+    empty_result_set_value = 0
 
     def __init__(self, rows: QuerySet[Any]) -> None:
         super().__init__(rows.order_by().values("pk")[:CAP])
 
 
 def queue_counts(
-    user: Any, *, graph: str | None = None, group: Any = None, search: Q | None = None
+    user: Any, *, graph: str | None = None, group: Any = None, search: str = ""
 ) -> QueueCounts:
     """Counts what waits and the user may see, in one query.
 
-    ``graph``, ``group`` (a Group or its key) and ``search`` (a condition) narrow what is counted.
+    ``graph``, ``group`` (a Group or its key) and ``search`` (words of titles) narrow what is
+    counted.
     """
     rows = queue.waiting(user)
     if graph is not None:
         rows = rows.filter(graph=graph)
     if group is not None:
         rows = rows.filter(group=group)
-    if search is not None:
-        rows = rows.filter(search)
+    if search:
+        rows = rows.filter(queue.matching(search))
     counted = {
         "mine": rows.filter(queue.mine(user)),
         "free": rows.filter(queue.free_for(user)),
         "held": rows.filter(queue.held_by_others(user)),
         "overdue": rows.filter(queue.OVERDUE),
         "snoozed": rows.filter(queue.SNOOZED),
+        "awake": rows.filter(queue.AWAKE),
         "pending": rows,
     }
-    # All counts are one query over the user's own row, the one row that is there for certain.
-    own = get_user_model()._base_manager.using(dispatch.alias()).filter(pk=user.pk)
-    found = own.values_list(*(_Capped(some) for some in counted.values())).first()
+    found = _own_row(user).values_list(*(_Capped(some) for some in counted.values())).first()
     return QueueCounts(**dict(zip(counted, found or (0,) * len(counted), strict=True)))
+
+
+def waiting_graphs(user: Any) -> list[str]:
+    """Returns the registered graphs of which something waits that the user may see."""
+    names, rows = registry.names(), queue.waiting(user)
+    if not names or rows.query.is_empty():
+        return []
+    found = _own_row(user).values_list(*(Exists(rows.filter(graph=name)) for name in names)).first()
+    return [name for name, waits in zip(names, found or (), strict=False) if waits]
 
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
@@ -111,6 +122,11 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
         median_seconds=_median(seconds),
         approve_rate=approved / ruled if ruled else None,
     )
+
+
+def _own_row(user: Any) -> QuerySet[Any]:
+    # Several things are asked in one query over the one row that is there for certain.
+    return get_user_model()._base_manager.using(dispatch.alias()).filter(pk=user.pk)
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:

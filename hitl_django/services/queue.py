@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 
 from hitl_django import dispatch
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.words import has_words
 from hitl_django.policy import get_policy
 
 PENDING = Q(status=Interrupt.Status.PENDING)
@@ -29,6 +30,11 @@ def waiting(user: Any) -> QuerySet[Interrupt]:
     """Returns the open questions that the user may see; None sees all."""
     rows = Interrupt.objects.using(dispatch.alias()).filter(PENDING).order_by()
     return rows if user is None else get_policy().visible_interrupts(user, rows)
+
+
+def matching(text: str) -> Q:
+    """Selects the questions whose titles have words that begin with those of the text."""
+    return has_words("title", text, dispatch.alias())
 
 
 def mine(user: Any) -> Q:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection
-from django.db.models import Q
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
@@ -58,7 +57,8 @@ def test_each_question_counts_where_it_belongs(
     ask(status="decided", due_at=Now() - MINUTE)
     found = services.queue_counts(reviewer)
     assert figures(found) == {
-        "mine": 2, "free": 5, "held": 1, "overdue": 2, "snoozed": 1, "pending": 10,
+        "mine": 2, "free": 5, "held": 1, "overdue": 2, "snoozed": 1, "awake": 9,
+        "pending": 10,
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_a_question_of_a_run_that_stopped_is_not_free(
 ) -> None:
     ask()
     Run.objects.update(state=Run.State.PARKED)
-    assert figures(services.queue_counts(reviewer)) == {"pending": 1}
+    assert figures(services.queue_counts(reviewer)) == {"awake": 1, "pending": 1}
 
 
 def test_all_counts_are_one_query_that_goes_no_further_than_the_cap(
@@ -92,15 +92,26 @@ def test_graph_group_and_search_narrow_what_is_counted(
     ask(title="Red")
     ask("patient")
     assert services.queue_counts(reviewer, graph="approval").pending == 2
+    assert services.queue_counts(reviewer, search="re").pending == 2
     assert services.queue_counts(reviewer, group=crew).pending == 1
-    assert services.queue_counts(reviewer, search=Q(title="Red"), graph="patient").pending == 0
+    assert services.queue_counts(reviewer, search="re", graph="patient").pending == 0
+
+
+def test_the_graphs_of_which_something_waits_are_named(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    ask("patient")
+    ask("approval", status="cancelled")
+    assert services.waiting_graphs(reviewer) == ["patient"]
 
 
 @pytest.mark.promise("P18")
 def test_who_may_see_nothing_counts_nothing(question: Interrupt, user: Callable[..., User]) -> None:
     services.decide(question.pk, "approve")
     blind = user("blind", "decide_interrupt")
-    assert figures(services.queue_counts(blind)) == {}
+    found = services.queue_counts(blind)
+    assert {getattr(found, name) for name in found.__slots__} == {0}
+    assert services.waiting_graphs(blind) == []
     stats = services.review_stats(blind)
     assert (stats.pending, stats.oldest_at, stats.median_seconds) == (0, None, None)
 
