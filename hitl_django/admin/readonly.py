@@ -9,7 +9,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -124,13 +124,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def page(
         self,
         request: HttpRequest,
-        original: Model,
+        original: Any,
         template: str,
         *,
         status: int = 200,
         **context: Any,
     ) -> TemplateResponse:
-        """Renders a detail page inside the admin."""
+        """Renders a page inside the admin: of a row, or of what ``original`` says."""
         request.current_app = self.admin_site.name
         frame = {
             **self.admin_site.each_context(request),

@@ -1,65 +1,129 @@
-"""The review queue: what waits for a decision. The page of one question is in item.py."""
+"""The review queue: the list of what waits for a decision, and what is done from it.
+
+The page of one question is in item.py, what is decided many at a time in bulk.py.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.text import get_text_list
+from django.core.exceptions import PermissionDenied
+from django.db.models import F, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.urls import path
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.models import Decision, ReviewItem
+from hitl_django.models import ReviewItem
+from hitl_django.policy import get_policy
 
-from .item import ItemPages
+from . import cells
+from .bulk import BulkPages
+from .filters import WaitingGraphFilter, WaitingGroupFilter, group_of
 from .notices import silence_of
-from .readonly import GraphFilter, ago, entry, place
+from .queue import QueueList
 
 
 @admin.register(ReviewItem)
-class ReviewItemAdmin(ItemPages):
-    """What waits for a decision, the longest wait first."""
+class ReviewItemAdmin(BulkPages):
+    """What waits for a decision, the most pressing first."""
 
-    list_display = ("question", "waiting")
+    list_display = ("pick", "question", "subject", "waiting", "due", "holder")
     change_list_template = "hitl_django/admin/queue.html"
-    list_filter = (GraphFilter,)
+    list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
-    empty_text = _(
-        "Nothing waits for a decision. Questions appear here as soon as a graph stops and asks one."
-    )
     search_fields = ("title",)
-    search_help_text = _("Searches the questions' titles.")
+    search_help_text = _("Searches the questions' titles, by the beginnings of their words.")
+    sortable_by = ("waiting",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # The list doesn't show payloads, so it doesn't load them.
-        return super().get_queryset(request).defer("payload", "payload_digest")
+        rows = super().get_queryset(request).filter(status=ReviewItem.Status.PENDING)
+        return rows.only(*cells.COLUMNS).annotate(
+            run_state=F("run__state"),
+            subject_type=F("thread__subject_type"),
+            subject_id=F("thread__subject_id"),
+        )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        return queryset.filter(services.queue.matching(search_term)), False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
+        # Only the filters of the list: a lookup of a stranger's making may search payloads.
+        return lookup in {one.parameter_name for one in self.list_filter}
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return QueueList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        own = {"next_url": self.url("next", request), "bulk_url": self.url("bulk", request)}
+        return super().changelist_view(request, {**own, **(extra_context or {})})
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        # The queue's own name doesn't count: three "review queue" wait.
-        total = changes.result_count
-        count = ngettext("%(total)d question waits", "%(total)d questions wait", total)
+        if not isinstance(changes, QueueList):
+            return {}
+        policy = get_policy()
+        rows = changes.result_list
         return {
             "silence": silence_of(services.worker_health()),
-            "count": count % {"total": total},
+            "tabs": changes.tabs(),
+            "count": changes.count_in_words(),
+            "reasons": [] if rows else changes.emptiness(),
+            "may_decide": any(policy.may_decide(changes.user, row) for row in rows),
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }
 
-    @admin.display(description=_("question"), ordering="title")
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.take_next_view)
+        return [path("next/", view, name="hitl_django_reviewitem_next"), *super().get_urls()]
+
+    def take_next_view(self, request: HttpRequest) -> HttpResponse:
+        """Claims the best free question and opens it; the list's own filters narrow the choice."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
+        taken = services.take_next(
+            by=request.user,
+            via="admin",
+            graph=chosen.get("graph") or None,
+            group=group_of(chosen.get("group")),
+        )
+        if taken is None:
+            words = _("Nothing is free for you to take at the moment.")
+            self.message_user(request, words, level=messages.INFO)
+            return HttpResponseRedirect(self.url("changelist", request))
+        return HttpResponseRedirect(self.url("change", request, taken))
+
+    @admin.display(description=_("select"))
+    def pick(self, item: Any) -> str:
+        return cells.choice(item)
+
+    @admin.display(description=_("question"))
     def question(self, item: Any) -> str:
-        words: list[Any] = [str(Decision.Type(word).label) for word in item.allowed_decisions]
-        labels = get_text_list(words, _("or"))
-        return entry(item, item.title, place(item), labels)
+        return cells.sentence(item)
+
+    @admin.display(description=_("about"))
+    def subject(self, item: Any) -> str:
+        return cells.subject(item)
 
     @admin.display(description=_("waiting"), ordering="created_at")
     def waiting(self, item: Any) -> str:
-        return format_html(
-            '<time datetime="{}" title="{}">{}</time>',
-            item.created_at.isoformat(),
-            item.created_at.strftime("%Y-%m-%d %H:%M %Z"),
-            ago(item.created_at) or _("just now"),
-        )
+        return cells.waiting(item)
+
+    @admin.display(description=_("due"))
+    def due(self, item: Any) -> str:
+        return cells.due(item)
+
+    @admin.display(description=_("held by"))
+    def holder(self, item: Any) -> str:
+        return cells.holder(item)

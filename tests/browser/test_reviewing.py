@@ -149,3 +149,51 @@ def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
         assert box["y"] + box["height"] <= 844
     for control in page.locator(".hitl-sheet :is(input, textarea):visible").all():
         assert control.bounding_box()["height"] >= 44
+
+
+@pytest.mark.parametrize(
+    "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "without JavaScript", "phone"]
+)
+def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    for name in ("Dana", "Sam", "Kim", "Lee"):
+        start("typed", customer=name, amount=120.0)
+    page = log_in(**window)
+    page.goto("/admin/hitl_django/reviewitem/")
+    button(page, "Take next").click()
+    assert page.inner_text("h1").strip() == "Refund Dana?"
+
+    page.goto("/admin/hitl_django/reviewitem/")
+    page.get_by_role("link", name="Mine 1").click()
+    assert "Refund Dana?" in page.inner_text("#result_list")
+    assert "you" in page.inner_text("#result_list .field-holder")
+    page.get_by_role("link", name="Free 3").click()
+    assert "Refund Dana?" not in page.inner_text("#result_list")
+    for name in ("Sam", "Kim"):
+        page.get_by_label(f"Select “Refund {name}?”").check()
+    button(page, "Reject…").click()
+    assert "2 questions to decide" in page.inner_text("#content")
+    page.get_by_label("Reason:").fill("Not within 30 days.")
+    button(page, "Reject 2").click()
+    assert "2 were recorded." in page.inner_text("#content")
+    page.get_by_role("link", name="Back to the queue").click()
+    assert "1 question waits" in page.inner_text("#content")  # the list is filtered as before
+    assert sorted(Decision.objects.values_list("type", flat=True)) == ["reject", "reject"]
+
+
+@pytest.mark.parametrize("language", ["en", "ar"])
+def test_the_queue_fits_a_phone_in_either_direction(
+    log_in: Callable[..., Any], start: Start, settings: Any, language: str
+) -> None:
+    settings.LANGUAGE_CODE = language
+    start("typed", customer="Ad" + "alonglonglong" * 12, amount=120.0)
+    page = log_in(**PHONE)
+    page.goto("/admin/hitl_django/reviewitem/")
+    rtl = language == "ar"
+    assert page.get_attribute("html", "dir") == ("rtl" if rtl else "ltr")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tick = page.locator("input[name=item]").bounding_box()
+    title = page.locator(".hitl-title").bounding_box()
+    assert abs(tick["y"] - title["y"]) < 24  # the tick stands beside its question
+    assert (tick["x"] > title["x"]) is rtl

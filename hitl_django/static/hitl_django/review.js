@@ -80,6 +80,17 @@
         setTimeout(follow, 500, line, 1);
     });
 
+    /* The list: all ticks at once. */
+
+    all("[data-hitl-all]").forEach((button) => {
+        button.hidden = false;
+        button.addEventListener("click", () => {
+            const ticks = all("#result_list input[name=item]");
+            const some = ticks.some((tick) => !tick.checked);
+            ticks.forEach((tick) => (tick.checked = some));
+        });
+    });
+
     /* Keys. */
 
     const help = document.querySelector("dialog[data-hitl-keys]");

@@ -1,0 +1,87 @@
+"""What narrows the queue: whose turn it is, a graph, a group, and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.forms.text import visible
+from hitl_django.services import queue
+
+#: The parameter of the list that says whose.
+WHOSE = "show"
+
+#: Its values, the count that goes with each, and what a reader calls it. The first is the list as
+#: it opens.
+TABS: dict[str, tuple[str, Any]] = {
+    "": ("awake", _("Waiting")),
+    "mine": ("mine", _("Mine")),
+    "free": ("free", _("Free")),
+    "held": ("held", _("Held by others")),
+    "overdue": ("overdue", _("Overdue")),
+    "snoozed": ("snoozed", _("Put off")),
+}
+
+
+def condition_of(tab: str, user: Any) -> Q:
+    """Returns what a tab of the list shows."""
+    conditions = {
+        "mine": queue.mine,
+        "free": queue.free_for,
+        "held": queue.held_by_others,
+        "overdue": lambda user: queue.OVERDUE,
+        "snoozed": lambda user: queue.SNOOZED,
+    }
+    condition: Q = conditions[tab](user) if tab in conditions else queue.AWAKE
+    return condition
+
+
+class WaitingGraphFilter(admin.SimpleListFilter):
+    """Filters by graph, among those of which something waits."""
+
+    title = _("graph")
+    parameter_name = "graph"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, visible(name)) for name in services.waiting_graphs(request.user)]
+
+    def has_output(self) -> bool:
+        # With a single graph there is nothing to choose, unless it is what was chosen.
+        return len(self.lookup_choices) > 1 or bool(self.value())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(graph=self.value()) if self.value() else queryset
+
+
+class WaitingGroupFilter(admin.SimpleListFilter):
+    """Filters by the group that a question is assigned to, among those that have some."""
+
+    title = _("group")
+    parameter_name = "group"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        waiting = queue.waiting(request.user).filter(group=OuterRef("pk"))
+        if waiting.query.is_empty():
+            return []
+        groups = Group.objects.filter(Exists(waiting)).order_by("name")
+        return [(str(group.pk), visible(group.name)) for group in groups]
+
+    def has_output(self) -> bool:
+        return bool(self.lookup_choices) or self.value() is not None
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        group = group_of(self.value())
+        return queryset if group is None else queryset.filter(group=group)
+
+
+def group_of(value: str | None) -> int | None:
+    """Returns the key that a parameter names; what is no key is no group's."""
+    if not value:
+        return None
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0

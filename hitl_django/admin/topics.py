@@ -1,0 +1,81 @@
+"""What questions are about: the embedding product's objects, as far as the user may see them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.admin.utils import quote
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.text import capfirst
+
+#: The object's type and key, as a thread's row has them.
+Key = tuple[int | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An object in words; ``url`` leads to its page in the admin, where the user may see it."""
+
+    label: str
+    url: str = ""
+
+
+def subjects_of(request: HttpRequest, site: AdminSite, keys: Iterable[Key]) -> dict[Key, Subject]:
+    """Returns the objects of these keys, with one query for each type of object.
+
+    One that the user may not see, or that is gone, is named by its kind and key alone: its own
+    words may be nobody else's.
+    """
+    by_type = defaultdict[int, set[str]](set)
+    for type_id, object_id in keys:
+        if type_id is not None:
+            by_type[type_id].add(object_id)
+    return {
+        (type_id, object_id): subject
+        for type_id, ids in by_type.items()
+        for object_id, subject in _of_type(request, site, type_id, ids)
+    }
+
+
+def _of_type(
+    request: HttpRequest, site: AdminSite, type_id: int, ids: set[str]
+) -> Iterable[tuple[str, Subject]]:
+    kind = ContentType.objects.get_for_id(type_id)
+    model = kind.model_class()
+    found = {} if model is None else _seen(request, site, model, ids)
+    name = kind.model if model is None else str(model._meta.verbose_name)
+    for object_id in ids:
+        known = found.get(object_id)
+        if known is None:
+            yield object_id, Subject(f"{capfirst(name)} {object_id}")
+        else:
+            page = f"admin:{known._meta.app_label}_{known._meta.model_name}_change"
+            url = reverse(page, args=[quote(known.pk)], current_app=site.name)
+            yield object_id, Subject(str(known), url)
+
+
+def _seen(request: HttpRequest, site: AdminSite, model: Any, ids: set[str]) -> dict[str, Any]:
+    """Returns the objects that the user may look at in this admin, by their keys as text."""
+    if not site.is_registered(model):
+        return {}
+    pages = site.get_model_admin(model)
+    if not pages.has_view_or_change_permission(request):
+        return {}
+    keys = [key for key in (_key(model, object_id) for object_id in ids) if key is not None]
+    rows = pages.get_queryset(request).filter(pk__in=keys)
+    seen = (row for row in rows if pages.has_view_or_change_permission(request, row))
+    return {str(row.pk): row for row in seen}
+
+
+def _key(model: Any, object_id: str) -> Any:
+    try:
+        return model._meta.pk.to_python(object_id)
+    except ValidationError:
+        return None

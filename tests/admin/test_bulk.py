@@ -1,0 +1,176 @@
+"""Several questions decided at once: each on its own, and each with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.admin.cells import value_of
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import post_of, text_of
+from .conftest import list_of, make_question
+from .test_queue import HOUR, words
+
+BULK = reverse("admin:hitl_django_reviewitem_bulk")
+Asked = Callable[..., Interrupt]
+
+
+@pytest.fixture
+def sam(db: None) -> User:
+    return User.objects.create_user("sam", is_superuser=True)
+
+
+@pytest.fixture
+def three(asked: Asked) -> list[Interrupt]:
+    return [asked("approval", text=text) for text in ("one", "two", "three")]
+
+
+def select(rows: list[Interrupt], decision: str = "approve", **more: Any) -> dict[str, Any]:
+    return {"item": [value_of(row) for row in rows], "decision": decision, **more}
+
+
+def confirmed(page: Any, **more: str) -> dict[str, Any]:
+    """Return what the page's form posts, as a browser would."""
+    form = text_of(page).split('class="hitl-bulk">')[1].split("</form>")[0]
+    return {**post_of(form), **more}
+
+
+def test_what_was_selected_is_listed_before_anything_is_decided(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    page = reviewer.post(BULK, select(three[:2]))
+    assert page.status_code == 200
+    assert "2 questions to decide, each on its own" in words(page)
+    assert value_of(three[0]) in text_of(page)
+    assert value_of(three[2]) not in text_of(page)
+    assert not Decision.objects.exists()
+
+
+def test_each_is_a_decision_of_its_own_and_has_its_result(
+    reviewer: Client, three: list[Interrupt], sam: User
+) -> None:
+    page = reviewer.post(BULK, select(three))
+    services.decide(three[1].pk, "reject", by=sam)  # between the two pages
+    done = reviewer.post(BULK, confirmed(page))
+    assert "2 were recorded." in words(done)
+    assert "sam rejected this" in words(done)
+    made = {decision.interrupt_id: decision for decision in Decision.objects.all()}
+    assert [made[row.pk].type for row in three] == ["approve", "reject", "approve"]
+    assert {made[three[0].pk].via, made[three[0].pk].by_label} == {"admin", "reviewer"}
+    assert 'name="item"' not in text_of(done)  # what is decided can't be selected again
+
+
+def test_what_failed_and_still_waits_stays_selected(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    page = reviewer.post(BULK, select(three))
+    Interrupt.objects.filter(pk=three[0].pk).update(payload_digest="other", version=2)
+    done = reviewer.post(BULK, confirmed(page))
+    assert "It has changed since it was listed." in words(done)
+    row = Interrupt.objects.get(pk=three[0].pk)
+    assert confirmed(done)["item"] == [value_of(row)]
+    again = reviewer.post(BULK, {**confirmed(done), "decision": "approve"})
+    assert "1 was recorded." in words(reviewer.post(BULK, confirmed(again)))
+    assert Decision.objects.count() == 3
+
+
+def test_a_rejection_says_why(reviewer: Client, three: list[Interrupt]) -> None:
+    page = reviewer.post(BULK, select(three, "reject"))
+    for reason in ("", "  "):
+        back = reviewer.post(BULK, confirmed(page, reason=reason))
+        assert "Say why" in words(back)
+    assert not Decision.objects.exists()
+    reviewer.post(BULK, confirmed(page, reason=" Too late. "))
+    found = set(Decision.objects.values_list("type", "reason"))
+    assert found == {("reject", "Too late.")}
+
+
+def test_sent_again_it_is_what_it_was(reviewer: Client, three: list[Interrupt]) -> None:
+    posted = confirmed(reviewer.post(BULK, select(three)))
+    first, second = (words(reviewer.post(BULK, posted)) for _ in range(2))
+    assert first == second
+    assert Decision.objects.count() == 3
+
+
+def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
+    reviewer: Client, asked: Asked, sam: User
+) -> None:
+    good, stale, closed, stopped = (asked("approval", text=str(n)) for n in range(4))
+    needs = make_question({}, {"type": "integer"}, title="How many?")
+    shown = select([good, stale, closed, stopped, needs])
+    Interrupt.objects.filter(pk=stale.pk).update(version=2)
+    services.decide(closed.pk, "approve", by=sam)
+    Run.objects.filter(pk=stopped.run_id).update(state="parked")
+    shown["item"] += ["00000000-0000-0000-0000-000000000000.1.x", "nonsense", value_of(good)]
+    page = reviewer.post(BULK, shown)
+    assert "1 question to decide" in words(page)
+    for reason in (
+        "It has changed since", "sam approved this", "Its run has stopped",
+        "It needs an answer", "It isn't there any more".replace("'", "&#x27;"),
+    ):  # fmt: skip
+        assert reason in words(page), words(page)
+    assert confirmed(page)["item"] == [value_of(good)]
+
+
+def test_who_holds_one_is_said_and_stands_in_nobodys_way(
+    reviewer: Client, three: list[Interrupt], sam: User
+) -> None:
+    services.claim(three[0].pk, by=sam)
+    page = reviewer.post(BULK, select(three[:1]))
+    assert "sam holds it." in words(page)
+    assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("role", ["nobody", "blind", "reader", "asker", "operator", "public"])
+def test_who_may_not_decide_decides_nothing(
+    role: str, browse: Callable[[str], Client], three: list[Interrupt]
+) -> None:
+    client = browse(role)
+    for posted in (select(three), select(three, confirmed="1", key="x")):
+        page = client.post(BULK, posted)
+        if role in ("nobody", "blind", "public"):
+            assert page.status_code in (302, 403)
+            assert "approval" not in page.content.decode()
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "posted",
+    [{}, {"decision": "approve"}, {"item": "x", "decision": "approve"}, {"decision": "delete"}],
+)
+def test_a_post_that_selects_nothing_says_so(
+    posted: dict[str, str], reviewer: Client, three: list[Interrupt]
+) -> None:
+    page = reviewer.post(BULK, posted, follow=True)
+    assert "Nothing was selected." in words(page)
+    assert reviewer.post(BULK, select(three, "edit")).headers["Location"] == list_of()
+    assert reviewer.post(BULK, select(three, "respond")).status_code == 302
+    assert not Decision.objects.exists()
+
+
+def test_it_is_no_link(reviewer: Client) -> None:
+    assert reviewer.get(BULK).status_code == 405
+
+
+def test_a_post_without_the_token_decides_nothing(
+    person: Callable[[str], Any], three: list[Interrupt]
+) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(person("reviewer"))
+    assert client.post(BULK, select(three, confirmed="1")).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_the_way_back_leads_to_the_filtered_list(reviewer: Client, three: list[Interrupt]) -> None:
+    Interrupt.objects.update(snoozed_until=Now() - HOUR)
+    page = reviewer.post(f"{BULK}?_changelist_filters=graph%3Dapproval", select(three))
+    assert f"{list_of()}?graph=approval" in text_of(page)

@@ -1,0 +1,320 @@
+"""The list of the queue: what a row says, the counts, the filters, and why it is empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from hitl_django import services
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.services import counts
+
+from .browsing import text_of
+from .conftest import list_of, make_question, page_of
+
+HOUR = timedelta(hours=1)
+NEXT = reverse("admin:hitl_django_reviewitem_next")
+Asked = Callable[..., Interrupt]
+
+
+@pytest.fixture
+def me(person: Callable[[str], Any]) -> User:
+    return person("reviewer")
+
+
+@pytest.fixture
+def sam(db: None) -> User:
+    return User.objects.create_user("sam", is_superuser=True)
+
+
+def words(response: Any) -> str:
+    """Return what a reader of the page reads, on one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", text_of(response)).split())
+
+
+def tabs(response: Any) -> dict[str, str]:
+    return {str(tab.label): tab.count for tab in response.context["tabs"]}
+
+
+def about(item: Interrupt, subject: Any) -> None:
+    kind = ContentType.objects.get_for_model(subject)
+    Thread.objects.filter(pk=item.thread_id).update(subject_type=kind, subject_id=str(subject.pk))
+
+
+class TestARow:
+    def test_says_what_makes_it_unlike_others(self, reviewer: Client, me: User, sam: User) -> None:
+        now = timezone.now()
+        make_question({}, title="Late?", due_at=now - 3 * HOUR)
+        make_question({}, title="Soon?", due_at=now + 3.5 * HOUR, expires_at=now + 50 * HOUR)
+        make_question({}, title="Hers?", claimed_by=me, claimed_label="x", claimed_until=now + HOUR)
+        make_question(
+            {}, title="His?", claimed_by=sam, claimed_label="sam", claimed_until=now + HOUR
+        )
+        make_question({}, title="Past?", claimed_label="gone", claimed_until=now - HOUR)
+        make_question({}, title="Given?", assignee=sam, assignee_label="sam", group_label="Crew")
+        make_question({}, title="Kept?", escalated_at=now, priority=2)
+        make_question({}, title="Two?", quorum=2)
+        page = words(reviewer.get(list_of()))
+        for said in (
+            "overdue: 3 hours",
+            "in 3 hours",
+            "expires in 2 days",
+            "you , for 59 minutes",
+            "sam , for 59 minutes",
+            "assigned to sam , Crew",
+            "its time is up",
+            "priority 2",
+            "0 of 2 approvals",
+        ):
+            assert said in page, page
+        assert "gone" not in page
+
+    def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        asked()
+        assert "on hold" not in words(reviewer.get(list_of()))
+        Run.objects.update(state=Run.State.PARKED)
+        assert "on hold: its run has stopped" in words(reviewer.get(list_of()))
+
+    def test_names_a_version_that_is_decided_and_no_other(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked()
+        ticks = re.findall(r'name="item" value="([^"]+)"', text_of(reviewer.get(list_of())))
+        assert ticks == [f"{item.pk}.1.{item.payload_digest}"]
+
+    @pytest.mark.parametrize("role", ["reader", "operator"])
+    def test_offers_no_bulk_decision_to_who_may_decide_none(
+        self, role: str, browse: Callable[[str], Client], asked: Asked
+    ) -> None:
+        asked()
+        assert "With the selected" not in words(browse(role).get(list_of()))
+
+
+class TestTheSubject:
+    def test_is_a_link_where_the_user_may_see_it_and_has_no_words_where_not(
+        self, reviewer: Client, me: User
+    ) -> None:
+        item, group = make_question({}), Group.objects.create(name="Order 17 of Dana")
+        about(item, group)
+        page = text_of(reviewer.get(list_of()))
+        assert f"Group {group.pk}" in page
+        assert "Dana" not in page
+        me.user_permissions.add(Permission.objects.get(codename="view_group"))
+        page = text_of(reviewer.get(list_of()))
+        url = reverse("admin:auth_group_change", args=[group.pk])
+        assert f'<a href="{url}"><bdi>Order 17 of Dana</bdi></a>' in page
+
+    @pytest.mark.parametrize("gone", ["row", "key", "model"])
+    def test_that_is_gone_breaks_nothing(self, gone: str, admin_client: Client) -> None:
+        item, group = make_question({}), Group.objects.create(name="Order 17")
+        about(item, group)
+        threads = Thread.objects.filter(pk=item.thread_id)
+        if gone == "row":
+            group.delete()
+        elif gone == "key":
+            threads.update(subject_id="x'y")
+        else:
+            lost = ContentType.objects.create(app_label="sold", model="order")
+            threads.update(subject_type=lost)
+        page = text_of(admin_client.get(list_of()))
+        assert item.title in page
+        assert "Order 17" not in page
+
+    def test_of_many_rows_is_one_query_for_each_kind(
+        self, admin_client: Client, django_assert_max_num_queries: Any
+    ) -> None:
+        group = Group.objects.create(name="Orders")
+        for number in range(30):
+            about(make_question({}), group if number % 2 else User.objects.get())
+        with django_assert_max_num_queries(12):
+            page = text_of(admin_client.get(list_of()))
+        assert page.count("<bdi>Orders</bdi>") == 15
+
+
+class TestCountsAndFilters:
+    @pytest.fixture
+    def rows(self, me: User, sam: User) -> dict[str, Interrupt]:
+        now = timezone.now()
+        held = {"claimed_label": "x", "claimed_until": now + HOUR}
+        return {
+            "open": make_question({}, title="The open one", graph="typed"),
+            "mine": make_question({}, title="The mine one", claimed_by=me, **held),
+            "held": make_question({}, title="The held one", claimed_by=sam, **held),
+            "late": make_question({}, title="The late one", due_at=now - HOUR, overdue=True),
+            "later": make_question({}, title="The later one", snoozed_until=now + HOUR),
+            "group": make_question(
+                {}, title="The group one", group=Group.objects.create(name="Crew"),
+                group_label="Crew", graph="approval",
+            ),
+        }  # fmt: skip
+
+    def test_each_count_leads_to_what_it_counts(
+        self, reviewer: Client, rows: dict[str, Interrupt]
+    ) -> None:
+        response = reviewer.get(list_of())
+        assert tabs(response) == {
+            "Waiting": "5", "Mine": "1", "Free": "2", "Held by others": "1", "Overdue": "1",
+            "Put off": "1",
+        }  # fmt: skip
+        for tab in response.context["tabs"]:
+            shown = reviewer.get(list_of() + tab.url)
+            found = [row.title for row in shown.context["cl"].result_list]
+            assert len(found) == int(tab.count), (tab, found)
+            current = [one.label for one in shown.context["tabs"] if one.is_current]
+            assert current == [tab.label]
+        late = reviewer.get(list_of(), {"show": "overdue"}).context["cl"].result_list
+        assert late == [rows["late"]]
+
+    def test_graph_group_and_search_narrow_rows_and_counts_alike(
+        self, reviewer: Client, rows: dict[str, Interrupt]
+    ) -> None:
+        group = rows["group"].group_id
+        for query, title in (
+            ({"graph": "typed"}, "The open one"),
+            ({"group": str(group)}, "The group one"),
+            ({"q": "lat one"}, "The late one"),
+            ({"q": "HELD"}, "The held one"),
+        ):
+            response = reviewer.get(list_of(), query)
+            assert [row.title for row in response.context["cl"].result_list] == [title]
+            assert tabs(response)["Waiting"] == "1"
+            assert "1 question waits" in words(response)
+
+    def test_the_filters_offer_what_waits(
+        self, reviewer: Client, rows: dict[str, Interrupt]
+    ) -> None:
+        page = text_of(reviewer.get(list_of()))
+        for offered in ("?graph=typed", "?graph=approval", f"?group={rows['group'].group_id}"):
+            assert offered in page
+        assert "?graph=patient" not in page
+
+    @pytest.mark.parametrize(
+        "query",
+        ["group=x", "group=99999999999999999999", "group=-1", "show=nonsense", "q=%00", "q=!"],
+    )
+    def test_nonsense_finds_nothing_or_everything_and_breaks_nothing(
+        self, query: str, reviewer: Client, rows: dict[str, Interrupt]
+    ) -> None:
+        response = reviewer.get(f"{list_of()}?{query}")
+        assert response.status_code == 200
+
+    @pytest.mark.parametrize("query", ["payload__contains=x", "title__startswith=T", "node=ask"])
+    def test_a_lookup_that_is_no_filter_is_refused(self, query: str, reviewer: Client) -> None:
+        assert reviewer.get(f"{list_of()}?{query}").status_code == 400
+
+    def test_counts_and_pages_go_no_further_than_the_cap(
+        self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("hitl_django.services.counts", "hitl_django.admin.queue"):
+            monkeypatch.setattr(f"{module}.CAP", 3)
+        for _ in range(5):
+            make_question({})
+        response = reviewer.get(list_of())
+        assert tabs(response)["Waiting"] == "2+"
+        assert "More than 2 questions wait." in words(response)
+        assert counts.CAP == 3
+
+    def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
+        make_question({})
+        assert reviewer.get(list_of(), {"p": "7"}).status_code == 302
+
+    def test_no_column_claims_to_sort_until_one_does(self, reviewer: Client) -> None:
+        first, second = make_question({}), make_question({}, priority=1)
+        response = reviewer.get(list_of())
+        assert response.context["cl"].result_list == [second, first]
+        assert "sorted" not in text_of(response)
+        assert reviewer.get(list_of(), {"o": "3"}).context["cl"].result_list == [first, second]
+
+
+class TestAnEmptyQueue:
+    @pytest.mark.parametrize(
+        ("query", "changes", "reason"),
+        [
+            ({}, None, "Nothing waits for a decision."),
+            ({}, None, "that your permissions cover"),
+            (
+                {},
+                {"snoozed_until": Now() + HOUR},
+                "Everything that waits is put off. The first one",
+            ),
+            (
+                {"show": "free"},
+                {"snoozed_until": Now() + HOUR},
+                "Everything that waits is put off.",
+            ),
+            ({"show": "free"}, {"claimed_until": Now() + HOUR}, "is held by others."),
+            ({"show": "free"}, {"group_label": "x"}, "Nothing is free for you."),
+            ({"show": "mine"}, {}, "You hold nothing, and nothing is assigned to you."),
+            ({"show": "held"}, {}, "Nobody else holds a question."),
+            ({"show": "overdue"}, {}, "Nothing is overdue."),
+            ({"show": "snoozed"}, {}, "Nothing is put off."),
+            ({"q": "elephant"}, {}, "Nothing here matches your search and filters."),
+            ({"graph": "other"}, {}, "Nothing here matches your search and filters."),
+        ],
+    )
+    def test_says_why(
+        self, reviewer: Client, query: Any, changes: Any, reason: str, sam: User
+    ) -> None:
+        if changes is not None:
+            row = make_question({})
+            if "claimed_until" in changes:
+                changes = {**changes, "claimed_by": sam}
+            if "group_label" in changes:
+                changes = {**changes, "group": Group.objects.create(name="x")}
+            Interrupt.objects.filter(pk=row.pk).update(**changes)
+        response = reviewer.get(list_of(), query)
+        assert reason in words(response)
+        assert ("Show all that waits" in words(response)) is bool(query)
+
+
+class TestTakeNext:
+    def test_opens_what_it_claims(self, reviewer: Client, me: User, asked: Asked) -> None:
+        item = asked()
+        response = reviewer.post(NEXT)
+        assert response.headers["Location"] == page_of(item)
+        row = Interrupt.objects.get()
+        assert row.claimed_by == me
+        response = reviewer.post(NEXT, follow=True)
+        assert "Nothing is free for you to take" in words(response)
+
+    def test_keeps_to_the_filters_of_the_list(self, reviewer: Client, asked: Asked) -> None:
+        asked("approval")
+        typed = asked("typed")
+        page = text_of(reviewer.get(list_of(), {"graph": "typed"}))
+        [action] = re.findall(r'action="([^"]+)" data-hitl-next', page)
+        response = reviewer.post(action.replace("&amp;", "&"))
+        assert response.headers["Location"].startswith(page_of(typed))
+        assert "graph%3Dtyped" in response.headers["Location"]
+
+    @pytest.mark.promise("P18")
+    @pytest.mark.parametrize(("role", "status"), [("nobody", 403), ("blind", 403), ("reader", 302)])
+    def test_gives_nothing_to_who_may_not_decide(
+        self, role: str, status: int, browse: Callable[[str], Client], asked: Asked
+    ) -> None:
+        asked()
+        assert browse(role).post(NEXT).status_code == status
+        assert Interrupt.objects.get().claimed_by is None
+
+    def test_is_no_link(self, reviewer: Client, asked: Asked) -> None:
+        asked()
+        assert reviewer.get(NEXT).status_code == 405
+        assert Interrupt.objects.get().claimed_by is None
+
+    def test_what_is_held_can_still_be_looked_at(
+        self, browse: Callable[[str], Client], asked: Asked, sam: User
+    ) -> None:
+        item = asked()
+        services.claim(item.pk, by=sam)
+        assert browse("reviewer").get(page_of(item)).status_code == 200
