@@ -103,6 +103,7 @@ _NAMES = {
         "ResumeError",
         "RunNotFound",
         "RunStateError",
+        "SelfApprovalError",
         "StaleQuestionError",
         "TaskNotFound",
         "ThreadNotFound",

@@ -16,6 +16,7 @@ from hitl_django.engine.node_api import interrupt
 from hitl_django.engine.node_api import review as ask_for_review
 from hitl_django.engine.types import Expiry
 from hitl_django.registry import register
+from hitl_django.reviewing import ReviewPolicy
 
 
 class Approval(TypedDict, total=False):
@@ -98,6 +99,19 @@ def panel() -> StateGraph:
 
     graph = StateGraph(Log)
     for name in ("left", "right"):
+        graph.add_node(name, asking(name)).add_edge(START, name).add_edge(name, END)
+    return graph
+
+
+@register("jury", review=ReviewPolicy(goes_on="all"))
+def jury() -> StateGraph:
+    """Asks in five nodes side by side, and goes on when all have answered."""
+
+    def asking(name: str) -> Any:
+        return lambda state: {"answers": [(name, interrupt(f"Question to {name}"))]}
+
+    graph = StateGraph(Log)
+    for name in ("a", "b", "c", "d", "e"):
         graph.add_node(name, asking(name)).add_edge(START, name).add_edge(name, END)
     return graph
 

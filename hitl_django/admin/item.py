@@ -24,7 +24,9 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.engine.errors import (
+    AlreadyApprovedError,
     AlreadyDecidedError,
+    ClaimRequiredError,
     HeldError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
@@ -54,6 +56,8 @@ DONE = {
     Decision.Type.REJECT: _("Recorded: you rejected “{title}”."),
     Decision.Type.RESPOND: _("Recorded: you answered “{title}”."),
 }
+#: Of a decision that waits for others to agree.
+VOTED = _("Recorded: {approvals} of {quorum} have agreed on “{title}”.")
 
 
 class ItemPages(ReadOnlyAdmin):
@@ -160,7 +164,13 @@ class ItemPages(ReadOnlyAdmin):
             raise Http404 from None
         except NotAllowedError as error:
             return self._refuse(request, item, sheet.typed(), error, status=403)
-        except (HeldError, RunStateError, StaleQuestionError) as error:
+        except (
+            AlreadyApprovedError,
+            ClaimRequiredError,
+            HeldError,
+            RunStateError,
+            StaleQuestionError,
+        ) as error:
             return self._refuse(request, item, sheet.typed(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
@@ -195,7 +205,9 @@ class ItemPages(ReadOnlyAdmin):
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
         # Only the sentence is ours to format; the title goes in as it is, escaped.
-        said = format_html(str(DONE[Decision.Type(made.type)]), title=visible(item.title))
+        words = DONE[Decision.Type(made.type)] if made.complete else VOTED
+        counted = {"approvals": made.approvals, "quorum": made.quorum}
+        said = format_html(str(words), title=visible(item.title), **counted)
         item.run.refresh_from_db(fields=["state"])
         line = line_of(item.run, services.worker_health())
         whole = format_html(

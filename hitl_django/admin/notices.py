@@ -10,9 +10,12 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.errors import (
+    AlreadyApprovedError,
+    ClaimRequiredError,
     HeldError,
     NotAllowedError,
     RunStateError,
+    SelfApprovalError,
     StaleQuestionError,
 )
 from hitl_django.models import Decision, Interrupt
@@ -70,6 +73,19 @@ CONFLICTS: dict[type[Exception], Notice] = {
     RunStateError: Notice(
         _("The question can't be decided right now"),
         (_("Its run has stopped. It can be decided once somebody lets the run go on."),),
+    ),
+    SelfApprovalError: Notice(
+        _("You may not approve this"),
+        (_("You started its run, so somebody else has to approve what it asks."),),
+        "error",
+    ),
+    AlreadyApprovedError: Notice(
+        _("You have approved this version"),
+        (_("Others have to agree before it counts. You can still reject it."),),
+    ),
+    ClaimRequiredError: Notice(
+        _("Claim this question before you decide it"),
+        (_("Only who has claimed it decides it, so that no two work on it at once."),),
     ),
 }
 

@@ -33,6 +33,7 @@
     │  ├─ LeaseHeldError
     │  └─ LeaseLostError
     ├─ NotAllowedError
+    │  └─ SelfApprovalError
     ├─ HeldError
     ├─ ThreadNotFound(LookupError)
     ├─ CheckpointNotFound(LookupError)
@@ -311,6 +312,10 @@ class NotAllowedError(HitlError):
     def __init__(self, *args: object, thread_id: str = "", subject: str = "") -> None:
         super().__init__(*args)
         self.thread_id, self.subject = thread_id, subject
+
+
+class SelfApprovalError(NotAllowedError):
+    """Whoever started the run may not approve what it asks."""
 
 
 class HeldError(HitlError):

@@ -10,7 +10,7 @@ from hitl_django.engine.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
     InvalidAnswerError,
-    NotAllowedError,
+    SelfApprovalError,
 )
 from hitl_django.models import Decision, Interrupt, Thread
 
@@ -29,12 +29,14 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
-    """Raises NotAllowedError where somebody is about to approve what they asked for themselves.
+    """Raises SelfApprovalError where somebody is about to approve what they asked for themselves.
 
     Whoever started a run may still say no to it.
     """
     if type != REJECT and is_own(interrupt, by):
-        raise NotAllowedError(OWN, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))
+        raise SelfApprovalError(
+            OWN, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk)
+        )
 
 
 def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:

@@ -14,7 +14,7 @@ from django.contrib.auth import get_user_model
 from django.db import connections
 
 from hitl_django import leases, services, worker
-from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError
+from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError, StaleQuestionError
 from hitl_django.models import Interrupt, Run
 
 
@@ -37,6 +37,29 @@ def contend(act: str, number: int, rounds: Iterable[str], barrier: Any, results:
 def decide(number: int, question: str) -> str:
     kind = "approve" if number % 2 else "reject"
     return f"won:{services.decide(question, kind, via='api', reason=str(number)).id}"
+
+
+def vote(number: int, question: str) -> str:
+    """Each approves as a person of their own."""
+    made = services.decide(question, "approve", by=person(number), via="api")
+    return f"{'closed' if made.complete else 'voted'}:{made.id}"
+
+
+def propose(number: int, question: str) -> str:
+    """Half approve what was asked, half what one of them proposes."""
+    who = person(number)
+    kind, value = ("edit", {"text": "y"}) if number % 2 else ("approve", services.UNSET)
+    try:
+        made = services.decide(question, kind, value, by=who, via="api", version=1)
+    except StaleQuestionError:
+        made = services.decide(question, "approve", by=who, via="api", key=str(number))
+    return f"{'closed' if made.complete else 'voted'}:{made.id}"
+
+
+def last(number: int, run: str) -> str:
+    """Each answers another question of the run."""
+    question = Interrupt.objects.order_by("node").filter(run=run)[number]
+    return f"answered:{services.decide(question.pk, 'respond', number).type}"
 
 
 def sweep(number: int, question: str) -> str:
@@ -102,6 +125,9 @@ def person(number: int) -> Any:
 
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
+    "vote": vote,
+    "propose": propose,
+    "last": last,
     "sweep": sweep,
     "repeat": repeat,
     "start": start,

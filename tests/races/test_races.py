@@ -56,6 +56,11 @@ def questions(count: int) -> list[str]:
     return [str(pk) for pk in Interrupt.objects.values_list("pk", flat=True)]
 
 
+def make_people(count: int) -> None:
+    people = (User(username=f"person-{number}", is_superuser=True) for number in range(count))
+    User.objects.bulk_create(people)
+
+
 def sort(words: Sequence[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for word in words:
@@ -85,6 +90,65 @@ def test_one_of_fifty_decides_and_the_others_learn_who(rounds: int) -> None:
     assert invariants.faults() == []
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
+
+
+VOTERS = 20
+
+
+def jointly(count: int) -> list[str]:
+    """Return open questions that two people have to agree on, of as many runs."""
+    make_people(VOTERS)
+    asked = questions(count)
+    Interrupt.objects.update(quorum=2)
+    return asked
+
+
+@pytest.mark.promise("P1")
+def test_of_twenty_who_approve_at_once_two_count(rounds: int) -> None:
+    for question, words in race("vote", jointly(rounds), count=VOTERS).items():
+        found = sort(words)
+        assert set(found) == {"voted", "closed", "late"}, found
+        assert len(words) - len([word for word in words if word.startswith("late")]) == 2
+        assert found["late"] == found["closed"]
+
+        made = Decision.objects.filter(interrupt=question)
+        assert made.count() == 2
+        assert {*made.values_list("effective", "approvals")} == {(None, 1), (True, 2)}
+        assert made.values("by").distinct().count() == 2
+        row = Interrupt.objects.get(pk=question)
+        assert (row.status, row.run.state) == ("decided", "queued")
+        assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
+        assert audit.first_fault(row.thread) is None
+    assert invariants.faults() == []
+
+
+@pytest.mark.promise("P1")
+def test_votes_and_proposals_at_once_agree_on_one_text(rounds: int) -> None:
+    for question, words in race("propose", jointly(rounds), count=VOTERS).items():
+        assert not [word for word in words if word.startswith("error")], words
+        row = Interrupt.objects.get(pk=question)
+        made = row.closing()
+        assert made is not None
+        agreed = Decision.objects.filter(interrupt=row, version=made.version)
+        assert agreed.count() == 2
+        assert {str(one.value) for one in agreed} == {str(made.value)}
+        assert {one.payload_digest for one in agreed} == {row.payload_digest}
+        assert audit.first_fault(row.thread) is None
+    assert invariants.faults() == []
+
+
+@pytest.mark.promise("P8")
+def test_of_answers_at_once_the_last_lets_the_run_go_on(rounds: int) -> None:
+    with testing.inline() as advance:
+        runs = [str(services.start("jury", {"log": []}).id) for _ in range(rounds)]
+        advance()
+    for run, words in race("last", runs, count=5).items():
+        assert words == ["answered:respond"] * 5
+        row = Run.objects.get(pk=run)
+        assert row.state == Run.State.QUEUED
+    # One wake-up for each run, whoever was the last.
+    assert OrmQ.objects.count() == len(runs)
+    assert invariants.faults() == []
 
 
 @pytest.mark.promise("P1")
@@ -132,9 +196,7 @@ def test_one_start_sent_fifty_times_is_one_run() -> None:
 
 @pytest.fixture
 def people() -> None:
-    User.objects.bulk_create(
-        User(username=f"person-{number}", is_superuser=True) for number in range(PROCESSES)
-    )
+    make_people(PROCESSES)
 
 
 @pytest.mark.usefixtures("people")

@@ -1,0 +1,187 @@
+"""What a person changed: as a JSON Patch, as fields, as words. Pure, and bounded in time."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hitl_django import patches
+from hitl_django.alignment import align
+from hitl_django.changes import Change, Span, changed_fields, changed_words
+
+keys = st.text("ab/~0", max_size=2)
+numbers = st.integers(-3, 3) | st.floats(-2, 2)
+scalars = st.none() | st.booleans() | numbers | st.text("ab/~01é", max_size=3)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(keys, inner),
+    max_leaves=20,
+)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@st.composite
+def edited(draw: Any) -> tuple[Any, Any]:
+    """A document, and what an edit of some of its parts makes of it."""
+    document = draw(documents)
+    other = copy.deepcopy(document)
+    for _ in range(draw(st.integers(0, 3))):
+        found: Any = other
+        while isinstance(found, dict | list) and found and draw(st.booleans()):
+            below = list(found.values()) if isinstance(found, dict) else found
+            deeper = draw(st.sampled_from(below))
+            if not isinstance(deeper, dict | list):
+                break
+            found = deeper
+        if isinstance(found, dict):
+            found[draw(keys)] = draw(documents)
+        elif isinstance(found, list):
+            found.insert(draw(st.integers(0, len(found))), draw(documents))
+    return document, other
+
+
+@given(st.tuples(documents, documents) | edited())
+def test_applying_a_patch_gives_what_it_was_made_for(pair: tuple[Any, Any]) -> None:
+    old, new = pair
+    before = as_json(old)
+    patch = patches.diff(old, new)
+    assert as_json(patches.apply(old, patch)) == as_json(new)
+    assert as_json(old) == before
+    assert (patch == []) == (before == as_json(new))
+    assert {step["op"] for step in patch} <= {"add", "remove", "replace"}
+    # It is data like any other: stored and loaded, it does the same.
+    assert as_json(patches.apply(old, json.loads(json.dumps(patch)))) == as_json(new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        (1, 1, []),
+        (1, True, [{"op": "replace", "path": "", "value": True}]),
+        (1, 1.0, [{"op": "replace", "path": "", "value": 1.0}]),
+        ({"a": 1}, {"a": 2}, [{"op": "replace", "path": "/a", "value": 2}]),
+        ({"a/b~c": 1}, {}, [{"op": "remove", "path": "/a~1b~0c"}]),
+        ({}, {"": {"b": 1}}, [{"op": "add", "path": "/", "value": {"b": 1}}]),
+        ([1, 2, 3], [1, 3], [{"op": "remove", "path": "/1"}]),
+        ([1, 3], [1, 2, 3], [{"op": "add", "path": "/1", "value": 2}]),
+        (
+            [{"id": 1, "n": 1}, {"id": 2, "n": 1}],
+            [{"id": 1, "n": 5}, {"id": 2, "n": 1}],
+            [{"op": "replace", "path": "/0/n", "value": 5}],
+        ),
+        (
+            ["a", "b", "c", "d"],
+            ["b", "x", "d", "e"],
+            [
+                {"op": "remove", "path": "/0"},
+                {"op": "replace", "path": "/1", "value": "x"},
+                {"op": "add", "path": "/3", "value": "e"},
+            ],
+        ),
+        ({"a": []}, {"a": {}}, [{"op": "replace", "path": "/a", "value": {}}]),
+    ],
+)
+def test_a_patch_says_the_least_at_the_deepest_place(old: Any, new: Any, patch: Any) -> None:
+    assert patches.diff(old, new) == patch
+    assert as_json(patches.apply(old, patch)) == as_json(new)
+
+
+@pytest.mark.parametrize(
+    ("document", "step"),
+    [
+        ({}, {"op": "move", "from": "/a", "path": "/b"}),
+        ({}, {"op": "test", "path": "", "value": 1}),
+        ({}, {"op": "remove", "path": "/a"}),
+        ({}, {"op": "replace", "path": "/a", "value": 1}),
+        ({}, {"op": "add", "path": "/a/b", "value": 1}),
+        ([1], {"op": "add", "path": "/3", "value": 1}),
+        ([1], {"op": "remove", "path": "/1"}),
+        ([1], {"op": "remove", "path": "/-1"}),
+        ([1], {"op": "replace", "path": "/x", "value": 1}),
+        (5, {"op": "add", "path": "/a", "value": 1}),
+    ],
+)
+def test_a_step_that_cannot_be_applied_is_refused(document: Any, step: Any) -> None:
+    with pytest.raises(ValueError, match="The patch"):
+        patches.apply(document, [step])
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")), st.integers(0, 30))
+def test_an_alignment_covers_both_sides_whatever_work_it_may_do(
+    old: list[str], new: list[str], work: int
+) -> None:
+    for blocks in (align(old, new), align(old, new, most_work=work)):
+        assert [one for b in blocks for one in old[b.i : b.j]] == old
+        assert [one for b in blocks for one in new[b.k : b.l]] == new
+        assert all(old[b.i : b.j] == new[b.k : b.l] for b in blocks if b.same)
+        for before, after in itertools.pairwise(blocks):
+            assert (before.j, before.l) == (after.i, after.k)
+            assert before.same != after.same
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=9), st.lists(st.sampled_from("abcd"), max_size=9))
+def test_an_alignment_finds_as_much_in_common_as_there_is(old: list[str], new: list[str]) -> None:
+    def common(i: int, k: int) -> int:
+        if i == len(old) or k == len(new):
+            return 0
+        if old[i] == new[k]:
+            return 1 + common(i + 1, k + 1)
+        return max(common(i + 1, k), common(i, k + 1))
+
+    assert sum(b.j - b.i for b in align(old, new) if b.same) == common(0, 0)
+
+
+@given(st.text("ab cé.\n日本", max_size=40), st.text("ab cé.\n日本", max_size=40))
+def test_words_that_stayed_and_went_are_the_old_text(old: str, new: str) -> None:
+    spans = changed_words(old, new)
+    assert "".join(span.text for span in spans if span.kind != "added") == old
+    assert "".join(span.text for span in spans if span.kind != "removed") == new
+    assert all(span.text for span in spans)
+
+
+def test_a_changed_word_is_a_changed_word() -> None:
+    assert changed_words("Pay 120 EUR to Dana.", "Pay 90 EUR to Dana K.") == [
+        Span("same", "Pay "),
+        Span("removed", "120"),
+        Span("added", "90"),
+        Span("same", " EUR to Dana"),
+        Span("added", " K"),
+        Span("same", "."),
+    ]
+    assert changed_words("日本語", "日本史") == [
+        Span("same", "日本"),
+        Span("removed", "語"),
+        Span("added", "史"),
+    ]
+    assert changed_words("", "") == []
+
+
+@pytest.mark.promise("P21")
+def test_long_texts_with_nothing_in_common_are_given_up_on() -> None:
+    old = " ".join(f"a{n % 97}" for n in range(60_000))
+    new = " ".join(f"b{n % 89} a{n % 7}" for n in range(60_000))
+    lists = [n % 5 for n in range(5_000)], [n % 7 for n in range(5_000)]
+    assert [span.kind for span in changed_words(old, new)] == ["removed", "added"]
+    assert patches.apply(lists[0], patches.diff(*lists)) == lists[1]
+
+
+def test_fields_are_told_one_by_one() -> None:
+    old = {"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": None, "list": [1]}
+    new = {"a": 1, "b": {"c": [1, 3], "d": "x"}, "list": [1, 2], "new": 0}
+    assert changed_fields(old, new) == [
+        Change(("b", "c", 1), "changed", old=2, new=3),
+        Change(("gone",), "removed", old=None),
+        Change(("list",), "changed", old=[1], new=[1, 2]),
+        Change(("new",), "added", new=0),
+    ]
+    assert changed_fields(1, True) == [Change((), "changed", old=1, new=True)]
+    assert changed_fields([], []) == []
