@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django.utils.http import parse_etags
 from rest_framework.request import Request
 
 from ..engine.errors import StaleQuestionError
-from ..models import Interrupt
+from ..models.fields import digest_json
 from .errors import InvalidRequest
 from .faults import Fault
 
-_ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+")
+_ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
+#: What may change of a question without another version of it.
+_CHANGING = (
+    "approvals", "assignee_label", "changed_at", "claimed_label", "claimed_until", "closed_at",
+    "due_at", "expires_at", "group_label", "is_held", "is_overdue", "is_snoozed", "priority",
+    "snoozed_until",
+)  # fmt: skip
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
-def etag_of(interrupt: Interrupt) -> str:
-    """Return the ETag of a question: what its answer is bound to, and what became of it."""
+def etag_of(interrupt: Any) -> str:
+    """Return the ETag of a question: what its answer is bound to, and all else that may change."""
     changed = "" if interrupt.changed_at is None else "changed"
-    return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}{changed}"'
+    rest = [getattr(interrupt, name) for name in _CHANGING]
+    mark = digest_json([str(value) for value in rest])[:8]
+    return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}{changed}-{mark}"'
 
 
-def is_known(request: Request, interrupt: Interrupt) -> bool:
+def is_known(request: Request, interrupt: Any) -> bool:
     """Say whether ``If-None-Match`` names the question as it still is."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
     return known == ["*"] or etag_of(interrupt) in [tag.removeprefix("W/") for tag in known]

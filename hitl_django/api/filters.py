@@ -7,17 +7,19 @@ from typing import Any
 import django_filters as filters
 from django import forms
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from ..answers.dialects import NAMED, RAW
 from ..models import Interrupt, Run
+from ..services import queue
 from .errors import InvalidRequest
 from .faults import Fault
 from .fields import Moment
 
-ANY = "any"
+ANY, ME, NOBODY = "any", "me", "nobody"
 SUBJECT = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
 
@@ -58,7 +60,7 @@ class WhenField(forms.Field):
             raise forms.ValidationError([str(each) for each in error.detail], "invalid") from None
 
 
-class When(filters.Filter):
+class Since(filters.Filter):
     """Before or after a moment."""
 
     field_class = WhenField
@@ -95,18 +97,29 @@ class Subject(Text):
         return {"type": "string", "pattern": SUBJECT, "maxLength": 400}
 
 
+class YesOrNo(filters.ChoiceFilter):
+    """The two words, and nothing that only looks like one of them."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(choices=[("true", "true"), ("false", "false")], **kwargs)
+
+
 class ThreadFilter(filters.FilterSet):
     """Threads by graph, subject and age, newest first."""
 
     graph = Text(max_length=200, label="The name of its graph.")
     subject = Subject("")
-    created_after = When("created_at", "gte", label="Those made then or later.")
-    created_before = When("created_at", "lt", label="Those made before.")
+    created_after = Since("created_at", "gte", label="Those made then or later.")
+    created_before = Since("created_at", "lt", label="Those made before.")
     ordering = Ordering(created_at="pk")
 
 
 class CheckpointFilter(filters.FilterSet):
     """All of a thread's checkpoints, newest first."""
+
+
+class CommentFilter(filters.FilterSet):
+    """All remarks on a question, oldest first."""
 
 
 class RunFilter(filters.FilterSet):
@@ -117,8 +130,8 @@ class RunFilter(filters.FilterSet):
     thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
     key = Text(max_length=255, label="The key it was started with.")
     subject = Subject("thread__")
-    created_after = When("created_at", "gte", label="Those started then or later.")
-    created_before = When("created_at", "lt", label="Those started before.")
+    created_after = Since("created_at", "gte", label="Those started then or later.")
+    created_before = Since("created_at", "lt", label="Those started before.")
     ordering = Ordering("created_at")
 
 
@@ -135,18 +148,52 @@ class InterruptFilter(filters.FilterSet):
     run = filters.UUIDFilter("run_id", label="Those of one run.")
     thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
     subject = Subject("thread__")
-    created_after = When("created_at", "gte", label="Those asked then or later.")
-    created_before = When("created_at", "lt", label="Those asked before.")
+    created_after = Since("created_at", "gte", label="Those asked then or later.")
+    created_before = Since("created_at", "lt", label="Those asked before.")
+    dialect = filters.ChoiceFilter(
+        choices=[(name, name) for name in (RAW, *NAMED)], label="The shape in which it is asked."
+    )
+    assignee = filters.ChoiceFilter(
+        choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."
+    )
+    group = Text("group__name", max_length=150, label="Those of a group, by its name.")
+    free = YesOrNo(method="by_free", label="What you could take; or what you couldn't.")
+    held = YesOrNo(method="by_held", label="What somebody holds; or what nobody does.")
+    overdue = YesOrNo(method="by_overdue", label="What is past its due time; or what isn't.")
+    snoozed = YesOrNo(method="by_snoozed", label="What is put off; or what isn't.")
     search = Text("title", "icontains", max_length=200, label="Words of the title.")
     ordering = Ordering("created_at")
 
     def by_status(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         return queryset if value == ANY else queryset.filter(status=value)
 
+    def by_assignee(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        if value == ME:
+            return queryset.filter(assignee=self.request.user.pk)
+        return queryset.filter(assignee=None, group=None)
+
+    def by_free(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return _either(queryset, queue.PENDING & queue.free_for(self.request.user), value)
+
+    def by_held(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(is_held=value == "true")
+
+    def by_overdue(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(is_overdue=value == "true")
+
+    def by_snoozed(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(is_snoozed=value == "true")
+
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.form.cleaned_data.get("status"):
             self.form.cleaned_data["status"] = Interrupt.Status.PENDING
         return super().filter_queryset(queryset)
+
+
+def _either(queryset: QuerySet[Any], condition: Q, value: str) -> QuerySet[Any]:
+    """Selects what a condition holds for, or what it doesn't; NULL is no third case."""
+    holds = Case(When(condition, then=True), default=False)
+    return queryset.alias(holds=holds).filter(holds=value == "true")
 
 
 class FilterBackend(DjangoFilterBackend):

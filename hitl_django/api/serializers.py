@@ -206,7 +206,16 @@ class DecisionSerializer(serializers.Serializer):
     refusal = serializers.CharField(help_text="Why the graph couldn't use the value, if so.")
     by = serializers.CharField(source="by_label")
     via = serializers.CharField(help_text="Through what: api, admin, code, command …")
+    complete = Computed(
+        serializers.BooleanField(help_text="False for a vote: others have to agree yet.")
+    )
+    approvals = serializers.IntegerField(help_text="How many had approved, this one included.")
+    quorum = serializers.IntegerField(help_text="How many have to.")
+    patch = AnyJSON(help_text="What an edit changed, as a JSON Patch (RFC 6902); null: no edit.")
     created_at = Moment()
+
+    def get_complete(self, decision: Any) -> bool:
+        return decision.effective is True if isinstance(decision, Decision) else decision.complete
 
 
 class BulkResultSerializer(serializers.Serializer):
@@ -245,19 +254,47 @@ class InterruptSerializer(serializers.Serializer):
     run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
     version = serializers.IntegerField()
+    dialect = serializers.CharField(help_text="The shape in which it is asked and answered.")
+    allowed_decisions = serializers.ListField(child=serializers.CharField())
+    assignee = serializers.CharField(source="assignee_label", help_text="Whose turn it is.")
+    group = serializers.CharField(source="group_label")
+    holder = Computed(serializers.CharField(help_text="Who has claimed it; empty: nobody."))
+    held_until = Computed(Moment(allow_null=True))
+    snoozed_until = Computed(Moment(allow_null=True))
+    priority = serializers.IntegerField()
+    overdue = serializers.BooleanField(source="is_overdue")
+    due_at = Moment(allow_null=True)
     created_at = Moment()
     closed_at = Moment(allow_null=True)
     changed_at = Moment(allow_null=True)
     expires_at = Moment(allow_null=True)
 
+    def get_holder(self, interrupt: Any) -> str:
+        return str(interrupt.claimed_label) if interrupt.is_held else ""
+
+    def get_held_until(self, interrupt: Any) -> str | None:
+        # A claim whose time is past counts as none, and nothing clears it.
+        until = interrupt.claimed_until
+        return Moment().to_representation(until) if interrupt.is_held else None
+
+    def get_snoozed_until(self, interrupt: Any) -> str | None:
+        until = interrupt.snoozed_until
+        return Moment().to_representation(until) if interrupt.is_snoozed else None
+
 
 class InterruptDetailSerializer(InterruptSerializer):
     """A question with everything that is needed to answer it, and the answer it got."""
 
+    why = serializers.CharField()
     payload = AnyJSON()
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
-    allowed_decisions = serializers.ListField(child=serializers.CharField())
+    editable = AnyJSON(help_text="Members and JSON pointers that an edit may change; null is all.")
+    quorum = serializers.IntegerField(help_text="How many people have to approve.")
+    approvals = serializers.IntegerField(help_text="How many have, of this version.")
+    proposal = AnyJSON(help_text="What somebody made of it, for the others to approve.")
+    no_self_approval = serializers.BooleanField()
+    claim_required = serializers.BooleanField()
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The one that closed it."
     )
@@ -365,6 +402,20 @@ class EventPageSerializer(serializers.Serializer):
     last = serializers.IntegerField(help_text="The number to give as `after` next.")
     state = Choice(choices=Run.State.values)
     ended = serializers.BooleanField(help_text="The run has ended, and that was its last event.")
+
+
+class ForkBody(Body):
+    """From where a thread goes on."""
+
+    checkpoint = Text(max_length=36, help_text="One from history/.")
+    values = AnyJSON(
+        required=False, help_text="Written to the state first, as if a node had returned them."
+    )
+    as_node = Text(
+        max_length=255,
+        required=False,
+        help_text="That node; without values, it is passed over as if it had run.",
+    )
 
 
 class RunDetailSerializer(RunSerializer):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.shortcuts import get_object_or_404
 
 from .. import dispatch, registry
 from ..models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
 from ..policy import get_policy
+from ..services import queue
 
 # All read from where writes go: a replica that lags would show a question as open that the
 # same client has just answered.
@@ -52,9 +53,16 @@ def run(user: Any, run_id: UUID) -> Run:
 
 
 def interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Return the questions that ``user`` may see."""
+    """Return the questions that ``user`` may see, with what the database's clock says of them."""
     rows = Interrupt.objects.using(dispatch.alias()).select_related("thread")
-    return get_policy().visible_interrupts(user, rows)
+    seen = get_policy().visible_interrupts(user, rows)
+    return seen.annotate(
+        is_held=_says(queue.HELD), is_snoozed=_says(queue.SNOOZED), is_overdue=_says(queue.OVERDUE)
+    )
+
+
+def _says(condition: Q) -> Case:
+    return Case(When(queue.PENDING & condition, then=True), default=False)
 
 
 def interrupt(user: Any, interrupt_id: UUID) -> Interrupt:

@@ -24,7 +24,7 @@ from .following import PAGE as EVENT_PAGE
 from .following import EventInfo, EventPage, EventReader, afollow, follow, run_events
 from .forgetting import forget
 from .forking import fork
-from .health import WorkerHealth, worker_health
+from .health import WorkerHealth, worker_health, worker_seen_at
 from .histories import Change, History, Step, thread_history
 from .info import DecisionInfo, RunInfo
 from .links import (
@@ -119,4 +119,5 @@ __all__ = [
     "warn_expiring",
     "whereabouts",
     "worker_health",
+    "worker_seen_at",
 ]

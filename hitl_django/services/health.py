@@ -65,3 +65,11 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
         overdue=due["count"],
         due_since=due["since"],
     )
+
+
+def worker_seen_at() -> datetime | None:
+    """Returns when any worker last reported; for all who wait for one, as it tells no more."""
+    last: datetime | None = WorkerHeartbeat.objects.using(dispatch.alias()).aggregate(at=Max("at"))[
+        "at"
+    ]
+    return last

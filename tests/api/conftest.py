@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
@@ -24,6 +24,7 @@ ROLES: dict[str, list[str]] = {
     "nobody": [],
     "viewer": VIEW,
     "reviewer": [*VIEW, "decide_interrupt"],
+    "lead": [*VIEW, "decide_interrupt", "assign_interrupt", "take_over_interrupt"],
     "starter": ["start_run"],
     "operator": [*VIEW, "operate_run"],
     "integrator": ["view_webhookendpoint", "manage_webhooks"],
@@ -134,13 +135,24 @@ def make_user(db: None) -> Callable[..., Any]:
 
 @pytest.fixture
 def as_role(make_user: Callable[..., Any]) -> Callable[..., API]:
-    """Sign in as somebody with a role's permissions."""
+    """Sign in as somebody with a role's permissions.
+
+    An insider and an outsider may do everything, as far as the policy lets them.
+    """
 
     def sign_in(role: str, **options: Any) -> API:
         if role == "anonymous":
             return API(**options)
-        if role == "superuser":
-            return API(make_user(is_superuser=True), **options)
+        if role in ("superuser", "insider", "outsider"):
+            user = make_user(is_superuser=True)
+            if role == "insider":
+                user.groups.add(Group.objects.get_or_create(name="invoice")[0])
+            return API(user, **options)
+        if role == "inactive":  # since they signed in
+            user = make_user(is_superuser=True)
+            client = API(user, **options)
+            get_user_model().objects.filter(pk=user.pk).update(is_active=False)
+            return client
         return API(make_user(*ROLES[role]), **options)
 
     return sign_in

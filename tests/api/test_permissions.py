@@ -12,17 +12,40 @@ from rest_framework.permissions import AllowAny
 from hitl_django import services
 from hitl_django.api import resource
 from hitl_django.api.urls import urlpatterns
-from hitl_django.models import Run
+from hitl_django.models import Checkpoint, Run
+from hitl_django.policy import ModelPermissionPolicy
 
 from .conftest import ROLES
 
 #: What changes something comes last.
 METHODS = ["PUT", "PATCH", "TRACE", "OPTIONS", "HEAD", "GET", "POST", "DELETE"]
 SIGNED_IN = [*ROLES, "superuser"]
+#: May do everything under ByGroup, which lets one of them see what the graph is about.
+GROUPED = ["insider", "outsider"]
+NOBODY = ["anonymous", "inactive"]
+
+
+class ByGroup(ModelPermissionPolicy):
+    """A host's policy: of a graph one sees something if one is in the group of its name."""
+
+    def visible_threads(self, user: Any, threads: Any) -> Any:
+        return super().visible_threads(user, threads).filter(graph__in=self.graphs(user))
+
+    def visible_runs(self, user: Any, runs: Any) -> Any:
+        return super().visible_runs(user, runs).filter(graph__in=self.graphs(user))
+
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        return super().visible_interrupts(user, interrupts).filter(graph__in=self.graphs(user))
+
+    def may_start(self, user: Any, graph: str) -> bool:
+        return super().may_start(user, graph) and graph in self.graphs(user)
+
+    def graphs(self, user: Any) -> list[str]:
+        return list(user.groups.values_list("name", flat=True))
 
 
 def row(others: int, **roles: int) -> dict[str, int]:
-    return {"anonymous": 403} | dict.fromkeys(SIGNED_IN, others) | roles
+    return dict.fromkeys(SIGNED_IN, others) | roles
 
 
 see = {"nobody": 404, "starter": 404, "integrator": 404}
@@ -41,10 +64,12 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("thread", "DELETE"): row(403, operator=204, superuser=204, **see),
     ("thread-state", "GET"): row(403, auditor=200, superuser=200, **see),
     ("thread-history", "GET"): row(200, **see),
+    ("thread-fork", "POST"): row(403, operator=202, superuser=202, **see),
     ("interrupts", "GET"): row(200),
+    ("next", "POST"): row(204, reviewer=200, lead=200, superuser=200),
     ("interrupt", "GET"): row(200, **see),
     ("decisions", "GET"): row(200, **see),
-    ("decisions", "POST"): row(403, reviewer=202, superuser=202, **see),
+    ("decisions", "POST"): row(403, reviewer=202, lead=202, superuser=202, **see),
     ("decisions-bulk", "POST"): row(200),
     ("schema", "GET"): row(200),
     ("links", "GET"): row(403, superuser=200, **see),
@@ -61,7 +86,14 @@ MATRIX: dict[tuple[str, str], dict[str, int]] = {
     ("delivery", "GET"): row(404, integrator=200, superuser=200),
     ("redeliver", "POST"): row(404, integrator=202, superuser=202),
     ("worker-health", "GET"): row(403, operator=200, superuser=200),
-    ("decision-validate", "POST"): row(403, reviewer=200, superuser=200, **see),
+    ("decision-validate", "POST"): row(403, reviewer=200, lead=200, superuser=200, **see),
+    ("claim", "POST"): row(403, reviewer=200, lead=200, superuser=200, **see),
+    ("release", "POST"): row(204, **see),
+    ("assign", "POST"): row(403, lead=200, superuser=200, **see),
+    ("snooze", "POST"): row(403, reviewer=200, lead=200, superuser=200, **see),
+    ("comments", "GET"): row(200, **see),
+    ("comments", "POST"): row(403, reviewer=201, lead=201, superuser=201, **see),
+    ("stats", "GET"): row(200),
 }
 NOBODYS = "11111111-2222-4333-8444-555555555555"
 BODIES: dict[str, dict[str, Any]] = {
@@ -70,18 +102,43 @@ BODIES: dict[str, dict[str, Any]] = {
     "decision-validate": {"type": "approve"},
     "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
     "links": {"name": "Dana K."},
+    "snooze": {"until": "2999-01-01T00:00:00Z"},
+    "comments": {"text": "Half of it?"},
     "webhooks": {"url": "https://crm.example/"},
     "webhook": {"description": "The other one"},
 }
 
 
-def expected(name: str, method: str, role: str) -> int:
-    if role == "anonymous":
+#: What an outsider is told that isn't what a superuser is, or that there is no such thing.
+OUTSIDE = {("runs", "POST"): 403, ("next", "POST"): 204}
+
+
+def expected(name: str, method: str, role: str, *, is_about_a_graph: bool) -> int:
+    if role in NOBODY:
         return 403
     if method == "OPTIONS":
         return 204
     known = MATRIX.get((name, "GET" if method == "HEAD" else method))
-    return known[role] if known else 405
+    if known is None:
+        return 405
+    if role == "outsider":
+        return OUTSIDE.get((name, method), 404 if is_about_a_graph else known["superuser"])
+    return known["superuser" if role in GROUPED else role]
+
+
+OF_A_QUESTION = (
+    "interrupt", "decisions", "decision-validate", "claim", "release", "assign", "snooze",
+    "comments",
+)  # fmt: skip
+
+
+@pytest.fixture
+def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
+    """What is posted to each address."""
+    (thread_id,) = arguments["thread-fork"]
+    place = Checkpoint.objects.filter(thread__thread_id=thread_id).order_by("pk").first()
+    assert place is not None
+    return {**BODIES, "thread-fork": {"checkpoint": place.checkpoint_id}}
 
 
 @pytest.fixture
@@ -103,10 +160,11 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "thread": (ended.thread.thread_id,),
         "thread-state": (question.thread.thread_id,),
         "thread-history": (question.thread.thread_id,),
+        "thread-fork": (question.thread.thread_id,),
         "interrupts": (),
-        "interrupt": (question.pk,),
-        "decisions": (question.pk,),
-        "decision-validate": (question.pk,),
+        "next": (),
+        **dict.fromkeys(OF_A_QUESTION, (question.pk,)),
+        "stats": (),
         "decisions-bulk": (),
         "schema": (),
         "links": (question.pk,),
@@ -129,16 +187,25 @@ def test_every_address_and_method_has_its_rows() -> None:
 
 
 @pytest.mark.promise("P18")
-@pytest.mark.parametrize("role", ["anonymous", *SIGNED_IN])
+@pytest.mark.parametrize("role", [*NOBODY, *SIGNED_IN, *GROUPED])
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])
 def test_an_address_answers_a_role_by_each_method(
-    name: str, role: str, as_role: Any, arguments: dict[str, tuple[Any, ...]]
+    name: str,
+    role: str,
+    as_role: Any,
+    arguments: dict[str, tuple[Any, ...]],
+    bodies: dict[str, dict[str, Any]],
+    settings: Any,
 ) -> None:
+    if role in GROUPED:
+        settings.HITL = {"POLICY": f"{__name__}.ByGroup"}
     api = as_role(role)
+    about = bool(arguments[name]) and "deliver" not in name and "webhook" not in name
     for method in METHODS:
-        body = BODIES.get(name) if method == "POST" else None
+        body = bodies.get(name) if method == "POST" else None
         response = api.call(method, name, *arguments[name], body=body)
-        assert response.status_code == expected(name, method, role), (method, response.content)
+        status = expected(name, method, role, is_about_a_graph=about)
+        assert response.status_code == status, (method, response.content)
         if response.status_code >= 400 and method != "HEAD":
             assert response["Content-Type"] == "application/problem+json"
             assert response.json()["status"] == response.status_code
@@ -155,7 +222,7 @@ def test_a_list_is_empty_for_who_may_see_nothing(
 
 @pytest.mark.promise("P18")
 def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
-    as_role: Any, arguments: dict[str, tuple[Any, ...]]
+    as_role: Any, arguments: dict[str, tuple[Any, ...]], bodies: dict[str, dict[str, Any]]
 ) -> None:
     api = as_role("nobody")
     for name, args in arguments.items():
@@ -163,7 +230,7 @@ def test_what_may_not_be_seen_is_answered_as_if_it_did_not_exist(
             continue
         other = ("nothing",) if isinstance(args[0], str) else (NOBODYS,) * len(args)
         for method in METHODS:
-            body = BODIES.get(name) if method == "POST" else None
+            body = bodies.get(name) if method == "POST" else None
             hidden = api.call(method, name, *args, body=body)
             missing = api.call(method, name, *other, body=body)
             assert hidden.status_code == missing.status_code, (name, method)

@@ -77,4 +77,5 @@ class BulkDecisions(Resource):
                 raise
             told = problem(error, answer, f"/decisions/{index}/value")
             return {**result, "status": answer.status, "problem": told}
-        return {**result, "status": 202, "repeated": made.repeated, "decision": made}
+        status = 202 if made.complete else 200
+        return {**result, "status": status, "repeated": made.repeated, "decision": made}

@@ -132,7 +132,12 @@ class DecisionList(Answering):
                 "Recorded; a worker has yet to advance the run.",
                 DecisionSerializer,
                 headers=(LOCATION, REPLAYED),
-            )
+            ),
+            200: Shown(
+                "Recorded; others have to agree before the run goes on.",
+                DecisionSerializer,
+                headers=(LOCATION, REPLAYED),
+            ),
         },
         errors=REFUSALS,
         throttle="THROTTLE_DECIDE",
@@ -154,7 +159,8 @@ class DecisionList(Answering):
         headers = {"Location": absolute(request, "run", decision.run_id)}
         if decision.repeated:
             headers["Idempotent-Replayed"] = "true"
-        return Response(self.render(DecisionSerializer, decision), status=202, headers=headers)
+        status = 202 if decision.complete else 200
+        return Response(self.render(DecisionSerializer, decision), status=status, headers=headers)
 
 
 class DecisionValidation(Answering):

@@ -14,10 +14,12 @@ from ...engine import errors
 from ...models import Checkpoint, Thread
 from .. import visible
 from ..filters import CheckpointFilter, ThreadFilter
-from ..operations import Shown, operation
+from ..operations import LOCATION, Shown, operation
 from ..resource import Collection, Resource
 from ..serializers import (
     CheckpointSerializer,
+    ForkBody,
+    RunInfoSerializer,
     StateQuery,
     StateSerializer,
     ThreadDetailSerializer,
@@ -113,3 +115,43 @@ class ThreadHistory(Collection):
     def get(self, request: Request, thread_id: str) -> Response:
         """Lists the checkpoints of a thread, newest first."""
         return self.page()
+
+
+class ThreadFork(Resource):
+    """Another way from an earlier checkpoint."""
+
+    part = "/values"
+
+    @operation(
+        "fork_thread",
+        body=ForkBody,
+        answers={202: Shown("A run is queued.", RunInfoSerializer, headers=(LOCATION,))},
+        errors=(
+            errors.ThreadNotFound,
+            errors.CheckpointNotFound,
+            errors.UnknownGraphError,
+            errors.InvalidInputError,
+            errors.InvalidUpdateError,
+            errors.UnserializableError,
+            errors.GraphChangedError,
+            errors.RunStateError,
+            errors.LeaseHeldError,
+        ),
+        throttle="THROTTLE_START",
+        example={
+            "checkpoint": "1f0b6f3c-6d0e-6c5e-8001-7d0a3a2f1c55",
+            "values": {"amount": 5000},
+            "as_node": "review",
+        },
+    )
+    def post(self, request: Request, thread_id: str) -> Response:
+        """Goes on from an earlier checkpoint, as it was or with other values.
+
+        What came after it stays in the history. The thread's newest run is cancelled if it hasn't
+        ended, and what it still asks is superseded.
+        """
+        wanted = self.body()
+        at = wanted.pop("checkpoint")
+        run = services.fork(thread_id, at, by=request.user, via="api", **wanted)
+        shown = self.render(RunInfoSerializer, run)
+        return Response(shown, status=202, headers={"Location": shown["url"]})

@@ -1,0 +1,92 @@
+"""What goes in and out where people share a queue: claims, turns, remarks, counts."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from .fields import Body, Id, Moment, Query, Text, WholeNumber, YesNo
+
+DAY = 86_400
+
+
+class NextBody(Body):
+    """What the next question may be of."""
+
+    graph = Text(max_length=200, required=False)
+    group = Text(max_length=150, required=False, help_text="The name of a group of yours.")
+
+
+class ClaimBody(Body):
+    """For how long a question is held, and whether from somebody else."""
+
+    seconds = WholeNumber(least=1, most=DAY, required=False, help_text="CLAIM_SECONDS without it.")
+    take_over = YesNo(required=False, help_text="From whoever holds it; needs a permission.")
+
+
+class ClaimSerializer(serializers.Serializer):
+    """Who holds a question, and until when."""
+
+    interrupt = Id(source="interrupt_id")
+    holder = serializers.CharField(source="holder_label")
+    until = Moment()
+
+
+class AssignBody(Body):
+    """Whose turn a question is: a user's, a group's, both, or with neither, nobody's."""
+
+    to = Text(max_length=254, required=False, allow_null=True, help_text="A user's name.")
+    group = Text(max_length=150, required=False, allow_null=True, help_text="A group's name.")
+
+
+class SnoozeBody(Body):
+    """Until when a question is put off; null wakes it."""
+
+    until = Moment(allow_null=True)
+
+
+class CommentBody(Body):
+    """A remark of 1 to COMMENT_MAX_LENGTH characters."""
+
+    text = Text(max_length=100_000)
+
+
+class CommentSerializer(serializers.Serializer):
+    """A remark on a question."""
+
+    id = Id()
+    interrupt = Id(source="interrupt_id")
+    text = serializers.CharField()
+    by = serializers.CharField(source="by_label")
+    via = serializers.CharField()
+    created_at = Moment()
+
+
+class StatsQuery(Query):
+    """Of what."""
+
+    graph = Text(max_length=200, required=False, help_text="Of the questions of one graph.")
+
+
+class CountsSerializer(serializers.Serializer):
+    """How many questions wait for whom; each counted no further than 1000."""
+
+    mine = serializers.IntegerField(help_text="Those you hold, or that are assigned to you.")
+    free = serializers.IntegerField(help_text="Those you could take.")
+    held = serializers.IntegerField(help_text="Those that others hold.")
+    overdue = serializers.IntegerField()
+    snoozed = serializers.IntegerField()
+    pending = serializers.IntegerField(help_text="All of them.")
+
+
+class StatsSerializer(serializers.Serializer):
+    """How the queue goes, of what you may see."""
+
+    counts = CountsSerializer()
+    oldest_at = Moment(allow_null=True)
+    median_seconds = serializers.FloatField(
+        allow_null=True, help_text="From question to decision, of the latest ones."
+    )
+    approve_rate = serializers.FloatField(
+        allow_null=True, help_text="Of the latest approvals and rejections."
+    )
+    worker_seen_at = Moment(allow_null=True, help_text="When a worker last reported.")
