@@ -64,20 +64,26 @@ def svg(
     """
     told = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}
     state = {name: said for said, names in told.items() for name in names}
+
+    def drawn(node: PlacedNode) -> str:
+        return _node(node, state.get(node.id, ""))
+
     return format_html(
         '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-graph" role="img"'
         ' aria-labelledby="{ident}-title {ident}-desc" viewBox="0 0 {width} {height}"'
         ' width="{width}" height="{height}" fill="none" stroke="currentColor"'
         ' font-family="sans-serif" font-size="13">'
         '<title id="{ident}-title">{title}</title><desc id="{ident}-desc">{desc}</desc>'
-        "{edges}{nodes}{labels}</svg>",
+        "{boxes}{edges}{nodes}{labels}</svg>",
         ident=ident,
         width=_number(picture.width),
         height=_number(picture.height),
         title=visible(title) or _("The graph"),
         desc=_description(picture, told),
         edges=_joined(_edge(edge) for edge in picture.edges),
-        nodes=_joined(_node(node, state.get(node.id, "")) for node in picture.nodes),
+        # Edges inside a box lie on it, and nodes on edges.
+        boxes=_joined(drawn(node) for node in picture.nodes if node.holds),
+        nodes=_joined(drawn(node) for node in picture.nodes if not node.holds),
         labels=_joined(_label(edge) for edge in picture.edges if edge.label_at is not None),
     )
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
@@ -24,6 +25,9 @@ from .threads import steps_of
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
+#: Characters of an error that a list shows.
+SAID = 160
+STUCK = (Run.State.FAILED, Run.State.PARKED)
 
 EXPLAINED = {
     Run.State.QUEUED: _("It waits for a worker."),
@@ -40,7 +44,7 @@ EXPLAINED = {
 class RunAdmin(RunOperations, ReadOnlyAdmin):
     """Runs, newest first."""
 
-    list_display = ("run", "state_badge", "created_at", "starter")
+    list_display = ("run", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread",)
     empty_text = _("No run matches. Runs appear here as soon as one is started.")
@@ -54,11 +58,22 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
         return Run.objects.select_related("thread__subject_type")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("error", "traceback")
+        asked = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
+        asked = visible_interrupts(request, asked).order_by("created_at", "id")
+        rows = super().get_queryset(request).defer("error", "traceback")
+        return rows.annotate(said=Left("error", SAID), waits_at=Subquery(asked.values("node")[:1]))
 
     @admin.display(description=_("run"), ordering="graph")
-    def run(self, run: Run) -> str:
-        return entry(run, run.graph, run.thread.thread_id)
+    def run(self, run: Any) -> str:
+        said = visible(run.said) if run.state in STUCK else ""
+        return entry(run, run.graph, run.thread.thread_id, *filter(None, [said]))
+
+    @admin.display(description=_("where"))
+    def where(self, run: Any) -> str:
+        step = _("step %(step)s") % {"step": run.step}
+        if run.state != Run.State.INTERRUPTED or not run.waits_at:
+            return str(step)
+        return f"{visible(run.waits_at)} · {step}"
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:

@@ -13,12 +13,35 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
 #: Moments on a page.
 MOMENTS = 60
+
+
+#: An entry of the record in words, by its verb; one that isn't here stands as it is.
+DONE: dict[str, Any] = {
+    "start": gettext_lazy("Asked for a run"),
+    "decide": gettext_lazy("Decided"),
+    "cancel": gettext_lazy("Cancelled the run"),
+    "retry": gettext_lazy("Let the run go on"),
+    "fork": gettext_lazy("Went on from an earlier step"),
+    "discard": gettext_lazy("Discarded the run before"),
+    "expire": gettext_lazy("A question's time was up"),
+    "supersede": gettext_lazy("Withdrew questions"),
+    "reopen": gettext_lazy("An answer could not be used"),
+    "question_changed": gettext_lazy("Asked otherwise than was answered"),
+    "claim": gettext_lazy("Claimed a question"),
+    "release": gettext_lazy("Released a question"),
+    "assign": gettext_lazy("Assigned a question"),
+    "snooze": gettext_lazy("Put a question off"),
+    "comment": gettext_lazy("Commented"),
+    "refuse": gettext_lazy("Was refused"),
+    "forget": gettext_lazy("Erased what the thread said"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,5 +134,6 @@ def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iter
 def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
     for entry in _bounded(AuditEntry.objects.filter(thread=thread), "at", until):
         kind = entry.detail.get("type")
-        label = f"{entry.verb}: {kind}" if isinstance(kind, str) else entry.verb
+        label = str(DONE.get(entry.verb, entry.verb))
+        label = f"{label}: {kind}" if isinstance(kind, str) else label
         yield Moment(entry.at, "entry", label, "", entry.actor_label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
@@ -170,10 +171,12 @@ def _planned(
     """Works out the checkpoint from which the run goes on; nothing is stored."""
     planner = _Planner(place)
     config = {**place.config, "metadata": {"run_id": str(run.pk)}}
-    as_it_was = values is None and as_node is None
-    registered.graph.with_saver(planner).update_state(
-        config, values, COPY if as_it_was else as_node
-    )
+    graph = registered.graph.with_saver(planner)
+    if values is None and as_node is None:
+        graph.update_state(config, None, COPY)
+    else:
+        # As a task of its own: that of the line which is left keeps what it wrote.
+        graph.update_state(config, values, as_node, str(uuid4()))
     (commit,) = planner.commits
     return commit
 

@@ -111,6 +111,10 @@ def thread_history(
     return _Page(using, thread, by).read(before, max(1, min(limit, MOST_STEPS)))
 
 
+#: A task that has run: its path, the epoch in which it wrote, and its writes or their size.
+_Task = tuple[str, int, Any]
+
+
 class _Page:
     def __init__(self, using: str, thread: Thread, by: Any) -> None:
         self.using, self.thread, self.by = using, thread, by
@@ -126,7 +130,7 @@ class _Page:
             rows = rows.filter(checkpoint_id__lt=before)
         found = list(
             rows.order_by("-checkpoint_id").values_list(
-                "checkpoint_id", "parent_id", "step", "source", "metadata", "created_at"
+                "checkpoint_id", "parent_id", "step", "source", "metadata", "created_at", "epoch"
             )[: limit + 1]
         )
         page, more = found[:limit], len(found) > limit
@@ -136,8 +140,8 @@ class _Page:
         since = found[-1][5] if more else None
         decisions = self._decisions(page, since, newest=before is None)
         steps = []
-        for at, parent, step, source, about, created in page:
-            nodes, changes = self._written(tasks.get(parent or "", []), source)
+        for at, parent, step, source, about, created, epoch in page:
+            nodes, changes = self._written(_own(tasks.get(parent or "", []), source, epoch))
             steps.append(
                 Step(
                     checkpoint_id=at,
@@ -154,8 +158,8 @@ class _Page:
             )
         return History(steps=tuple(steps), before=page[-1][0] if more else None)
 
-    def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[tuple[str, Any]]], str]:
-        """Reads what tasks wrote on top of checkpoints: each as its path, and its writes.
+    def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
+        """Reads what tasks wrote on top of checkpoints: each as path, epoch and writes.
 
         In place of the writes of one that wrote too much to be read here stands their size. Where
         there are too many tasks, the checkpoint is returned from which on some are missing.
@@ -164,9 +168,9 @@ class _Page:
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
         )
         sized = writes.annotate(size=Length("data")).order_by("-checkpoint_id", "task_path")
-        sizes = list(sized.values_list("pk", "checkpoint_id", "task_path", "size")[:TASKS])
+        sizes = list(sized.values_list("pk", "checkpoint_id", "task_path", "epoch", "size")[:TASKS])
         left, wanted = READ, []
-        for pk, _, _, size in sizes:
+        for pk, *_, size in sizes:
             if size <= min(LARGEST, left):
                 wanted.append(pk)
                 left -= size
@@ -176,17 +180,15 @@ class _Page:
                 "pk", "data", "digest"
             )
         }
-        found: dict[str, list[tuple[str, Any]]] = {}
-        for pk, checkpoint, path, size in sizes:
-            found.setdefault(checkpoint, []).append((path, data.get(pk, size)))
+        found: dict[str, list[_Task]] = {}
+        for pk, checkpoint, path, epoch, size in sizes:
+            found.setdefault(checkpoint, []).append((path, epoch, data.get(pk, size)))
         return found, sizes[-1][1] if len(sizes) == TASKS else ""
 
-    def _written(
-        self, tasks: Iterable[tuple[str, Any]], source: str
-    ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    def _written(self, tasks: Iterable[_Task]) -> tuple[tuple[str, ...], tuple[Change, ...]]:
         nodes: dict[str, None] = {}
         changes: list[Change] = []
-        for path, writes in tasks:
+        for path, _, writes in tasks:
             node = path.removeprefix(PULLED) if path.startswith(PULLED) else ""
             if node and node != START:
                 nodes[node] = None
@@ -225,7 +227,7 @@ class _Page:
         )[:DECISIONS]:
             told: dict[str, Any] = dict(zip(_TAKEN, row, strict=True))
             taken = DecisionTaken(**told)
-            after = [at for at, *_, created in page if created >= taken.created_at]
+            after = [row[0] for row in page if row[5] >= taken.created_at]
             # The page is newest first, so the last of these is the first step after it.
             found.setdefault(after[-1] if after else page[0][0], []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
@@ -237,6 +239,18 @@ class _Page:
 
 
 _TAKEN = ("id", "interrupt_id", "title", "type", "by_label", "via", "created_at")
+
+
+def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
+    """Returns the tasks that led to a checkpoint, of those that wrote on the one before it.
+
+    More than one may follow that: what an update wrote has no path, and the epoch of the update.
+    """
+    if source == "fork":  # a copy: what led to it stands where it was made
+        return []
+    if source == "update":
+        return [task for task in tasks if not task[0] and task[1] == epoch]
+    return [task for task in tasks if task[0]]
 
 
 def _is_of_the_state(key: str) -> bool:

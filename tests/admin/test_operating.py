@@ -125,7 +125,8 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
     link = url_of("fork", waiting.pk, after(waiting, 0))
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
     page = client.get(link).content.decode()
-    assert "It is cancelled, and what it asks is superseded" in page
+    assert "present run is cancelled" in page
+    assert "What it still asks is superseded" in page
     assert Interrupt.objects.get().title in page
 
     response = client.post(link, {"as_node": "", "values": '{"customer": "Rita"}'}, follow=True)
@@ -212,6 +213,14 @@ def test_a_post_needs_the_csrf_token(person: Callable[[str], Any], waiting: Run)
     assert Run.objects.get().state == "interrupted"
 
 
+def test_the_list_says_where_runs_are_and_why_they_stopped(
+    browse: Browse, failed: Run, waiting: Run
+) -> None:
+    page = browse("reader").get(reverse("admin:hitl_django_run_changelist")).content.decode()
+    assert "RuntimeError: the printer is on fire" in page
+    assert "ask · step 0" in page
+
+
 def test_who_may_not_operate_has_no_buttons(browse: Browse, failed: Run, waiting: Run) -> None:
     for run in (failed, waiting):
         page = browse("reader").get(page_of(run.pk, "run")).content.decode()
@@ -244,7 +253,7 @@ def test_a_threads_page_tells_what_happened(
     services.decide(item.pk, "approve")
     advance()
     page = browse("engineer").get(page_of(item.thread_id, "thread")).content.decode()
-    for said in ("Run started", "Run ended: succeeded", "Asked", "decide: approve", "Step 1"):
+    for said in ("Run started", "Run ended: succeeded", "Asked", "Decided: approve", "Step 1"):
         assert said in page
     assert page_of(item.run_id, "run") in page
     assert page_of(item) in page

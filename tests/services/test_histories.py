@@ -138,6 +138,25 @@ def test_what_was_left_by_a_fork_is_told_from_what_it_led_to(advance: Advance) -
     assert {step.run_id for step in steps[:3]} == {str(info.id)}
 
 
+def test_what_a_fork_wrote_stands_in_its_own_line_only(advance: Advance) -> None:
+    thread = ran("steps", {"log": []}, advance)
+    at = Checkpoint.objects.get(step=2).checkpoint_id
+    services.fork(thread, at, values={"log": ["instead of c"]}, as_node="c")
+    advance()
+
+    steps = services.thread_history(thread).steps
+
+    told = {(step.step, step.source): texts(step) for step in steps}
+    assert told[3, "update"] == [("", "log", '["instead of c"]')]
+    assert told[3, "loop"] == [("c", "log", '["c"]')]
+    again = services.fork(thread, at, values={"log": ["once more"]}, as_node="c")
+    newest = services.thread_history(thread).steps[0]
+    assert (newest.run_id, texts(newest)) == (str(again.id), [("", "log", '["once more"]')])
+    services.fork(thread, at)
+    copy = services.thread_history(thread).steps[0]
+    assert (copy.source, copy.changes, copy.nodes) == ("fork", (), ())
+
+
 @pytest.mark.promise("P22")
 def test_secrets_are_not_shown(advance: Advance, made: Callable[..., str]) -> None:
     graph = chain(a={"password": "hunter2", "card": {"number": "4111", "holder": "D"}})
