@@ -39,7 +39,7 @@ from hitl_django.models import Decision, Interrupt
 from hitl_django.services import LinkInfo, LinkState
 
 from .rate import is_too_often
-from .words import TOO_OFTEN, UNKNOWN, Words, words_for
+from .words import TOO_OFTEN, UNKNOWN, Words, maker_of, words_for
 
 HEADERS = {
     "Referrer-Policy": "same-origin",
@@ -82,7 +82,7 @@ class LinkPage(View):
         sheet = sheet_of(_question(link), request.POST, more=more)
         decision = None if more else sheet.read(request.POST.get("decision", ""))
         if decision is None:
-            return self._ask(request, link, sheet, status=200 if more else 422)
+            return self._ask(request, link, sheet)
         try:
             reason = sheet.slip.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
@@ -90,18 +90,17 @@ class LinkPage(View):
             return self._spent(request, services.follow_link(token))
         except (InvalidAnswerError, PayloadError) as error:
             sheet.refuse(error)
-            return self._ask(request, link, sheet, status=422)
+            return self._ask(request, link, sheet)
         return HttpResponseRedirect(request.path)
 
-    def _ask(
-        self, request: HttpRequest, link: LinkInfo, sheet: Sheet, *, status: int = 200
-    ) -> HttpResponse:
+    def _ask(self, request: HttpRequest, link: LinkInfo, sheet: Sheet) -> HttpResponse:
         told = {
             "item": sheet.item,
             "why": why_asked(sheet.item, sheet),
             "facts": facts_asked(sheet.item, sheet),
+            "maker": maker_of(link),
         }
-        return self._page(request, "question.html", status, sheet=sheet, link=link, **told)
+        return self._page(request, "question.html", 200, sheet=sheet, link=link, **told)
 
     def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
         """Says why the link can't be used, and nothing of what it was about."""
@@ -117,6 +116,8 @@ class LinkPage(View):
     ) -> HttpResponse:
         name = f"hitl_django/links/{template}"
         response = TemplateResponse(request, name, context, status=status)
+        # Django logs the address of each refusal, and this one may still open something.
+        response._has_been_logged = True  # type: ignore[attr-defined]
         for header, value in HEADERS.items():
             response.headers[header] = value
         response.headers["Content-Security-Policy"] = _content_policy()

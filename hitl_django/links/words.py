@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.audit import SYSTEM
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision
 from hitl_django.services import LinkInfo, LinkState
@@ -68,7 +69,13 @@ def words_for(link: LinkInfo, decision: Decision | None) -> Words:
     words = SPENT[link.state]
     if link.state not in ASK:
         return words
-    whom = _now("If you still want to decide, ask %(maker)s for another link.")
-    return Words(
-        words.headline, (*words.lines, whom % {"maker": visible(link.created_by_label)}), words.tone
-    )
+    whom = _now("If you still want to decide, ask whoever sent it to you for another link.")
+    if maker := maker_of(link):
+        said = _now("If you still want to decide, ask %(maker)s for another link.")
+        whom = said % {"maker": maker}
+    return Words(words.headline, (*words.lines, whom), words.tone)
+
+
+def maker_of(link: LinkInfo) -> str:
+    """Names who made a link; nobody, if it was code."""
+    return "" if link.created_by_label == SYSTEM else visible(link.created_by_label)
