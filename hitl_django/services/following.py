@@ -28,22 +28,20 @@ OF_STATE = frozenset(MODES) - {"custom"}
 
 _RUN = Given("run", models.UUIDField())
 
-#: Tells whether there is something to read, or nothing more to come of a run that tells nothing.
-_NEWS = Select(
-    lambda: (
-        Run.objects.order_by()
-        .filter(pk=_RUN)
-        .filter(
-            models.Exists(
-                RunEvent.objects.order_by().filter(
-                    run=_RUN, seq__gt=Given("after", models.PositiveIntegerField())
-                )
-            )
-            | models.Q(events="", state__in=ENDED)
-        )
-        .values_list("last_event")
+
+def _news() -> models.QuerySet[Run, Any]:
+    after = Given("after", models.PositiveIntegerField())
+    later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
+    # Of a run that tells nothing, all there is to wait for is its end.
+    through = models.Q(events="", state__in=ENDED)
+    news = models.ExpressionWrapper(
+        models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
     )
-)
+    return Run.objects.order_by().filter(pk=_RUN).annotate(news=news).values_list("news")
+
+
+#: Tells whether there is something to read; without a row the run is gone.
+_NEWS = Select(_news)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +132,9 @@ class EventReader:
             self.hides = frozenset()
 
     def has_news(self, after: int) -> bool:
-        """Tells whether it is time to read again: one query."""
-        return bool(_NEWS.run(self.using, run=self.run_id, after=after))
+        """Tells whether it is time to read again, if only to learn that the run is gone."""
+        found = _NEWS.run(self.using, run=self.run_id, after=after)
+        return not found or bool(found[0][0])
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
         """Returns what there is by now: two queries."""

@@ -18,6 +18,7 @@ from .workloads import (
     Once,
     Workload,
     asking_sends,
+    chain,
     check,
     many_threads,
     pause_and_resume,
@@ -166,8 +167,26 @@ def _super_steps(e: Any, n: int, kind: str) -> Once:
     return floors.super_steps(kind, run, n) if e.engine == FLOOR else run
 
 
+def _told(e: Any, n: int, kind: str) -> Once:
+    """Takes a run of n steps to its end that records its updates; to compare with, nothing."""
+    set_up_django(kind)
+    from hitl_django import models, registry, services, worker
+
+    registry.register("bench-told")(lambda: chain(e, n))
+    events = () if e.engine == FLOOR else ("updates",)
+
+    def once() -> int:
+        run = services.start("bench-told", {"count": 0, "note": "x"}, events=events)
+        worker.advance(str(run.id))
+        check(models.Run.objects.get(pk=run.id).state, models.Run.State.SUCCEEDED)
+        check(models.RunEvent.objects.filter(run=run.id).count(), n + 2 if events else 0)
+        return n
+
+    return once
+
+
 def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Workload]:
-    def chain(e: Any, n: int) -> Once:
+    def line(e: Any, n: int) -> Once:
         return sequential_saved(e, n, saver(e.engine, kind))
 
     def asking(e: Any, n: int) -> Once:
@@ -191,10 +210,13 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
     def decisions(e: Any, n: int) -> Once:
         return _Decisions(e, n, kind)
 
+    def told(e: Any, n: int) -> Once:
+        return _told(e, n, kind)
+
     short = (10, 30, 100)
     return [
         Workload(
-            f"{kind}-sequential", f"sequential, {title}, durability sync", chain, 1000,
+            f"{kind}-sequential", f"sequential, {title}, durability sync", line, 1000,
             "super-step", sequential, growth=(10, 100, 300), store=kind,
         ),
         Workload(
@@ -211,6 +233,10 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         ),
         Workload(
             f"{kind}-floor", f"sequential against its rows by hand, {title}", steps, 300,
+            "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
+        ),
+        Workload(
+            f"{kind}-told", f"a run that tells its updates against none, {title}", told, 300,
             "super-step", 1.5, growth=(10, 100, 300), store=kind, against=FLOOR,
         ),
         lasting_rows(

@@ -1,0 +1,151 @@
+"""A client with nothing but HTTP takes many runs to their ends, while others are killed for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import InterfaceError, OperationalError, close_old_connections
+
+from hitl_django.models import Run, RunEvent
+from hitl_django.sweep import sweep
+from tests import processes
+from tests.api.servers import PASSWORD, USER, Client, Server
+
+from . import invariants, recovery
+from .graphs import EMPTY, SHAPES, Effects, Recording, end_of, reply
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("impatient"),
+]
+
+#: Runs that are followed at a time.
+AT_ONCE = 16
+
+
+def work(marks: Path) -> None:
+    """Does all that there is to do, for ever."""
+    Recording.effects = Effects(marks)
+    while True:
+        close_old_connections()
+        try:
+            sweep()
+            if not recovery.deliver(most=20):
+                threading.Event().wait(0.02)
+        except (OperationalError, InterfaceError):
+            pass  # a product's own worker would be started anew
+
+
+class Crew:
+    """Two workers, one of which may be killed at any time and is replaced."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+        self.alive = [processes.start(work, marks) for _ in range(2)]
+        self.killed = 0
+
+    def kill(self, place: int) -> None:
+        processes.kill(self.alive[place])
+        self.killed += 1
+        self.alive[place] = processes.start(work, self.marks)
+
+    def dismiss(self) -> None:
+        while self.alive:
+            processes.kill(self.alive.pop())
+
+
+@pytest.fixture
+def crew(effects: Effects) -> Iterator[Crew]:
+    crew = Crew(effects.path)
+    yield crew
+    crew.dismiss()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    get_user_model().objects.create_superuser(USER, password=PASSWORD)
+    server = Server("uvicorn", tmp_path / "log", THROTTLE_START=None, THROTTLE_DECIDE=None)
+    yield server
+    server.stop()
+
+
+def insist(act: Callable[[], tuple[int, Any]], *wanted: int) -> Any:
+    """Ask until there is an answer: a server may be away, and asking twice does nothing twice."""
+    while True:
+        try:
+            status, body = act()
+        except OSError:
+            threading.Event().wait(0.05)
+            continue
+        assert status in wanted, (status, body)
+        return body
+
+
+def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dict[str, Any]]]:
+    """Starts a run, follows it, answers what it asks; returns its id and all that it told."""
+    body = {"graph": shape, "input": EMPTY, "key": key}
+    run = insist(lambda: client.post("runs/", body), 202, 200)["id"]
+    told = []
+    for event in client.follow(run):
+        told.append(event)
+        for question in event["data"].get("questions", ()):
+            asked = insist(lambda pk=question: client.get(f"interrupts/{pk}/"), 200)
+            answer = {"type": "respond", "value": reply(asked["payload"])}
+            path = f"interrupts/{question}/decisions/"
+            # 409: it was answered before, with what the event told that came first.
+            insist(
+                lambda path=path, answer=answer: client.post(
+                    path, answer, **{"Idempotency-Key": "client"}
+                ),
+                202, 200, 409,
+            )  # fmt: skip
+    return run, told
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.promise("P7")
+def test_each_of_many_runs_ends_once_while_workers_and_the_server_are_killed(
+    effects: Effects, crew: Crew, server: Server, amount: Callable[[int, int], int], chance: Random
+) -> None:
+    count = amount(60, 1000)
+    ended = threading.Semaphore(0)
+
+    def one(number: int) -> tuple[str, list[dict[str, Any]]]:
+        shape = list(SHAPES)[number % len(SHAPES)]
+        found = take_to_its_end(Client(server), f"client-{number}", shape)
+        ended.release()
+        return found
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        following = [pool.submit(one, number) for number in range(count)]
+        for number in range(count):
+            while not ended.acquire(timeout=1):
+                failed = [one for one in following if one.done() and one.exception()]
+                assert not failed, failed[0].exception()
+            if number % (count // 6) == count // 12:
+                crew.kill(chance.randrange(2))
+            if number == count // 2:
+                server.kill()
+        told = dict(future.result() for future in following)
+    crew.dismiss()
+
+    assert crew.killed >= 6
+    assert len(told) == Run.objects.filter(state="succeeded").count() == count
+    for run, events in told.items():
+        stored = RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", "kind")
+        assert [(event["seq"], event["kind"]) for event in events] == list(stored)
+        assert [event["kind"] for event in events].count("succeeded") == 1
+    shapes = {run.thread_id: run.graph for run in Run.objects.all()}
+    for record in invariants.records():
+        assert list(invariants.faults_of(record, effects)) == []
+        shape = shapes[record.thread.pk]
+        assert len(invariants.tasks_of(record)) == end_of(shape)[0]
+        assert len(record.decisions) == len(end_of(shape)[1])

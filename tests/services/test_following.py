@@ -1,0 +1,95 @@
+"""Following a run from code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+import hitl_django
+from hitl_django import services, testing, worker
+from hitl_django.engine.errors import EventsPrunedError, RunNotFound
+from hitl_django.models import Interrupt, Run, RunEvent
+from hitl_django.services import following
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def asking() -> services.RunInfo:
+    with testing.inline():
+        info = services.start("approval", {"text": "x"})
+        worker.advance(str(info.id))
+        return info
+
+
+def go_on(info: services.RunInfo) -> None:
+    with testing.inline() as advance:
+        services.decide(Interrupt.objects.get(run=info.id).pk, "approve")
+        advance()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Has something done when there is nothing to read, once."""
+    looked = following.EventReader.has_news
+
+    def look(reader: following.EventReader, after: int) -> bool:
+        if not looked(reader, after):
+            act()
+        return looked(reader, after)
+
+    monkeypatch.setattr(following.EventReader, "has_news", look)
+
+
+TOLD = ["queued", "interrupted", "queued", "succeeded"]
+
+
+def test_a_run_is_followed_to_its_end(
+    asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: go_on(asking))
+    assert [event.kind for event in hitl_django.follow(asking.id)] == TOLD
+    assert [event.kind for event in hitl_django.follow(asking.id, after=3)] == TOLD[3:]
+
+
+def test_a_run_is_followed_on_an_event_loop(
+    asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: go_on(asking))
+
+    async def collect() -> list[str]:
+        return [event.kind async for event in hitl_django.afollow(asking.id)]
+
+    assert asyncio.run(collect()) == TOLD
+
+
+def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:
+    page = services.run_events(asking.id, limit=1)
+    assert ([event.kind for event in page.events], page.last, page.ended) == (["queued"], 1, False)
+    page = services.run_events(asking.id, after=page.last)
+    assert ([event.kind for event in page.events], page.last) == (["interrupted"], 2)
+    assert services.run_events(asking.id, after=7).last == 7
+
+
+@pytest.mark.parametrize("run", [uuid4(), "no id", ""])
+def test_a_run_that_is_not_there_tells_nothing(run: object) -> None:
+    with pytest.raises(RunNotFound):
+        services.run_events(run)  # type: ignore[arg-type]
+
+
+def test_what_is_gone_is_not_taken_for_what_never_was(asking: services.RunInfo) -> None:
+    RunEvent.objects.filter(seq=1).delete()
+    with pytest.raises(EventsPrunedError) as gone:
+        services.run_events(asking.id)
+    assert gone.value.last == 2
+    assert services.run_events(asking.id, after=1).last == 2
+
+
+def test_a_run_that_goes_away_while_it_is_followed_is_an_error(asking: services.RunInfo) -> None:
+    following_it = hitl_django.follow(asking.id)
+    assert [next(following_it).seq, next(following_it).seq] == [1, 2]
+    Run.objects.all().delete()
+    with pytest.raises(RunNotFound):
+        next(following_it)
