@@ -67,6 +67,22 @@ def test_a_handler_runs_while_the_calling_thread_is_held_up() -> None:
     assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
 
 
+def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
+    ran = threading.Event()
+
+    def fails(state: State) -> None:
+        ran.wait(10)
+        raise ValueError("no")
+
+    def handler(state: State, error: NodeError) -> dict[str, Any]:
+        return {"log": ["handled"]}
+
+    graph = StateGraph(State).add_node("a", fails, error_handler=handler)
+    graph.add_node("b", lambda state: ran.set() or {"log": ["b"]})
+    graph = saved(graph.add_edge("__start__", "a").add_edge("__start__", "b"))
+    assert sorted(graph.invoke({"x": 1}, CONFIG)["log"]) == ["b", "handled"]
+
+
 def test_a_saver_that_fails_meanwhile_fails_the_run() -> None:
     asked = threading.Event()
 

@@ -106,7 +106,7 @@ class SyncDriver:
         kind, run = type(effect), self.loop.run
         if kind is Cancel:
             return self._drop()
-        if kind is RunBeside:
+        if kind is RunBeside or kind is Run:
             self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
             ended, self.ended = self.ended, []
             return ended
