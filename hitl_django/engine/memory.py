@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from operator import is_
 from threading import RLock
 from typing import Any, Self
 
@@ -23,9 +24,13 @@ from .pruning import KEEP_LATEST, check_prune, keep_latest
 from .serde import Codec
 from .types import RunnableConfig
 
-#: What a task wrote, under its id and slot: its path, its encoded writes, and behind those what it
-#: sent, which are the bytes of the channel that holds it.
-_Row = tuple[str, bytes, bytes | None]
+#: What a task wrote, under its id and slot: its path, its encoded writes, and the bytes of those
+#: values that are a channel's as well, by its name; of these the writes have the name alone.
+_Row = tuple[str, bytes, Mapping[str, bytes]]
+#: A channel's value, and its bytes.
+_Shared = tuple[Any, bytes]
+#: A value of fewer parts is encoded twice sooner than compared.
+_CONTAINERS, _LARGE = (dict, list), 16
 
 
 class _Stored:
@@ -156,10 +161,14 @@ class InMemorySaver(BaseCheckpointSaver):
         )
         found: list[PendingWrite] = []
         for _, task_id, slot in rows:
-            _, data, sent = stored.writes[task_id, slot]
-            found += [(task_id, channel, value) for channel, value in self.serde.decode(data)]
-            if sent is not None:
-                found += [(task_id, TASKS, value) for value in self.serde.decode(sent)]
+            _, data, shared = stored.writes[task_id, slot]
+            for channel, *value in self.serde.decode(data):
+                if value:
+                    found.append((task_id, channel, value[0]))
+                else:
+                    held = self.serde.decode(shared[channel])
+                    values = held if channel == TASKS else [held]
+                    found += [(task_id, channel, one) for one in values]
         return found
 
     def put(
@@ -191,8 +200,8 @@ class InMemorySaver(BaseCheckpointSaver):
     def _store(self, commit: Commit) -> None:
         place = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
-        sends, sent = self._sent(commit)
-        rows = [row for task in commit.writes for row in self._rows(task, sends, sent)]
+        shared = self._shared(commit)
+        rows = [row for task in commit.writes for row in self._rows(task, shared)]
         checkpoint, blobs, stored = commit.checkpoint, {}, None
         if checkpoint is not None:
             kept: dict[str, Any] = dict(checkpoint)
@@ -205,7 +214,7 @@ class InMemorySaver(BaseCheckpointSaver):
             ]
             try:
                 blobs = {
-                    key: encode(values[key[0]]) if sent is None or key[0] != TASKS else sent
+                    key: shared[key[0]][1] if key[0] in shared else encode(values[key[0]])
                     for key in changed
                 }
             except PayloadError:
@@ -222,43 +231,48 @@ class InMemorySaver(BaseCheckpointSaver):
                 space.blobs.update(blobs)
                 space.checkpoints[stored.checkpoint["id"]] = stored
 
-    def _sent(self, commit: Commit) -> tuple[Sequence[Any], bytes | None]:
-        """Returns what a step of one task sent, if it sent anything, and its bytes.
+    def _shared(self, commit: Commit) -> Mapping[str, _Shared]:
+        """Encodes what the task of a step wrote and a channel holds as it is, by channel.
 
-        The task's writes and the channel hold the same objects, which are encoded once.
+        Most steps have one task, and most large values are written as they are to be held.
         """
+        shared: dict[str, _Shared] = {}
         if commit.checkpoint is None or len(commit.writes) != 1:
-            return (), None
-        if TASKS not in (commit.new_versions or ()):
-            return (), None
-        sends = commit.checkpoint["channel_values"].get(TASKS)
-        own = commit.writes[0].writes[-len(sends) :] if sends else ()
-        if not sends or len(own) != len(sends):
-            return (), None
-        for (name, value), send in zip(own, sends, strict=True):
-            if value is not send or name != TASKS:
-                return (), None
-        try:
-            return sends, self.serde.encode(sends)
-        except PayloadError:
-            return (), None  # the task's writes are refused, in words that fit them
+            return shared
+        values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
+        writes = commit.writes[0].writes
+        for name, value in writes:
+            if type(value) in _CONTAINERS and len(value) >= _LARGE:
+                is_held = values.get(name) is value
+            elif name == TASKS and name not in shared:
+                value = values.get(TASKS)
+                is_held = _is_all_that_was_sent(value, writes)
+            else:
+                continue
+            if is_held and name in changed:
+                try:
+                    shared[name] = value, self.serde.encode(value)
+                except PayloadError:
+                    return {}  # the write is refused, in words that fit it
+        return shared
 
     def _rows(
-        self, task: TaskWrites, sends: Sequence[Any], sent: bytes | None
+        self, task: TaskWrites, shared: Mapping[str, _Shared]
     ) -> Iterator[tuple[tuple[str, int], _Row]]:
         """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
         writes, encode = task.writes, self.serde.encode
-        if sent is not None:
-            writes = writes[: -len(sends)]
         # As lists, which are packed as they are; each tuple would be an extension of its own.
         regular = [[*write] for write in writes if write[0] not in CONTROL_SLOTS]
-        if regular or sent is not None:
-            yield (task.task_id, 0), (task.task_path, encode(regular), sent)
         if len(regular) < len(writes):
             for name, value in writes:
                 if name in CONTROL_SLOTS:
                     data = encode([[name, value]])
-                    yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, None)
+                    yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, {})
+        if shared:
+            regular = _named(regular, shared)
+        if regular:
+            parts = {name: data for name, (_, data) in shared.items()}
+            yield (task.task_id, 0), (task.task_path, encode(regular), parts)
 
     def _keep(self, place: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
         space = self._space(place)
@@ -326,6 +340,30 @@ class InMemorySaver(BaseCheckpointSaver):
                 del spaces[ns]
         if not spaces:
             self._threads.pop(thread_id, None)
+
+
+def _is_all_that_was_sent(sends: Any, writes: Sequence[tuple[str, Any]]) -> bool:
+    """Tells whether a task sent exactly these, one after the other."""
+    names = [name for name, _ in writes]
+    if not sends or names.count(TASKS) != len(sends):
+        return False
+    first = names.index(TASKS)
+    sent = [value for name, value in writes[first : first + len(sends)] if name == TASKS]
+    return len(sent) == len(sends) and all(map(is_, sent, sends))
+
+
+def _named(regular: Sequence[Any], shared: Mapping[str, _Shared]) -> list[list[Any]]:
+    """Returns the writes with the name alone of what is shared; all Sends are one value."""
+    named, sent = [], False
+    for name, value in regular:
+        if name == TASKS and name in shared:
+            if not sent:
+                named.append([name])
+            sent = True
+        else:
+            held = shared.get(name)
+            named.append([name] if held is not None and held[0] is value else [name, value])
+    return named
 
 
 def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:

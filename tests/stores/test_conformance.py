@@ -12,11 +12,19 @@ from asgiref.sync import async_to_sync
 
 from hitl_django.engine import ids
 from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, TaskWrites
-from hitl_django.engine.constants import END, ERROR, INTERRUPT, NULL_TASK_ID, RESUME, START
+from hitl_django.engine.constants import (
+    END,
+    ERROR,
+    INTERRUPT,
+    NULL_TASK_ID,
+    RESUME,
+    START,
+    TASKS,
+)
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.memory import InMemorySaver
 from hitl_django.engine.node_api import interrupt
-from hitl_django.engine.types import Command, Interrupt
+from hitl_django.engine.types import Command, Interrupt, Send
 from hitl_django.saver import DjangoSaver
 
 SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
@@ -208,6 +216,42 @@ def test_a_commit_stores_writes_on_the_parent_and_the_child(saver: BaseCheckpoin
     assert saver.get_tuple(place()).checkpoint == child
     assert saver.get_tuple(place()).parent_config == parent
     assert len(saver.get_tuple(parent).pending_writes) == 2
+
+
+LARGE = {f"key{at}": at for at in range(40)}
+SENDS = [Send("b", {"at": at}) for at in range(3)]
+SENT = [(TASKS, send) for send in SENDS]
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        [("a", LARGE), ("b", 1), *SENT, ("c", None)],
+        [SENT[0], ("a", LARGE), *SENT[1:]],
+        [("a", dict(LARGE)), ("a", LARGE)],
+        [(TASKS, SENDS)],
+        [*SENT, *SENT],
+        [("a", LARGE), (INTERRUPT, (Interrupt("?", "i"),))],
+    ],
+    ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
+)
+def test_writes_are_read_as_written_though_a_channel_holds_the_same(
+    saver: BaseCheckpointSaver, writes: list[Any]
+) -> None:
+    parent = put(saver, place(), {"b": 1}, 1)
+    values = {"a": LARGE, TASKS: SENDS}
+    child = checkpoint(values, {"a": 2, TASKS: 2})
+    tasks = [TaskWrites(TASK, "~p", writes)]
+    saver.commit(Commit(parent, tasks, child, {"source": "loop", "step": 1}, {"a": 2, TASKS: 2}))
+    LARGE["key0"] += 1  # what is stored is a copy
+    try:
+        found = saver.get_tuple(parent).pending_writes
+        assert saver.get_tuple(place()).checkpoint["channel_values"][TASKS] == SENDS
+    finally:
+        LARGE["key0"] -= 1
+    assert sorted(found, key=lambda write: write[1] != INTERRUPT) == sorted(
+        [(TASK, *write) for write in writes], key=lambda write: write[1] != INTERRUPT
+    )
 
 
 def test_history_is_newest_first(saver: BaseCheckpointSaver) -> None:
