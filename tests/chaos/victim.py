@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from hitl_django import leases, services, worker
@@ -202,3 +203,10 @@ def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:
     """Goes on from a checkpoint, or comes to the n-th statement of that."""
     with connection.execute_wrapper(Bomb(nth, after)):
         services.fork(thread, checkpoint)
+
+
+def vote(question: str, given: dict[str, Any], number: int, nth: int, after: bool) -> None:
+    """Gives a vote with a key, until it comes to its n-th statement."""
+    person = get_user_model().objects.get(username=f"voter-{number}")
+    with connection.execute_wrapper(Bomb(nth, after)):
+        services.decide(question, **given, by=person, key="once")

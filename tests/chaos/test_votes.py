@@ -1,0 +1,77 @@
+"""A crash before and after every statement of a vote: it counts, or nothing of it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import services, testing
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from tests import processes
+
+from . import invariants, victim
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: What the first and the second of two reviewers do, and the version on which they agree.
+WAYS: dict[str, tuple[list[dict[str, Any]], int]] = {
+    "approving": ([{"type": "approve"}, {"type": "approve"}], 1),
+    "proposing": ([{"type": "edit", "value": {"text": "y"}}, {"type": "approve"}], 2),
+}
+
+
+def waiting() -> Interrupt:
+    """Return a question that two have to agree on."""
+    with testing.inline() as advance:
+        run = services.start("approval", {"text": "x"})
+        advance()
+    Interrupt.objects.filter(run=run.id).update(quorum=2)
+    return Interrupt.objects.get(run=run.id)
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_crash_at_any_statement_of_a_vote_leaves_all_of_it_or_nothing(
+    way: str, after: bool
+) -> None:
+    for number in range(2):
+        User.objects.create_superuser(f"voter-{number}")
+    votes, version = WAYS[way]
+    for number, vote in enumerate(votes):
+        crashes = survivors = 0
+        while not survivors:
+            crashes += 1
+            question = waiting()
+            for before in range(number):
+                voter = User.objects.get(username=f"voter-{before}")
+                services.decide(question.pk, **votes[before], by=voter)
+            pk = str(question.pk)
+            process = processes.start(victim.vote, pk, vote, number, crashes, after)
+            process.join(processes.PATIENCE)
+            assert process.exitcode in (0, victim.CRASHED)
+            survivors += not process.exitcode
+
+            made = Decision.objects.filter(interrupt=question).count()
+            assert made in (number, number + 1)
+            if not process.exitcode:
+                assert made == number + 1
+            entries = AuditEntry.objects.filter(subject=str(question.pk)).count()
+            assert entries == made
+            state = Run.objects.get(pk=question.run_id).state
+            assert state == ("queued" if made == 2 else "interrupted")
+            assert invariants.faults() == []
+
+            # Whoever isn't sure sends it again.
+            voter = User.objects.get(username=f"voter-{number}")
+            again = services.decide(pk, **vote, by=voter, key="once")
+            assert again.repeated == (made == number + 1)
+            assert (again.approvals, again.complete) == (number + 1, number == 1)
+        assert crashes > 5
+    last = Interrupt.objects.order_by("-created_at")[0]
+    closing = last.closing()
+    assert closing is not None
+    assert closing.version == version
+    assert invariants.faults() == []
