@@ -47,6 +47,7 @@ def test_the_code_that_uses_it_runs(refund: dict[str, Any]) -> None:
     for text in uses:
         exec(text, refund)
     registry.unregister("letter")
+    registry.unregister("invoice")
 
 
 def test_its_table_of_settings_is_the_code_s() -> None:
