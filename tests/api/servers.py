@@ -28,8 +28,11 @@ GUNICORN = ["gunicorn", "tests.serving:wsgi", "--workers", "1", "--no-control-so
 COMMANDS = {
     "gunicorn": [*GUNICORN, "{host}:{port}", "--worker-class", "gthread", "--threads", "8"],
     "gunicorn sync": [*GUNICORN, "{host}:{port}"],
+    "gunicorn processes": [*GUNICORN, "{host}:{port}", "--workers", "3", "--threads", "8"],
     "uvicorn": ["uvicorn", "tests.serving:asgi", "--host", "{host}", "--port", "{port}",
                 "--lifespan", "off", "--no-access-log"],
+    "uvicorn processes": ["uvicorn", "tests.serving:asgi", "--host", "{host}", "--port", "{port}",
+                          "--lifespan", "off", "--no-access-log", "--workers", "2"],
 }  # fmt: skip
 HOST = "127.0.0.1"
 USER, PASSWORD = "dana", "open sesame"
