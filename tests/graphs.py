@@ -327,3 +327,16 @@ def keyed() -> StateGraph:
         return {"answers": [plain, *named]}
 
     return StateGraph(Log).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+@register("broad")
+def broad() -> StateGraph:
+    """Asks in eight nodes side by side, so its picture is broader than a phone."""
+
+    def ask(state: Log) -> Log:
+        return {"answers": [interrupt("Which?")]}
+
+    graph = StateGraph(Log)
+    for number in range(8):
+        graph.add_node(f"branch_{number}", ask).add_edge(START, f"branch_{number}")
+    return graph

@@ -30,12 +30,13 @@ PULLED = f"~{PULL}, "
 class Head:
     """The newest checkpoint of a root graph, and those it came from as far back as is looked.
 
-    ``seen`` tells which versions each node has read: of nodes that ran long ago it has none, but
-    for those that Sends have run.
+    ``ran_on`` are those of them whose tasks led on: after an update of an earlier checkpoint, what
+    had been run on that belongs to another line. ``seen`` tells which versions each node has read:
+    of nodes that ran long ago it has none, but for those that Sends have run.
     """
 
     checkpoint_id: str
-    line: tuple[str, ...]
+    ran_on: tuple[str, ...]
     oldest: str
     versions: dict[str, Any]
     seen: dict[str, dict[str, Any]]
@@ -61,9 +62,11 @@ def line_of(using: str, thread: int) -> Line:
     return Line(frozenset(_line(max(parents), parents)), min(parents))
 
 
-def _parents(using: str, thread: int) -> dict[str, Any]:
+def _parents(using: str, thread: int) -> dict[str, tuple[Any, str]]:
+    """Reads what each of the newest checkpoints follows, and what made it."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    return dict(rows.values_list("checkpoint_id", "parent_id")[:BACK])
+    found = rows.values_list("checkpoint_id", "parent_id", "source")[:BACK]
+    return {checkpoint_id: (parent_id, source) for checkpoint_id, parent_id, source in found}
 
 
 def read_head(using: str, thread: int) -> Head | None:
@@ -78,26 +81,28 @@ def read_head(using: str, thread: int) -> Head | None:
     named = {key} if (key := versions.base_of(record)) is not None else set()
     head = versions.whole(record, read_bases(using, thread, "", named))
     parents = _parents(using, thread)
+    line = _line(checkpoint_id, parents)
+    updated = {parents[one][0] for one in line if parents[one][1] == "update"}
     return Head(
         checkpoint_id,
-        _line(checkpoint_id, parents),
+        tuple(one for one in line if one not in updated),
         min(parents),
         head["channel_versions"],
         head["versions_seen"],
     )
 
 
-def _line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
+def _line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
     """Returns a checkpoint and those it came from; other branches are left out."""
     line = [newest]
-    while (above := parents.get(line[-1])) in parents:
+    while (above := parents[line[-1]][0]) in parents:
         line.append(above)
     return tuple(line)
 
 
 def finished_nodes(using: str, thread: int, head: Head) -> set[str]:
     """Returns the root graph's nodes that have run on the way to a checkpoint."""
-    rows = _finished(using, thread).filter(ns="", checkpoint_id__in=head.line)
+    rows = _finished(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     return set(head.seen) | _names(rows.values_list("task_path", flat=True).distinct())
 
 

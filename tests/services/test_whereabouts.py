@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import END, START, StateGraph, interrupt, registry, services
 from hitl_django.engine.errors import ThreadNotFound
-from hitl_django.models import ChannelBlob, Run
+from hitl_django.models import ChannelBlob, Checkpoint, Run
 from tests.services.conftest import asked
 
 pytestmark = pytest.mark.django_db
@@ -99,6 +99,20 @@ def test_a_run_that_succeeded_came_to_the_end(trip: None, advance: Callable[[], 
 
     assert {END, "rest", "work", "trip:ask"} <= where.visited
     assert where.next == where.paused == where.failed == set()
+
+
+def test_what_was_left_by_a_fork_counts_as_not_visited(advance: Callable[[], int]) -> None:
+    info = services.start("steps", {"log": []})
+    advance()
+    at = Checkpoint.objects.get(step=2).checkpoint_id
+
+    again = services.fork(info.thread_id, at)
+    assert where_of(again.id).visited == {START, "a", "b"}
+    assert where_of(again.id).next == {"c"}
+    services.cancel(again.id)
+    changed = services.fork(info.thread_id, at, values={"log": ["more of b"]})
+    assert where_of(changed.id).visited == {START, "a", "b"}
+    assert where_of(changed.id).next == {"c"}
 
 
 def test_each_of_two_questions_is_a_place(advance: Callable[[], int]) -> None:

@@ -1,0 +1,63 @@
+"""Texts from models and strangers stay texts on the operators' pages, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import END, START, StateGraph, interrupt, registry, services
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Run
+
+from .conftest import page_of
+from .test_hostile import TEXTS, assert_inert
+
+pytestmark = pytest.mark.promise("P19")
+
+
+class State(TypedDict, total=False):
+    text: str
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_nothing_on_the_pages_of_operators_becomes_markup(
+    text: str, browse: Callable[[str], Client], advance: Callable[[], int]
+) -> None:
+    name = text.replace("|", "").replace(":", "")
+
+    def ask(state: State) -> State:
+        interrupt(text)
+        return {"text": text}
+
+    graph = StateGraph(State).add_node("first", lambda state: {"text": text}).add_node(name, ask)
+    graph.add_edge(START, "first")
+    graph.add_conditional_edges("first", lambda state: text, {text: name, "no": END})
+    registry.register("hostile", version="1")(lambda: graph)
+    try:
+        info = services.start("hostile", {"text": text})
+        advance()
+        Run.objects.update(
+            error=text, traceback=text, started_by_label=text, graph_version=text[:50]
+        )
+        client = browse("engineer")
+        at = Checkpoint.objects.filter(ns="").order_by("-checkpoint_id")[0].checkpoint_id
+        thread = Run.objects.get().thread_id
+        for url in (
+            page_of(info.id, "run"),
+            page_of(thread, "thread"),
+            reverse("admin:hitl_django_run_cancel", args=[info.id]),
+            reverse("admin:hitl_django_run_fork", args=[info.id, at]),
+            page_of(ChannelBlob.objects.filter(channel="text")[0].pk, "channelblob"),
+            page_of(PendingWrite.objects.get(task_path__endswith=", first").pk, "pendingwrite"),
+        ):
+            response: Any = client.get(url)
+            assert response.status_code == 200
+            assert_inert(response.content.decode())
+        given = {"as_node": "", "values": text, "reason": text}
+        refused: Any = client.post(reverse("admin:hitl_django_run_fork", args=[info.id, at]), given)
+        assert_inert(refused.content.decode())
+    finally:
+        registry.unregister("hostile")

@@ -1,0 +1,103 @@
+"""An operator's way through runs: under the strict policy, without JavaScript, on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+
+from hitl_django import worker
+from hitl_django.models import Checkpoint, Interrupt, Run
+
+from .conftest import PASSWORD
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+MAY = (
+    "view_interrupt", "view_run", "view_thread", "operate_run", "view_thread_state",
+    "view_checkpoint",
+)  # fmt: skip
+
+
+@pytest.fixture
+def operator(transactional_db: None) -> str:
+    user = get_user_model().objects.create_user("otto", password=PASSWORD, is_staff=True)
+    user.user_permissions.set(
+        Permission.objects.filter(content_type__app_label="hitl_django", codename__in=MAY)
+    )
+    return "otto"
+
+
+def fits(page: Any) -> bool:
+    """Tell whether nothing of the page stands beyond its right edge."""
+    return bool(
+        page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": {"width": 1280, "height": 900}},
+        {"viewport": {"width": 390, "height": 844}, "java_script_enabled": False},
+        {"viewport": {"width": 1280, "height": 900}, "locale": "ar", "color_scheme": "dark"},
+    ],
+    ids=["desktop", "phone without JavaScript", "dark"],
+)
+def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
+    operator: str, start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    run = start("booking")
+    page = log_in(operator, **options)
+    page.goto("/admin/hitl_django/run/")
+    page.click("text=booking")
+
+    # The picture is there, in words and in marks, and nothing stands over the edge.
+    page.wait_for_selector("svg.hitl-graph[role=img]", state="attached")
+    assert page.locator("svg .hitl-paused > .hitl-mark").count() == 2
+    if options.get("java_script_enabled", True):
+        assert fits(page)
+    page.click("text=Go on from step 0…")
+    page.wait_for_selector("text=What it still asks is superseded", state="attached")
+    page.fill("textarea[name=values]", "{oops")
+    page.click("button:has-text('Go on from here')")
+    page.wait_for_selector("text=This is not JSON", state="attached")
+    assert page.input_value("textarea[name=values]") == "{oops"
+    page.fill("textarea[name=values]", "")
+    page.click("button:has-text('Go on from here')")
+    page.wait_for_selector("text=this is the new run", state="attached")
+
+    new = Run.objects.exclude(pk=run.pk).get()
+    worker.advance(str(new.pk))
+    page.goto(f"/admin/hitl_django/run/{new.pk}/change/")
+    page.click("text=Cancel the run…")
+    page.fill("textarea[name=reason]", "a mistake")
+    page.click("button:has-text('Cancel the run')")
+    page.wait_for_selector("text=The run is cancelled", state="attached")
+    page.goto(f"/admin/hitl_django/thread/{run.thread_id}/change/")
+    page.wait_for_selector("text=Went on from an earlier step", state="attached")
+    page.wait_for_selector("text=Cancelled the run", state="attached")
+    assert set(Interrupt.objects.values_list("status", flat=True)) == {"superseded", "cancelled"}
+    assert Checkpoint.objects.filter(source="fork").count() == 1
+
+
+def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
+    operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
+) -> None:
+    run = start("broad")
+    page = log_in(operator, viewport={"width": 390, "height": 844})
+    page.goto(f"/admin/hitl_django/run/{run.pk}/change/")
+    assert fits(page)
+    assert page.evaluate(
+        "(() => { const box = document.querySelector('.hitl-canvas');"
+        " return box.scrollWidth > box.clientWidth; })()"
+    )
+    # It can be scrolled by keyboard.
+    page.focus(".hitl-canvas")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.hitl-canvas').scrollLeft > 0")
