@@ -15,7 +15,7 @@ from hitl_django.forms.text import to_json, unix, visible
 from hitl_django.models import Interrupt
 
 from .facts import Fact, facts_of
-from .sheet import ARGS, UNSENT, Sheet, is_too_large
+from .sheet import ARGS, UNSENT, Sheet, Typed, is_too_large
 from .slip import LARGE, Button
 
 JSON = Any
@@ -123,14 +123,14 @@ class ActionBlock:
         else:
             self.choice.add_error("decision", reason)
 
-    def typed(self) -> list[tuple[str, str]]:
+    def typed(self) -> list[Typed]:
         """Returns what a person chose, typed or changed."""
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
             said = str(CHOICES.get(data["decision"], ""))
             found = [text for text in (said, data.get("message", "")) if text]
-        kept = [(self.title, text) for text in found]
+        kept: list[Typed] = [(self.title, text, ()) for text in found]
         return kept + (self.form.typed() if self.form is not None and self.form.is_bound else [])
 
     def _args_form(self) -> AnswerForm | None:
@@ -166,7 +166,7 @@ class ActionsSheet(Sheet):
             return True
         return bool(self.data) and not self.more and any(map(_has_errors, self.actions))
 
-    def buttons(self) -> list[Button]:
+    def _buttons(self) -> list[Button]:
         found = [Button(EACH, _("Send decisions"), "default", LEADS[EACH])]
         if APPROVE in self.decisions:
             found.append(Button(APPROVE, _("Approve all"), "hitl-quiet", LEADS[APPROVE]))
@@ -199,7 +199,7 @@ class ActionsSheet(Sheet):
         if not faults:
             self.errors.append(str(error))
 
-    def typed(self) -> list[tuple[str, str]]:
+    def typed(self) -> list[Typed]:
         return [line for block in self.actions for line in block.typed()] + super().typed()
 
     def _form(self) -> AnswerForm | None:

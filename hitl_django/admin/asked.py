@@ -18,6 +18,7 @@ from hitl_django.forms.text import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
 
+from .agreement import Agreement, agreement_of, votes_on
 from .facts import (
     MAX_TEXT,
     Fact,
@@ -52,6 +53,7 @@ class Asked:
     ago: str
     standing: Standing
     forms: Forms
+    agreement: Agreement
     comments: Sequence[Comment] = ()
     sheet: Sheet | None = None
     then: str = ""
@@ -80,6 +82,7 @@ class Page:
         self.user, self.url_of, self.forms = request.user, url_of, forms or {}
         self.refusals = _refusals(items)
         self.comments = _comments(items)
+        self.votes = votes_on(items)
 
     @cached_property
     def groups(self) -> list[tuple[Any, str]]:
@@ -90,6 +93,9 @@ class Page:
         if sheet is not None and not get_policy().may_decide(self.user, item):
             sheet = None
         standing = standing_of(item, self.user)
+        agreement = agreement_of(item, self.votes.get(item.pk, ()), self.user)
+        if sheet is not None:
+            sheet.barred = agreement.barred
         return Asked(
             item=item,
             url=self.url_of("change", item),
@@ -103,6 +109,7 @@ class Page:
             comments=self.comments.get(item.pk, ()),
             sheet=sheet,
             then="" if sheet is None else then_of(item),
+            agreement=agreement,
             refused=self.refusals.get((item.pk, item.version - 2)),
         )
 

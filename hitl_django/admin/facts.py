@@ -16,7 +16,7 @@ from hitl_django.answers import actions_of, asked_of
 from hitl_django.forms.answer import label_of
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.text import to_json, visible
-from hitl_django.models import Decision, Interrupt
+from hitl_django.models import Interrupt
 from hitl_django.text import TITLE_KEYS, question_title
 
 JSON = Any
@@ -93,13 +93,6 @@ def why_of(payload: JSON) -> str:
     """Returns the payload's own words on why somebody is asked."""
     why = payload.get("why") if isinstance(payload, dict) else None
     return visible(why[:MAX_TEXT]) if isinstance(why, str) else ""
-
-
-def decided(decision: Decision | None) -> dict[str, Any]:
-    """Returns what a page shows of a decision."""
-    if decision is None:
-        return {"decision": None}
-    return {"decision": decision, "answer": facts_of(decision.value)}
 
 
 def raw(value: JSON) -> Fact:

@@ -13,7 +13,7 @@ from hitl_django.services import WorkerHealth
 LINES = {
     Run.State.QUEUED: _("Waiting for a worker."),
     Run.State.RUNNING: _("A worker advances the run now."),
-    Run.State.INTERRUPTED: _("The run has stopped to ask again."),
+    Run.State.INTERRUPTED: _("The run waits for an answer."),
     Run.State.SUCCEEDED: _("The run came to its end."),
     Run.State.FAILED: _("The run stopped with an error. What was decided is kept."),
     Run.State.PARKED: _("The run can't get on by itself. What was decided is kept."),

@@ -19,10 +19,9 @@ from django.http import (
 )
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django import services
+from hitl_django import registry, services
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
@@ -37,27 +36,31 @@ from hitl_django.engine.errors import (
     StaleQuestionError,
     ThreadNotFound,
 )
-from hitl_django.forms.text import visible
-from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.models import Interrupt, ReviewItem
 
 from .actions import sheet_of
 from .asked import Page, beside
-from .facts import decided
+from .confirmations import confirmation_of
+from .differences import decided
 from .follow import line_of
 from .handling import FORM_VERBS, VERBS, Forms, carry_out
 from .notices import conflict_of, decided_elsewhere, not_sent, outcome_of
 from .readonly import ReadOnlyAdmin, sees_runs, visible_interrupts
-from .sheet import Sheet
+from .sheet import Sheet, Typed
 from .standing import about_of
 
-DONE = {
-    Decision.Type.APPROVE: _("Recorded: you approved “{title}”."),
-    Decision.Type.EDIT: _("Recorded: you approved “{title}” with changes."),
-    Decision.Type.REJECT: _("Recorded: you rejected “{title}”."),
-    Decision.Type.RESPOND: _("Recorded: you answered “{title}”."),
+#: What can be decided later, or by somebody else: the question stays open.
+REFUSALS = (
+    AlreadyApprovedError,
+    ClaimRequiredError,
+    HeldError,
+    RunStateError,
+    StaleQuestionError,
+)
+GOES_ON = {
+    "each": _("Each is answered on its own, and the run goes on with each answer."),
+    "all": _("Each is answered on its own, and the run goes on when all are answered."),
 }
-#: Of a decision that waits for others to agree.
-VOTED = _("Recorded: {approvals} of {quorum} have agreed on “{title}”.")
 
 
 class ItemPages(ReadOnlyAdmin):
@@ -126,11 +129,7 @@ class ItemPages(ReadOnlyAdmin):
             return HttpResponseRedirect(here)
         forms = Forms.of(item, verb=verb, data=request.POST)
         form = getattr(forms, verb) if verb in FORM_VERBS else None
-        kept = (
-            [(str(form["text"].label), form["text"].data or "")]
-            if form and "text" in form.fields
-            else []
-        )
+        kept = _kept(form)
         try:
             said = carry_out(item, verb, request.user, form)
         except InterruptNotFound:
@@ -164,13 +163,7 @@ class ItemPages(ReadOnlyAdmin):
             raise Http404 from None
         except NotAllowedError as error:
             return self._refuse(request, item, sheet.typed(), error, status=403)
-        except (
-            AlreadyApprovedError,
-            ClaimRequiredError,
-            HeldError,
-            RunStateError,
-            StaleQuestionError,
-        ) as error:
+        except REFUSALS as error:
             return self._refuse(request, item, sheet.typed(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
@@ -204,21 +197,15 @@ class ItemPages(ReadOnlyAdmin):
         )
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
-        # Only the sentence is ours to format; the title goes in as it is, escaped.
-        words = DONE[Decision.Type(made.type)] if made.complete else VOTED
-        counted = {"approvals": made.approvals, "quorum": made.quorum}
-        said = format_html(str(words), title=visible(item.title), **counted)
         item.run.refresh_from_db(fields=["state"])
-        line = line_of(item.run, services.worker_health())
-        whole = format_html(
-            '{} <span class="hitl-follow" data-hitl-follow="{}">{}</span> <a href="{}">{}</a>',
-            said,
-            self.url("status", request, item.pk) if line.moves else "",
-            line.text,
-            self._run_url(request, item),
-            _("See how it goes on"),
+        said = confirmation_of(
+            item,
+            made,
+            line_of(item.run, services.worker_health()),
+            status_url=self.url("status", request, item.pk),
+            run_url=self._run_url(request, item),
         )
-        self.message_user(request, whole, level=messages.SUCCESS)
+        self.message_user(request, said, level=messages.SUCCESS)
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
         """Returns the run's page, or for who may not see runs the question's, which tells too."""
@@ -237,6 +224,7 @@ class ItemPages(ReadOnlyAdmin):
         if others:
             words = _("%(count)d questions of one run")
             context["title"] = words % {"count": len(asked)}
+            context["goes_on"] = GOES_ON[registry.policy_of(item.graph).goes_on]
         return self.page(
             request,
             item,
@@ -275,7 +263,7 @@ class ItemPages(ReadOnlyAdmin):
         if sheet is not None:
             notice = decided_elsewhere(notice, decision, request.user)
         line = line_of(item.run, services.worker_health())
-        told = {**decided(decision), "line": line, "run_url": self._run_url(request, item)}
+        told = {**decided(item, decision), "line": line, "run_url": self._run_url(request, item)}
         kept = sheet.typed() if sheet is not None else []
         return self._told(request, item, notice, kept, status, forms=forms, **told)
 
@@ -283,20 +271,22 @@ class ItemPages(ReadOnlyAdmin):
         self,
         request: HttpRequest,
         item: Interrupt,
-        kept: Sequence[tuple[str, str]],
+        kept: Sequence[Typed],
         error: Exception,
         *,
         status: int,
     ) -> TemplateResponse:
         item = self.get_object(request, str(item.pk))
-        return self._told(request, item, not_sent(conflict_of(error)), kept, status)
+        return self._told(
+            request, item, not_sent(conflict_of(error, item, request.user)), kept, status
+        )
 
     def _told(
         self,
         request: HttpRequest,
         item: Interrupt,
         notice: Any,
-        kept: Sequence[tuple[str, str]],
+        kept: Sequence[Typed],
         status: int,
         *,
         forms: Any = None,
@@ -341,3 +331,10 @@ class ItemPages(ReadOnlyAdmin):
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)
+
+
+def _kept(form: Any) -> list[Typed]:
+    """Returns what was written into a form that isn't the answer."""
+    if form is None or "text" not in form.fields:
+        return []
+    return [(str(form["text"].label), str(form["text"].data or ""), ())]

@@ -14,7 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt
 
-from .facts import decided, raw
+from .differences import decided
+from .facts import raw
 from .readonly import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
 
 
@@ -97,5 +98,5 @@ class DecisionAdmin(ReadOnlyAdmin):
             "decision.html",
             raw=raw(decision.value),
             sees_runs=sees_runs(request),
-            **decided(decision),
+            **decided(decision.interrupt, decision),
         )

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
 from hitl_django.answers import APPROVE, APPROVED, EDIT, RAW, REJECT, RESPOND, UNSET, Asked
+from hitl_django.changes import Span
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
@@ -22,6 +23,8 @@ from .leads import leads_of
 from .slip import Button, Slip, label_of
 
 JSON = Any
+#: A label, a text, and what was changed of it word by word.
+Typed = tuple[str, str, Sequence[Span]]
 
 #: In these dialects an edit holds the action's name besides its arguments.
 NAMED_ACTIONS = ("human_interrupt", "hitl_request")
@@ -61,6 +64,8 @@ class Sheet:
         self.form = self._form()
         self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
         self.errors: list[Any] = []
+        #: Why the user can't approve it, and has no button to.
+        self.barred = ""
 
     @property
     def is_typed(self) -> bool:
@@ -103,6 +108,11 @@ class Sheet:
 
     def buttons(self) -> list[Button]:
         """Returns the decisions that have a button in the bar, in its order."""
+        if self.barred:
+            return [button for button in self._buttons() if button.value == REJECT]
+        return self._buttons()
+
+    def _buttons(self) -> list[Button]:
         found = []
         if APPROVE in self.decisions:
             found.append(Button(APPROVE, self.label(APPROVE), "default", self.leads[APPROVE]))
@@ -142,13 +152,13 @@ class Sheet:
         else:
             self.errors.append(str(error))
 
-    def typed(self) -> list[tuple[str, str]]:
+    def typed(self) -> list[Typed]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
         kept = self.form.typed() if self.form is not None and self.form.is_bound else []
         for name in ("reply", "reason"):
             text = self.slip[name].data if self.slip.is_bound else ""
             if text:
-                kept.append((str(self.slip[name].label), str(text)))
+                kept.append((str(self.slip[name].label), str(text), ()))
         return kept
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:

@@ -13,6 +13,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.changes import Span
+
 from .choices import BooleanField, ChoiceField, ChoicesField, LinesField, TickField
 from .fields import (
     AnswerField,
@@ -58,13 +60,15 @@ class Row:
     """What the page shows of a leaf (``bound``), of a ``group`` or of a list (``entries``).
 
     ``hidden`` names characters in the field's text that a screen doesn't show. ``was`` is what the
-    field came with, ``changed`` says that it no longer holds it.
+    field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say word
+    by word what is different.
     """
 
     bound: forms.BoundField | None = None
     hidden: Sequence[str] = ()
     was: str = ""
     changed: bool = False
+    spans: Sequence[Span] = ()
     group: Group | Rows | None = None
     rows: Sequence[Row] = ()
     absent: forms.BoundField | None = None
@@ -125,10 +129,14 @@ class AnswerForm(forms.Form):
             if not leaf.field.left_out
         )
 
-    def typed(self) -> list[tuple[str, str]]:
-        """Returns what a person typed or changed, label and text, valid or not."""
+    def typed(self) -> list[tuple[str, str, Sequence[Span]]]:
+        """Returns what a person typed or changed, valid or not: label, text, and word by word."""
         return [
-            (str(leaf.field.label), leaf.field.spoken(self[leaf.name].data))
+            (
+                str(leaf.field.label),
+                leaf.field.spoken(self[leaf.name].data),
+                leaf.field.spans(self[leaf.name].data),
+            )
             for leaf in self.tree.leaves()
             if not leaf.field.untouched(self[leaf.name].data)
         ]
@@ -169,11 +177,14 @@ class AnswerForm(forms.Form):
         if isinstance(node, Leaf):
             bound = self[node.name]
             shown = bound.value()
+            was = node.field.was(MAX_WAS)
+            changed = self.is_bound and not node.field.untouched(bound.data)
             return Row(
                 bound=bound,
                 hidden=hidden(shown) if isinstance(shown, str) else (),
-                was=node.field.was(MAX_WAS),
-                changed=self.is_bound and not node.field.untouched(bound.data),
+                was=was,
+                changed=changed,
+                spans=node.field.spans(bound.data) if changed and not was else (),
             )
         if isinstance(node, Rows):
             entries = [self._entry(entry) for entry in node.entries]

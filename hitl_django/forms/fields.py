@@ -13,6 +13,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.changes import Span, changed_words
+
 from .shape import JSON, MISSING, Shape
 from .text import (
     from_json,
@@ -29,6 +31,8 @@ from .text import (
 
 LINE = 80
 LARGE = "vLargeTextField"
+#: Characters of a changed text that are compared with what it was.
+MAX_COMPARED = 20_000
 
 
 class AnswerField(forms.Field):
@@ -89,6 +93,10 @@ class AnswerField(forms.Field):
         text = "" if self.original is MISSING else self.spoken(self.initial)
         return visible(text) if len(text) <= length else ""
 
+    def spans(self, raw: Any) -> list[Span]:
+        """Returns what was changed of a text, word by word; nothing of anything else."""
+        return []
+
     def clean(self, value: Any) -> Any:
         """Returns the JSON value that was meant, or MISSING."""
         if self.left_out:
@@ -141,6 +149,14 @@ class TextField(AnswerField):
         if self.original is MISSING and not self.wanted:
             return MISSING
         return None if self.shape.nullable and self.original != "" else ""
+
+    def spans(self, raw: Any) -> list[Span]:
+        if not isinstance(raw, str) or not isinstance(self.original, str):
+            return []
+        old, new = unix(self.original)[:MAX_COMPARED], unix(raw)[:MAX_COMPARED]
+        if len(old) <= LINE and "\n" not in old:
+            return []
+        return [Span(span.kind, visible(span.text)) for span in changed_words(old, new)]
 
     def parse(self, raw: str) -> str:
         # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.

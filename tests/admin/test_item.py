@@ -177,7 +177,7 @@ class TestTheLineThatFollowsARun:
         item = asked("interview")
         press(reviewer, item, "approve")
         advance()
-        assert self.status_of(reviewer, item)["text"] == "The run has stopped to ask again."
+        assert self.status_of(reviewer, item)["text"] == "The run waits for an answer."
 
     def test_leads_who_sees_no_runs_to_the_question(
         self, browse: Callable[[str], Client], person: Any, asked: Asked
