@@ -150,8 +150,12 @@ class ItemPages(ReadOnlyAdmin):
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
         sheet = sheet_of(item, request.POST, more=more)
-        if more and item.status == Interrupt.Status.PENDING:
-            return self._ask(request, item, sheet)
+        if item.status == Interrupt.Status.PENDING:
+            # What came back of another version was never typed into this one's form.
+            if sheet.is_stale():
+                return self._stale(request, item, sheet)
+            if more:
+                return self._ask(request, item, sheet)
         decision = sheet.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
             return self._outcome(request, item, sheet=sheet, status=409)
@@ -167,10 +171,20 @@ class ItemPages(ReadOnlyAdmin):
             return self._refuse(request, item, sheet.typed(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
+            if item.status == Interrupt.Status.PENDING:
+                return self._stale(request, item, sheet)
             return self._outcome(request, item, sheet=sheet, status=409)
         except (InvalidAnswerError, PayloadError) as error:
             sheet.refuse(error)
             return self._ask(request, item, sheet)
+        self._confirm(request, item, made)
+        return HttpResponseRedirect(self._next_url(request, item))
+
+    def _stale(self, request: HttpRequest, item: Interrupt, sheet: Sheet) -> HttpResponse:
+        """Refuses what was meant for another version, unless it is what made this one."""
+        made = sheet.recorded(request.user)
+        if made is None:
+            return self._refuse(request, item, sheet.typed(), StaleQuestionError(), status=409)
         self._confirm(request, item, made)
         return HttpResponseRedirect(self._next_url(request, item))
 

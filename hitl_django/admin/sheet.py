@@ -16,7 +16,8 @@ from hitl_django.conf import hitl
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import from_json, to_json, unix
-from hitl_django.models import Interrupt
+from hitl_django.models import Decision, Interrupt
+from hitl_django.services import DecisionInfo
 
 from .facts import told_elsewhere
 from .leads import leads_of
@@ -143,6 +144,20 @@ class Sheet:
             edited = pressed == APPROVE and self.form.is_edited()
             return (EDIT if edited else pressed), self.form.answer
         return None
+
+    def is_stale(self) -> bool:
+        """Says whether what came back was made of another version, or doesn't say of which."""
+        seen = (self.slip["digest"].data, str(self.slip["version"].data or ""))
+        return seen != (self.item.payload_digest, str(self.item.version))
+
+    def recorded(self, user: Any) -> DecisionInfo | None:
+        """Returns what was recorded when the same page was sent before."""
+        key = self.slip["key"].data
+        if not key:
+            return None
+        made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
+        found = made.order_by("version").first()
+        return None if found is None else DecisionInfo.of(found, self.item.run_id, repeated=True)
 
     def refuse(self, error: HitlError) -> None:
         """Shows what the service found wrong with the answer."""

@@ -177,14 +177,13 @@ class AnswerForm(forms.Form):
         if isinstance(node, Leaf):
             bound = self[node.name]
             shown = bound.value()
-            was = node.field.was(MAX_WAS)
             changed = self.is_bound and not node.field.untouched(bound.data)
             return Row(
                 bound=bound,
                 hidden=hidden(shown) if isinstance(shown, str) else (),
-                was=was,
+                was=node.field.was(MAX_WAS),
                 changed=changed,
-                spans=node.field.spans(bound.data) if changed and not was else (),
+                spans=node.field.spans(bound.data) if changed else (),
             )
         if isinstance(node, Rows):
             entries = [self._entry(entry) for entry in node.entries]

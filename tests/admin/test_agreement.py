@@ -1,0 +1,178 @@
+"""Questions for several people, and what somebody has changed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.reviewing import ReviewPolicy
+
+from .browsing import press, sheet_of, text_of, told
+from .conftest import make_question, page_of
+
+Asked = Callable[..., Interrupt]
+Person = Callable[[str], Any]
+Browse = Callable[[str], Client]
+
+TEXT = "A letter that is long enough to be shown with each of the words that somebody changed."
+
+
+@pytest.fixture
+def other(browse: Browse, person: Person) -> Client:
+    """A second reviewer."""
+    person("operator").user_permissions.add(Permission.objects.get(codename="decide_interrupt"))
+    return browse("operator")
+
+
+def jointly(asked: Asked, **terms: Any) -> Interrupt:
+    return asked("reviewed", payload={"amount": 5, "text": TEXT}, terms={"quorum": 2, **terms})
+
+
+class TestAQuestionForTwo:
+    def test_says_who_has_approved_it_and_goes_on_with_the_second(
+        self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
+    ) -> None:
+        item = jointly(asked)
+        assert "2 people have to approve this; nobody has yet." in text_of(
+            reviewer.get(page_of(item))
+        )
+        [message] = told(press(reviewer, item, "approve"))
+        assert "Others have to as well." in message
+        page = text_of(other.get(page_of(item)))
+        assert "1 of 2: reviewer approved this version." in page
+        [message] = told(press(other, item, "approve"))
+        assert "Waiting for a worker." in message
+        assert "2 of 2" in text_of(other.get(page_of(item)))
+        advance()
+        assert Run.objects.get(pk=item.run_id).state == "succeeded"
+
+    def test_has_no_second_approval_by_the_same_person_who_may_still_reject(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = jointly(asked)
+        press(reviewer, item, "approve")
+        page = text_of(reviewer.get(page_of(item)))
+        assert "You have approved this version." in page
+        assert 'value="approve"' not in page
+        assert 'value="reject"' in page
+        response = press(reviewer, item, "approve")
+        assert response.status_code == 409
+        assert "You have approved this version before" in text_of(response)
+        press(reviewer, item, "reject")
+        assert Decision.objects.filter(effective=True).get().type == "reject"
+
+    def test_shows_the_others_what_was_changed_and_takes_an_old_page_for_stale(
+        self, reviewer: Client, other: Client, asked: Asked
+    ) -> None:
+        item = jointly(asked)
+        old = sheet_of(other, item)
+        [message] = told(press(reviewer, item, "edit", amount="4", text=f"{TEXT} Regards."))
+        assert "Others have to approve that." in message
+        page = text_of(other.get(page_of(item)))
+        assert "1 of 2: reviewer approved this version." in page
+        assert '<del class="hitl-text">5</del>' in page
+        assert '<ins class="hitl-text">4</ins>' in page
+        assert "<ins> Regards.</ins>" in page
+        stale = press(other, item, "approve", old, reason="Fine by me.")
+        assert stale.status_code == 409
+        assert "has changed since you opened it" in text_of(stale)
+        assert "Fine by me." in text_of(stale)
+        press(other, item, "approve")
+        assert Decision.objects.get(effective=True).value["amount"] == 4
+
+    def test_is_changed_once_however_often_the_page_is_sent(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = jointly(asked)
+        sheet = sheet_of(reviewer, item)
+        for _ in range(2):
+            response = press(reviewer, item, "edit", sheet, amount="4")
+            assert response.status_code == 302
+        assert Decision.objects.count() == 1
+        again = press(reviewer, item, "reject", {**sheet, "key": ["another"]}, reason="Hm.")
+        assert again.status_code == 409
+        assert "Hm." in text_of(again)
+
+
+class TestWhoStartedTheRun:
+    def test_has_no_button_to_approve_it_and_is_told_why(
+        self, browse: Browse, person: Person, asked: Asked
+    ) -> None:
+        item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
+        Run.objects.update(started_by=person("reviewer"))
+        reviewer = browse("reviewer")
+        page = text_of(reviewer.get(page_of(item)))
+        assert "You started this run" in page
+        assert 'value="approve"' not in page
+        response = press(reviewer, item, "approve", reason="Mine.")
+        assert response.status_code == 403
+        assert "You can&#x27;t approve this yourself" in text_of(response)
+        assert "Mine." in text_of(response)
+        assert not Decision.objects.exists()
+
+
+class TestAQuestionThatHasToBeClaimed:
+    def test_has_no_button_to_decide_it_before(self, reviewer: Client, asked: Asked) -> None:
+        item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
+        page = text_of(reviewer.get(page_of(item)))
+        assert 'value="approve"' not in page
+        assert "Claim it" in page
+        response = press(reviewer, item, "approve", reason="Kept.")
+        assert response.status_code == 409
+        assert "has to be claimed first" in text_of(response)
+        assert "Kept." in text_of(response)
+        services.claim(item.pk, by=response.wsgi_request.user)
+        assert press(reviewer, item, "approve").status_code == 302
+
+
+class TestAChange:
+    def test_is_shown_with_its_decision(self, reviewer: Client, asked: Asked) -> None:
+        item = asked("approval", text=TEXT)
+        press(reviewer, item, "edit", text=TEXT.replace("long", "<i>short</i>"))
+        decision = Decision.objects.get()
+        for url in (page_of(item), page_of(decision, "decision")):
+            page = text_of(reviewer.get(url))
+            assert "<del>long</del>" in page
+            assert "&lt;i&gt;short&lt;/i&gt;</ins>" in page or "<ins>&lt;i&gt;short" in page
+
+    def test_of_a_long_text_is_shown_word_by_word_when_the_form_comes_back(
+        self, reviewer: Client
+    ) -> None:
+        item = make_question({"text": TEXT, "amount": 5})
+        page = text_of(
+            press(reviewer, item, "edit", text=TEXT.replace("letter", "card"), amount="lots")
+        )
+        assert "<del>letter</del><ins>card</ins>" in page
+
+    def test_is_shown_word_by_word_to_who_was_too_late(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
+        item = asked("approval", text=TEXT)
+        sheet = sheet_of(reviewer, item)
+        services.decide(item.pk, "reject")
+        response = press(reviewer, item, "edit", sheet, text=TEXT.replace("letter", "card"))
+        assert response.status_code == 409
+        assert "<del>letter</del><ins>card</ins>" in text_of(response)
+
+    @pytest.mark.promise("P21")
+    def test_of_a_large_text_is_shown_in_part(self, reviewer: Client) -> None:
+        item = make_question({"text": "word " * 20_000})
+        page = text_of(press(reviewer, item, "approve", text="other " * 20_000))
+        assert page.count("<del>") < 20
+        assert len(page) < 400_000
+
+
+def test_a_run_that_waits_for_all_its_answers_says_so(
+    reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl_django.registry.policy_of", lambda name: ReviewPolicy(goes_on="all"))
+    item = asked("panel")
+    assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))
+    [message] = told(press(reviewer, item, "respond", reply="Yes."))
+    assert "The run waits for an answer." in message
