@@ -21,7 +21,9 @@ DONE: dict[Any, Any] = {
 }
 #: Where others have to agree before the run goes on.
 VOTED: dict[Any, Any] = {
-    Decision.Type.APPROVE: _("Recorded: you approved “{title}”. Others have to as well."),
+    Decision.Type.APPROVE: _(
+        "Recorded: {approvals} of {quorum} have agreed on “{title}”. Others have to as well."
+    ),
     Decision.Type.EDIT: _("Recorded: you changed “{title}”. Others have to approve that."),
     Decision.Type.RESPOND: _("Recorded: you answered “{title}”. Others have to approve that."),
 }
@@ -33,7 +35,8 @@ def confirmation_of(
     """Says what was recorded, and where the run is; a script follows that line."""
     # Only the sentence is ours to format; the title goes in as it is, escaped.
     words = str((DONE if made.complete else VOTED)[made.type])
-    said = format_html(words, title=visible(item.title))
+    counted = {"approvals": made.approvals, "quorum": made.quorum}
+    said = format_html(words, title=visible(item.title), **counted)
     if not made.complete:
         return said
     return format_html(

@@ -291,9 +291,7 @@ class ItemPages(ReadOnlyAdmin):
         status: int,
     ) -> TemplateResponse:
         item = self.get_object(request, str(item.pk))
-        return self._told(
-            request, item, not_sent(conflict_of(error, item, request.user)), kept, status
-        )
+        return self._told(request, item, not_sent(conflict_of(error)), kept, status)
 
     def _told(
         self,

@@ -20,7 +20,6 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import WorkerHealth
-from hitl_django.services.agreement import is_own
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,6 @@ CONFLICTS: dict[type[Exception], Notice] = {
         _("The question has changed since you opened it"),
         (_("Look at what it asks now, and decide on that."),),
     ),
-    AlreadyApprovedError: Notice(
-        _("You have approved this version before"),
-        (_("It waits for others to approve it as well."),),
-    ),
-    ClaimRequiredError: Notice(
-        _("This question has to be claimed first"),
-        (_("Only who holds it decides it. Claim it, and send your decision again."),),
-    ),
     RunStateError: Notice(
         _("The question can't be decided right now"),
         (_("Its run has stopped. It can be decided once somebody lets the run go on."),),
@@ -98,17 +89,9 @@ CONFLICTS: dict[type[Exception], Notice] = {
     ),
 }
 
-OWN = Notice(
-    _("You can't approve this yourself"),
-    (_("You started its run, so somebody else has to approve what it asks."),),
-    "error",
-)
 
-
-def conflict_of(error: Exception, item: Interrupt, user: Any) -> Notice:
+def conflict_of(error: Exception) -> Notice:
     """Says why something could not be done."""
-    if isinstance(error, NotAllowedError) and is_own(item, user):
-        return OWN
     if isinstance(error, HeldError):
         said = {"who": error.holder_label, "until": localize(localtime(error.until))}
         lines = (_("They hold it until %(until)s.") % said,)
