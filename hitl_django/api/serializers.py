@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.contenttypes.models import ContentType
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from .. import answers
 from ..engine.drawing import draw_mermaid
-from ..models import Decision, Interrupt, Run, Thread
+from ..models import Decision, Interrupt, Run
 from ..models.events import KINDS
 from .fields import (
     AnyJSON,
@@ -303,73 +302,6 @@ class InterruptDetailSerializer(InterruptSerializer):
     )
 
 
-class SubjectSerializer(serializers.Serializer):
-    """What a thread is about: a row of the host's."""
-
-    type = Computed(serializers.CharField())
-    id = serializers.CharField(source="subject_id")
-
-    def to_representation(self, instance: Thread) -> Any:
-        return None if instance.subject_type_id is None else super().to_representation(instance)
-
-    def get_type(self, thread: Thread) -> str:
-        kind = ContentType.objects.get_for_id(thread.subject_type_id or 0)
-        return f"{kind.app_label}.{kind.model}"
-
-
-class ThreadSerializer(serializers.Serializer):
-    """A thread: one execution of a graph, and the last of its runs that you may see."""
-
-    thread_id = serializers.CharField()
-    url = Link("thread", source="thread_id")
-    graph = serializers.CharField()
-    subject = SubjectSerializer(source="*", allow_null=True)
-    run = Id(source="last_run", allow_null=True)
-    state = Choice(choices=Run.State.values, source="last_state", allow_null=True)
-    created_at = Moment()
-
-
-class ThreadDetailSerializer(ThreadSerializer):
-    """A thread with what it was started with for you."""
-
-    metadata = JSONObject()
-
-
-class CheckpointSerializer(serializers.Serializer):
-    """One of a thread's checkpoints: the state between two steps, less its values."""
-
-    id = serializers.CharField(source="checkpoint_id")
-    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
-        source="parent_id", allow_null=True
-    )
-    step = serializers.IntegerField()
-    source = serializers.CharField(  # type: ignore[assignment]
-        help_text="input, loop, update or fork."
-    )
-    created_at = Moment()
-
-
-class StateQuery(Query):
-    """Which state."""
-
-    checkpoint = Text(max_length=36, required=False, help_text="One from history/; the newest.")
-
-
-class StateSerializer(serializers.Serializer):
-    """What the channels of a thread hold."""
-
-    thread_id = serializers.CharField()
-    checkpoint = serializers.CharField(source="checkpoint_id", allow_null=True)
-    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
-        source="parent_id", allow_null=True
-    )
-    step = serializers.IntegerField(allow_null=True)
-    source = serializers.CharField()  # type: ignore[assignment]
-    next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
-    created_at = serializers.CharField(allow_null=True)
-    values = AnyJSON()
-
-
 class EventsQuery(Query):
     """From where on, how many, and how long to wait for the first of them."""
 
@@ -402,20 +334,6 @@ class EventPageSerializer(serializers.Serializer):
     last = serializers.IntegerField(help_text="The number to give as `after` next.")
     state = Choice(choices=Run.State.values)
     ended = serializers.BooleanField(help_text="The run has ended, and that was its last event.")
-
-
-class ForkBody(Body):
-    """From where a thread goes on."""
-
-    checkpoint = Text(max_length=36, help_text="One from history/.")
-    values = AnyJSON(
-        required=False, help_text="Written to the state first, as if a node had returned them."
-    )
-    as_node = Text(
-        max_length=255,
-        required=False,
-        help_text="That node; without values, it is passed over as if it had run.",
-    )
 
 
 class RunDetailSerializer(RunSerializer):

@@ -13,18 +13,18 @@ from ... import dispatch, services
 from ...engine import errors
 from ...models import Checkpoint, Thread
 from .. import visible
-from ..filters import CheckpointFilter, ThreadFilter
-from ..operations import LOCATION, Shown, operation
-from ..resource import Collection, Resource
-from ..serializers import (
+from ..executions import (
     CheckpointSerializer,
     ForkBody,
-    RunInfoSerializer,
     StateQuery,
     StateSerializer,
     ThreadDetailSerializer,
     ThreadSerializer,
 )
+from ..filters import CheckpointFilter, ThreadFilter
+from ..operations import LOCATION, Shown, operation
+from ..resource import Collection, Resource
+from ..serializers import RunInfoSerializer
 
 
 def with_last_run(user: Any) -> QuerySet[Thread]:

@@ -1,0 +1,322 @@
+"""Over HTTP several people share a queue: they take, hold, hand on, put off, and talk."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db.models.functions import Now
+
+from hitl_django.models import AuditEntry, Comment, Interrupt, WorkerHeartbeat
+
+pytestmark = pytest.mark.django_db
+LATER = "2999-01-01T00:00:00Z"
+
+
+def ids(response: Any) -> list[str]:
+    assert response.status_code == 200, response.content
+    return [row["id"] for row in response.json()["results"]]
+
+
+@pytest.fixture
+def people(make_user: Any) -> tuple[Any, Any]:
+    """Two reviewers, each a client whose user has a name."""
+    from .conftest import API, ROLES
+
+    clients = []
+    for _ in range(2):
+        user = make_user(*ROLES["lead"])
+        client = API(user)
+        client.user = user  # type: ignore[attr-defined]
+        clients.append(client)
+    return clients[0], clients[1]
+
+
+def test_the_next_question_is_taken_and_shown_once(people: Any, make_question: Any) -> None:
+    later, sooner = make_question(), make_question(priority=5)
+    rita, ravi = people
+    taken = rita.post("next")
+    assert (taken.status_code, taken.json()["id"]) == (200, str(sooner.pk))
+    assert taken.json()["holder"] == str(rita.user)
+    assert taken["ETag"] == rita.get("interrupt", sooner.pk)["ETag"]
+    assert ravi.post("next", body={}).json()["id"] == str(later.pk)
+    nothing = ravi.post("next")
+    assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+def test_the_next_question_of_a_graph_or_of_ones_group(
+    people: Any, make_question: Any, make_run: Any
+) -> None:
+    rita, ravi = people
+    group = Group.objects.create(name="Payments")
+    rita.user.groups.add(group)
+    ours = make_question(group=group)
+    letter = make_question(make_run(graph="letter", state="interrupted"))
+    assert ravi.post("next", body={"group": "Payments"}).status_code == 204
+    assert rita.post("next", body={"group": "No such"}).status_code == 204
+    assert rita.post("next", body={"graph": "letter"}).json()["id"] == str(letter.pk)
+    assert rita.post("next", body={"group": "Payments"}).json()["id"] == str(ours.pk)
+
+
+@pytest.mark.promise("P1")
+def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_question: Any) -> None:
+    question, (rita, ravi) = make_question(), people
+    mine = rita.post("claim", question.pk, body={"seconds": 600}).json()
+    assert (mine["interrupt"], mine["holder"]) == (str(question.pk), str(rita.user))
+    assert rita.post("claim", question.pk).json()["until"] >= mine["until"]
+
+    refused = ravi.post("claim", question.pk)
+    assert (refused.status_code, refused.json()["code"]) == (409, "held")
+    assert refused.json()["holder"] == str(rita.user)
+    assert refused.json()["until"].endswith("Z")
+    over = ravi.post("claim", question.pk, body={"take_over": True})
+    assert over.json()["holder"] == str(ravi.user)
+    assert AuditEntry.objects.filter(thread=question.thread).count() == 1
+
+    assert ravi.post("release", question.pk).status_code == 204
+    assert rita.get("interrupt", question.pk).json()["holder"] == ""
+
+
+def test_taking_over_needs_its_permission(people: Any, as_role: Any, make_question: Any) -> None:
+    question = make_question()
+    people[0].post("claim", question.pk)
+    reviewer = as_role("reviewer")
+    for name, body in {"claim": {"take_over": True}, "release": {}}.items():
+        refused = reviewer.post(name, question.pk, body=body)
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+    question.refresh_from_db()
+    assert question.claimed_by_id == people[0].user.pk
+
+
+def test_a_claim_whose_time_is_past_is_none(people: Any, make_question: Any) -> None:
+    question, (rita, ravi) = make_question(), people
+    rita.post("claim", question.pk)
+    held = rita.get("interrupt", question.pk)
+    Interrupt.objects.update(claimed_until=Now() - timedelta(seconds=1))
+    shown = ravi.get("interrupt", question.pk)
+    assert (shown.json()["holder"], shown.json()["held_until"]) == ("", None)
+    assert shown["ETag"] != held["ETag"]
+    assert ravi.post("claim", question.pk).status_code == 200
+
+
+def test_a_claim_is_no_other_question_to_who_decides(people: Any, make_question: Any) -> None:
+    question, (rita, _) = make_question(), people
+    etag = rita.get("interrupt", question.pk)["ETag"]
+    rita.post("claim", question.pk)
+    unchanged = {"If-None-Match": etag}
+    assert rita.get("interrupt", question.pk, headers=unchanged).status_code == 200
+    seen = {"If-Match": etag}
+    decided = rita.post("decisions", question.pk, body={"type": "approve"}, headers=seen)
+    assert decided.status_code == 202
+
+
+def test_a_question_is_assigned_by_name(people: Any, make_question: Any) -> None:
+    question, (rita, ravi) = make_question(), people
+    Group.objects.create(name="Payments")
+    name = ravi.user.get_username()
+    shown = rita.post("assign", question.pk, body={"to": name, "group": "Payments"}).json()
+    assert (shown["assignee"], shown["group"]) == (str(ravi.user), "Payments")
+    assert ids(ravi.get("interrupts", query="assignee=me")) == [str(question.pk)]
+    assert ids(rita.get("interrupts", query="assignee=me")) == []
+    assert rita.post("next").status_code == 204
+
+    nobodys = rita.post("assign", question.pk, body={}).json()
+    assert (nobodys["assignee"], nobodys["group"]) == ("", "")
+    assert ids(rita.get("interrupts", query="assignee=nobody")) == [str(question.pk)]
+
+
+@pytest.mark.promise("P18")
+def test_who_is_there_is_not_told_to_who_assigns(
+    people: Any, as_role: Any, make_user: Any, make_question: Any
+) -> None:
+    question, rita = make_question(), people[0]
+    without = make_user().get_username()
+    answers = [
+        rita.post("assign", question.pk, body={"to": name}) for name in (without, "no such person")
+    ]
+    assert [answer.status_code for answer in answers] == [422, 422]
+    assert answers[0].content == answers[1].content
+    assert answers[0].json()["errors"][0]["pointer"] == "/to"
+    group = rita.post("assign", question.pk, body={"group": "No such"})
+    assert (group.status_code, group.json()["errors"][0]["pointer"]) == (422, "/group")
+    for body in ({"group": "No such"}, {"to": "no such person"}):
+        assert as_role("reviewer").post("assign", question.pk, body=body).status_code == 403
+
+
+def test_a_question_is_put_off_and_woken(people: Any, make_question: Any) -> None:
+    question, (rita, ravi) = make_question(), people
+    shown = rita.post("snooze", question.pk, body={"until": LATER}).json()
+    assert shown["snoozed_until"] == LATER
+    assert ravi.post("next").status_code == 204
+    assert ids(ravi.get("interrupts", query="snoozed=true")) == [str(question.pk)]
+    assert ravi.post("snooze", question.pk, body={"until": None}).json()["snoozed_until"] is None
+    assert ravi.post("next").status_code == 200
+
+    past = rita.post("snooze", question.pk, body={"until": "2020-01-01T00:00:00Z"})
+    assert past.status_code == 409  # the other one holds it, whatever the moment
+    past = ravi.post("snooze", question.pk, body={"until": "2020-01-01T00:00:00Z"})
+    assert (past.status_code, past.json()["errors"][0]["pointer"]) == (422, "/until")
+
+
+@pytest.mark.parametrize("name", ["claim", "assign", "snooze"])
+def test_a_closed_question_has_no_turns(api: Any, make_question: Any, name: str) -> None:
+    question = make_question(status=Interrupt.Status.CANCELLED)
+    body = {"until": LATER} if name == "snooze" else {}
+    refused = api.post(name, question.pk, body=body)
+    assert (refused.status_code, refused.json()["code"]) == (409, "already_decided")
+
+
+def test_what_is_said_about_a_question_is_listed_in_order(people: Any, make_question: Any) -> None:
+    question, (rita, ravi) = make_question(), people
+    first = rita.post("comments", question.pk, body={"text": "  <b>Half</b> of it? "})
+    assert first.status_code == 201
+    assert first.json()["text"] == "<b>Half</b> of it?"
+    ravi.post("comments", question.pk, body={"text": "Fine."})
+    listed = ravi.get("comments", question.pk).json()["results"]
+    assert [(row["text"], row["by"]) for row in listed] == [
+        ("<b>Half</b> of it?", str(rita.user)),
+        ("Fine.", str(ravi.user)),
+    ]
+    page = ravi.get("comments", question.pk, query="page_size=1").json()
+    assert ravi.client.get(page["next"]).json()["results"] == listed[1:]
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("text", [" ", "x" * 10_001])
+def test_a_remark_has_its_bounds(api: Any, make_question: Any, text: str) -> None:
+    refused = api.post("comments", make_question().pk, body={"text": text})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/text")
+    assert not Comment.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "pointer"),
+    [
+        ("claim", {"seconds": 0}, "/seconds"),
+        ("claim", {"seconds": 86_401}, "/seconds"),
+        ("claim", {"seconds": 1.5}, "/seconds"),
+        ("claim", {"seconds": True}, "/seconds"),
+        ("claim", {"seconds": "60"}, "/seconds"),
+        ("claim", {"take_over": "yes"}, "/take_over"),
+        ("claim", {"take_over": 1}, "/take_over"),
+        ("claim", {"by": 1}, "/by"),
+        ("release", {"by": 1}, "/by"),
+        ("assign", {"to": 7}, "/to"),
+        ("assign", {"to": ""}, "/to"),
+        ("snooze", {}, "/until"),
+        ("snooze", {"until": "tomorrow"}, "/until"),
+        ("snooze", {"until": 1_900_000_000}, "/until"),
+        ("snooze", {"until": "2030-01-01T00:00:00"}, "/until"),
+        ("comments", {"text": ["x"]}, "/text"),
+        ("comments", {}, "/text"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(
+    api: Any, make_question: Any, name: str, body: dict[str, Any], pointer: str
+) -> None:
+    response = api.post(name, make_question().pk, body=body)
+    assert response.status_code == 400, response.content
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
+
+
+def test_questions_are_found_by_whose_they_are(people: Any, make_question: Any) -> None:
+    rita, ravi = people
+    group = Group.objects.create(name="Payments")
+    free, held, groups, late = (make_question() for _ in range(4))
+    Interrupt.objects.filter(pk=groups.pk).update(group=group, dialect="hitl_request")
+    Interrupt.objects.filter(pk=late.pk).update(due_at=Now() - timedelta(hours=1))
+    ravi.post("claim", held.pk)
+    for query, found in {
+        "free=true": {free, late},
+        "free=false": {held, groups},
+        "held=true": {held},
+        "held=false": {free, groups, late},
+        "overdue=true": {late},
+        "overdue=false": {free, held, groups},
+        "snoozed=true": set(),
+        "group=Payments": {groups},
+        "group=payments": set(),
+        "dialect=hitl_request": {groups},
+        "free=true&overdue=false": {free},
+    }.items():
+        listed = ids(rita.get("interrupts", query=query))
+        assert set(listed) == {str(question.pk) for question in found}, query
+
+
+@pytest.mark.parametrize("query", ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x"])
+def test_a_filter_that_does_not_fit_is_named(api: Any, query: str) -> None:
+    response = api.get("interrupts", query=query)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_the_list_costs_the_same_whoever_holds_what(people: Any, make_question: Any) -> None:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    rita, ravi = people
+    counts = set()
+    for _ in range(3):
+        question = make_question()
+        ravi.post("claim", question.pk)
+        ravi.post("comments", question.pk, body={"text": "Mine."})
+        with CaptureQueriesContext(connection) as queries:
+            rita.get("interrupts")
+        counts.add(len(queries))
+        assert not any('"payload"' in query["sql"] for query in queries)
+    assert len(counts) == 1
+
+
+def test_the_counts_are_ones_own(people: Any, make_question: Any) -> None:
+    rita, ravi = people
+    for _ in range(3):
+        make_question()
+    ravi.post("next")
+    seen = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
+    stats = rita.get("stats").json()
+    assert stats["counts"] | {"mine": 0, "free": 2, "held": 1, "pending": 3} == stats["counts"]
+    assert (stats["median_seconds"], stats["approve_rate"]) == (None, None)
+    assert stats["worker_seen_at"] is not None
+    assert ravi.get("stats").json()["counts"]["mine"] == 1
+    assert rita.get("stats", query="graph=letter").json()["counts"]["pending"] == 0
+    assert seen.pk
+
+
+def test_a_thread_goes_on_from_an_earlier_checkpoint(api: Any, asked: Any) -> None:
+    question = asked()
+    thread_id = question.thread.thread_id
+    history = api.get("thread-history", thread_id).json()["results"]
+    body = {"checkpoint": history[0]["id"], "values": {"amount": 5}}
+    response = api.post("thread-fork", thread_id, body=body)
+    assert response.status_code == 202, response.content
+    assert response["Location"] == response.json()["url"]
+    assert api.get("run", question.run_id).json()["state"] == "cancelled"
+    assert api.get("interrupt", question.pk).json()["status"] == "superseded"
+    assert api.get("thread-state", thread_id).json()["values"]["amount"] == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        ({"checkpoint": "nothing"}, 404, None),
+        ({"checkpoint": "x" * 37}, 400, "/checkpoint"),
+        ({}, 400, "/checkpoint"),
+        ({"values": {"iban": 1}}, 422, "/values/iban"),
+        ({"values": {"amount": 1}, "as_node": "nobody"}, 422, None),
+    ],
+)
+def test_a_fork_that_does_not_fit_changes_nothing(
+    api: Any, asked: Any, body: dict[str, Any], status: int, pointer: str | None
+) -> None:
+    question = asked()
+    thread_id = question.thread.thread_id
+    if "values" in body:
+        (newest, *_) = api.get("thread-history", thread_id).json()["results"]
+        body = {"checkpoint": newest["id"], **body}
+    response = api.post("thread-fork", thread_id, body=body)
+    assert response.status_code == status, response.content
+    if pointer is not None:
+        assert [fault["pointer"] for fault in response.json()["errors"]] == [pointer]
+    assert api.get("run", question.run_id).json()["state"] == "interrupted"
