@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from hitl_django import audit, dispatch, leases
+from hitl_django import answers, audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.policy import get_policy
@@ -36,10 +36,20 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
                 allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
             )
         DjangoSaver().delete_thread(thread_id)
-        Decision.objects.filter(interrupt__thread=thread).update(value=None, reason="", refusal="")
+        decisions = Decision.objects.filter(interrupt__thread=thread)
+        decisions.update(value=None, patch=None, reason="", refusal="")
         Comment.objects.filter(interrupt__thread=thread).update(text="")
         Interrupt.objects.filter(thread=thread).update(
-            title="", payload=None, response_schema=None, key=None, expiry=None
+            title="",
+            why="",
+            payload=None,
+            # A payload that is gone is in none but this.
+            dialect=answers.RAW,
+            proposal=None,
+            editable=None,
+            response_schema=None,
+            key=None,
+            expiry=None,
         )
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")

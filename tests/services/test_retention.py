@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
-from hitl_django import audit, retention, services
+from hitl_django import answers, audit, retention, services
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
 from hitl_django.models import (
     AuditEntry,
@@ -177,8 +177,13 @@ def everything(thread: Thread) -> str:
 def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable[[], int]) -> None:
     thread = ended(advance, text=SECRET)
     Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
-    Decision.objects.update(refusal=SECRET)
-    Interrupt.objects.update(expiry={"seconds": 60, "then": "answer", "answer": SECRET})
+    Decision.objects.update(refusal=SECRET, patch=[{"op": "add", "path": "", "value": SECRET}])
+    Interrupt.objects.update(
+        why=SECRET,
+        proposal={"answer": SECRET},
+        editable=[SECRET],
+        expiry={"seconds": 60, "then": "answer", "answer": SECRET},
+    )
     assert SECRET in everything(thread)
     trail = list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
     digests = Decision.objects.values_list("request_digest", "payload_digest").get()
@@ -195,6 +200,21 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     assert Decision.objects.values_list("request_digest", "payload_digest").get() == digests
     thread.refresh_from_db()
     assert audit.first_fault(thread) is None
+
+
+def test_a_forgotten_question_of_an_agent_can_still_be_looked_at(
+    advance: Callable[[], int],
+) -> None:
+    call = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": SECRET}}}
+    services.start("plain", {"payload": call})
+    advance()
+    question = Interrupt.objects.get()
+    services.decide(question.pk, "edit", {"x": 1})
+    advance()
+    services.forget(question.thread.thread_id)
+    question.refresh_from_db()
+    assert (question.title, question.why, question.payload) == ("", "", None)
+    assert answers.asked_of(question).original is None
 
 
 @pytest.mark.promise("P20")
