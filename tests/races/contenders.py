@@ -13,7 +13,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from hitl_django import leases, services, worker
+from hitl_django import leases, services, webhooks, worker
 from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError, StaleQuestionError
 from hitl_django.models import Interrupt, Run
 
@@ -110,6 +110,20 @@ def hold(number: int, question: str) -> str:
         return f"late:{error.holder_label}"
 
 
+def follow(number: int, token: str) -> str:
+    """Decide with one and the same link; some had it taken back."""
+    if number % 10 == 9:
+        link = services.follow_link(token)
+        return f"revoked:{services.revoke_link(link.id).id}"
+    return f"won:{services.decide_by_link(token, 'approve', reason=str(number)).id}"
+
+
+def deliver(number: int, endpoint: str) -> str:
+    """Send what is due to an endpoint."""
+    webhooks.deliver(endpoint)
+    return "sent:"
+
+
 def take(number: int, graph: str) -> str:
     """Take the next question of a graph, each as somebody else."""
     return f"took:{services.take_next(by=person(number), graph=graph)}"
@@ -136,5 +150,7 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "together": together,
     "hold": hold,
     "take": take,
+    "follow": follow,
+    "deliver": deliver,
     "take_over": take_over,
 }

@@ -13,10 +13,19 @@ from django_q.models import OrmQ
 
 from hitl_django import audit, registry, services, testing
 from hitl_django.engine.errors import IdempotencyKeyReusedError
-from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
+from hitl_django.models import (
+    AuditEntry,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+)
 from hitl_django.saver import DjangoSaver
 from tests import processes
 from tests.chaos import invariants
+from tests.webhooks.receiver import Receiver, answering
 
 from . import contenders
 
@@ -273,3 +282,33 @@ def test_answers_and_workers_never_miss_each_other(rounds: int) -> None:
         assert state.values["answers"] == [("left", "left"), ("right", "right")]
         assert (thread.lease_until, thread.attempts) == (None, 0)
         assert audit.first_fault(thread) is None
+
+
+@pytest.mark.promise("P1")
+def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
+    links = [services.make_link(pk, name="Dana K.") for pk in questions(rounds)]
+    tokens = {link.url.rstrip("/").rpartition("/")[2]: link for link in links}
+    for token, words in race("follow", list(tokens)).items():
+        found = sort(words)
+        assert set(found) <= {"won", "revoked", "refused"}, found
+        winners = [word for word in words if not word.startswith("refused")]
+        assert len(winners) == 1, winners
+        assert found["refused"] == {"LinkSpentError"}
+        used = services.follow_link(token).state == "used"
+        made = Decision.objects.filter(interrupt=tokens[token].interrupt_id).count()
+        assert (used, made) == ((True, 1) if found["won"] else (False, 0))
+    assert all(audit.first_fault(thread) is None for thread in Thread.objects.all())
+
+
+def test_many_processes_send_each_message_once(settings: Any) -> None:
+    settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"]}
+    receiver = Receiver([answering(204)])
+    try:
+        hook = services.create_webhook(receiver.url)
+        messages = [services.try_webhook(hook.id) for _ in range(20)]
+        race("deliver", [str(hook.id)], count=10)
+    finally:
+        receiver.close()
+    assert set(Delivery.objects.values_list("state", "attempts")) == {("delivered", 1)}
+    sent = [received.headers["webhook-id"] for received in receiver.all()]
+    assert sent == [str(message.id) for message in messages]  # and in order
