@@ -7,6 +7,7 @@ Pages check a permission, call a service and render. The engine's own tables are
 from __future__ import annotations
 
 from .engine import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
+from .links import ReviewLinkAdmin
 from .records import DecisionAdmin, InterruptAdmin
 from .review import ReviewItemAdmin
 from .runs import RunAdmin
@@ -22,6 +23,7 @@ __all__ = [
     "InterruptAdmin",
     "PendingWriteAdmin",
     "ReviewItemAdmin",
+    "ReviewLinkAdmin",
     "RunAdmin",
     "SubjectReviews",
     "ThreadAdmin",

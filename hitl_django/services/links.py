@@ -176,6 +176,11 @@ def follow_link(token: str) -> LinkInfo:
     return _info(_found(token))
 
 
+def link_state(link_id: UUID) -> LinkState:
+    """Says whether a link can be used, and if not, why."""
+    return _state(_rows().get(pk=link_id))
+
+
 def decide_by_link(
     token: str,
     type: str,  # noqa: A002
