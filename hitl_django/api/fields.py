@@ -14,6 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
+from .faults import SHOWN
+
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -194,12 +196,13 @@ class Body(serializers.Serializer):
     """
 
     def to_internal_value(self, data: Any) -> Any:
-        unknown = [key for key in data if key not in self.fields] if isinstance(data, dict) else []
+        known = self.fields
+        unknown = [key for key in data if key not in known] if isinstance(data, dict) else []
         if unknown:
             raise serializers.ValidationError(
                 {
                     key: [ErrorDetail(gettext("There is no such field."), "unknown_field")]
-                    for key in unknown
+                    for key in unknown[:SHOWN]
                 }
             )
         return super().to_internal_value(data)
