@@ -100,11 +100,12 @@ def _of(thread: Thread, registered: Registered) -> Whereabouts:
 
 def _visited(using: str, thread: int, head: Head, registered: Registered) -> set[str]:
     """Returns the nodes that have run, of those that are drawn."""
+    drawn = pictures.picture_of(registered.graph).nodes
     found = heads.finished_nodes(using, thread, head)
-    if any(registered.graph.get_subgraphs()):
+    if any(node.holds for node in drawn):
         below = heads.finished_below(using, thread, head)
         found |= {_ident(ns, name) for ns, name in below}
-    return found & {node.id for node in pictures.picture_of(registered.graph).nodes}
+    return found & {node.id for node in drawn}
 
 
 def _paused(using: str, run: Run) -> set[str]:

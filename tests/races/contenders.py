@@ -124,6 +124,14 @@ def deliver(number: int, endpoint: str) -> str:
     return "sent:"
 
 
+def part(number: int, question: str) -> str:
+    """Every fifth goes on from before the question; the others decide it."""
+    if number % 5:
+        return decide(number, question)
+    asked = Interrupt.objects.select_related("thread").get(pk=question)
+    return f"forked:{services.fork(asked.thread.thread_id, asked.checkpoint_id).id}"
+
+
 def take(number: int, graph: str) -> str:
     """Take the next question of a graph, each as somebody else."""
     return f"took:{services.take_next(by=person(number), graph=graph)}"
@@ -140,6 +148,7 @@ def person(number: int) -> Any:
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,
     "vote": vote,
+    "part": part,
     "propose": propose,
     "last": last,
     "sweep": sweep,

@@ -312,3 +312,25 @@ def test_many_processes_send_each_message_once(settings: Any) -> None:
     assert set(Delivery.objects.values_list("state", "attempts")) == {("delivered", 1)}
     sent = [received.headers["webhook-id"] for received in receiver.all()]
     assert sent == [str(message.id) for message in messages]  # and in order
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.promise("P7")
+def test_a_thread_that_ten_go_on_from_while_forty_decide_has_one_line_that_lives(
+    rounds: int,
+) -> None:
+    asked = questions(rounds)
+    for question, words in race("part", asked).items():
+        found = sort(words)
+        assert set(found) <= {"won", "late", "forked", "refused"}, found
+        assert len(found["forked"]) == PROCESSES // 5
+        assert len([word for word in words if word.startswith("won")]) <= 1
+        # A decision that came first stands, though what it decided was left behind.
+        item = Interrupt.objects.get(pk=question)
+        assert (item.status == "decided") is bool(found["won"])
+        assert item.status in ("decided", "superseded")
+        runs = Run.objects.filter(thread=item.thread_id)
+        states = sorted(runs.values_list("state", flat=True))
+        assert states == ["cancelled"] * (PROCESSES // 5) + ["queued"]
+    faults = [one for one in invariants.faults() if " chains: " not in one]
+    assert faults == []
