@@ -1,0 +1,85 @@
+"""Every page as those find it who use a keyboard or a screen reader: axe finds nothing serious."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+
+from hitl_django import services
+from hitl_django.models import Interrupt, Run
+
+from .conftest import PASSWORD
+
+axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+SERIOUS = {"serious", "critical"}
+WAYS = [
+    {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+    {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+]
+
+
+@pytest.fixture
+def everybody(transactional_db: None) -> str:
+    user = get_user_model().objects.create_user("eva", password=PASSWORD, is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(content_type__app_label="hitl_django"))
+    return "eva"
+
+
+def faults(page: Any) -> list[str]:
+    """Runs axe on the page as it stands; returns what it finds serious, with where.
+
+    What Django's admin itself has on every page is Django's to mend.
+    """
+    context = {"exclude": [["#header"], [".breadcrumbs"], ["#searchbar"], ["#nav-sidebar"]]}
+    found = axe.Axe().run(page, context=context).response["violations"]
+    return [
+        f"{one['id']}: {node['target']} {node['html'][:200]}"
+        for one in found
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]
+
+
+def addresses(start: Callable[..., Run]) -> dict[str, str]:
+    """Prepares one of each page; returns where it is."""
+    first = start("approval", text="the news")
+    start("interview")
+    item = Interrupt.objects.filter(run=first).get()
+    decided = Interrupt.objects.get(run=start("approval", text="the weather"))
+    services.decide(decided.pk, "approve", reason="fine")
+    base = "/admin/hitl_django"
+    return {
+        "queue": f"{base}/reviewitem/",
+        "queue, nothing found": f"{base}/reviewitem/?q=nothing",
+        "item": f"{base}/reviewitem/{item.pk}/change/",
+        "decided": f"{base}/reviewitem/{decided.pk}/change/",
+        "runs": f"{base}/run/",
+        "run": f"{base}/run/{first.pk}/change/",
+        "threads": f"{base}/thread/",
+        "thread": f"{base}/thread/{first.thread_id}/change/",
+        "webhooks": f"{base}/webhookendpoint/",
+        "webhook": f"{base}/webhookendpoint/add/",
+    }
+
+
+@pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
+def test_no_page_has_a_serious_fault(
+    everybody: str,
+    start: Callable[..., Run],
+    log_in: Callable[..., Any],
+    options: dict[str, Any],
+) -> None:
+    places = addresses(start)
+    page = log_in(everybody, **options)
+    found = {}
+    for name, address in places.items():
+        response = page.goto(address)
+        assert response.status == 200, (name, address)
+        found[name] = faults(page)
+    assert {name: said for name, said in found.items() if said} == {}
