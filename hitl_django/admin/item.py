@@ -48,6 +48,10 @@ from .notices import conflict_of, decided_elsewhere, not_sent, outcome_of
 from .readonly import ReadOnlyAdmin, sees_runs, visible_interrupts
 from .sheet import Sheet, Typed
 from .standing import about_of
+from .threads import steps_of
+
+#: Steps of the thread's history that stand below its questions.
+MAX_STEPS = 10
 
 #: What can be decided later, or by somebody else: the question stays open.
 REFUSALS = (
@@ -248,7 +252,9 @@ class ItemPages(ReadOnlyAdmin):
             errors=sheet.has_errors,
             sees_runs=sees_runs(request),
             next_url=self._next_url(request, item),
+            take_url=self.url("next", request),
             picture=self._picture(request, item),
+            history=steps_of(request, item.thread, limit=MAX_STEPS),
             **context,
         )
 

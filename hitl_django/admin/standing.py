@@ -9,14 +9,14 @@ from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.timesince import timeuntil
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Thread
 from hitl_django.policy import get_policy
+
+from .topics import Subject, subjects_of
 
 #: What becomes of a question, or of its run, once its time is up.
 EXPIRES: Mapping[str, Any] = {
@@ -26,14 +26,6 @@ EXPIRES: Mapping[str, Any] = {
     "keep": _("then it stays open, as overdue"),
     "escalate": _("then it goes to another group"),
 }
-
-
-@dataclass(frozen=True)
-class About:
-    """The embedding product's own object; ``url`` is its page, for who may see it."""
-
-    label: str
-    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,27 +70,7 @@ def standing_of(item: Interrupt, user: Any) -> Standing:
     )
 
 
-def about_of(thread: Thread, request: HttpRequest, site: AdminSite) -> About | None:
-    """Returns what a thread is about: nothing to a user who may not see the object."""
-    kind = thread.subject_type
-    model = kind.model_class() if kind is not None else None
-    if kind is None or model is None:
-        return None
-    if site.is_registered(model):
-        shown = site._registry[model]
-        if not shown.has_view_or_change_permission(request):
-            return None
-    elif not request.user.has_perm(f"{kind.app_label}.view_{kind.model}"):
-        return None
-    subject = thread.subject
-    if subject is None:
-        words = {"name": kind.name, "id": visible(thread.subject_id)}
-        return About(str(_("%(name)s %(id)s, which is no longer there") % words))
-    label = visible(str(subject))
-    if not site.is_registered(model) or not shown.has_view_or_change_permission(request, subject):
-        return About(label) if not site.is_registered(model) else None
-    try:
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}_change"
-        return About(label, reverse(name, args=[subject.pk], current_app=site.name))
-    except NoReverseMatch:
-        return About(label)
+def about_of(thread: Thread, request: HttpRequest, site: AdminSite) -> Subject | None:
+    """Returns what a thread is about; in its own words to a user who may see the object."""
+    key = thread.subject_type_id, thread.subject_id
+    return subjects_of(request, site, [key]).get(key)

@@ -25,11 +25,13 @@ from .timeline import timeline_of
 MAX_RUNS = 50
 
 
-def steps_of(request: HttpRequest, thread: Thread) -> services.History | None:
+def steps_of(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
     """Returns a page of a thread's steps; nothing for those who may not see its state."""
     before = request.GET.get("steps_before") or None
     try:
-        return services.thread_history(thread.thread_id, before=before, by=request.user)
+        return services.thread_history(
+            thread.thread_id, before=before, limit=limit, by=request.user
+        )
     except (NotAllowedError, ThreadNotFound):
         return None
 

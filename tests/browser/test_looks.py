@@ -1,0 +1,44 @@
+"""Every page fits, on a desk and on a phone, light and dark; pictures of them on demand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import PASSWORD
+from .scenes import people, scenes
+from .screenshots import DIRECTORY
+from .test_reviewing import PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+LOOKS = {
+    "desk-light": DESK,
+    "desk-dark": {**DESK, "color_scheme": "dark"},
+    "phone-light": PHONE,
+    "phone-dark": {**PHONE, "color_scheme": "dark"},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_fits(
+    log_in: Callable[..., Any], start: Callable[..., Any], look: str, settings: Any
+) -> None:
+    reviewer, other = people(PASSWORD)
+    page = log_in("rita", **LOOKS[look])
+    shown = [*scenes(reviewer, other), ("queue", "/admin/hitl_django/reviewitem/")]
+    wide = {}
+    for name, url in shown:
+        page.goto(url)
+        for summary in page.locator(".hitl-option > summary").all():
+            summary.click()
+        if folder := os.environ.get(DIRECTORY):
+            page.screenshot(path=Path(folder) / f"{name}-{look}.png", full_page=True)
+        wide[name] = page.evaluate("document.documentElement.scrollWidth")
+    width = LOOKS[look]["viewport"]["width"]
+    assert {name: found for name, found in wide.items() if found > width} == {}
