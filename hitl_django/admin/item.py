@@ -283,7 +283,9 @@ class ItemPages(ReadOnlyAdmin):
         if sheet is not None:
             notice = decided_elsewhere(notice, decision, request.user)
         line = line_of(item.run, services.worker_health())
-        told = {**decided(item, decision), "line": line, "run_url": self._run_url(request, item)}
+        told = {**decided(item, decision), "run_url": self._run_url(request, item)}
+        if line.moves or item.status == Interrupt.Status.DECIDED:
+            told["line"] = line
         kept = sheet.typed() if sheet is not None else []
         return self._told(request, item, notice, kept, status, forms=forms, **told)
 

@@ -36,6 +36,14 @@ ACTION: dict[str, Any] = {
     REJECT: _("It isn't carried out; the run goes on without."),
     RESPOND: _("It isn't carried out; whoever asked is told what you write."),
 }
+#: Of a question that several have to agree on; what is below comes when enough have.
+JOINTLY: dict[str, Any] = {
+    APPROVE: _("You agree with what is asked. The run goes on when enough people do."),
+    EDIT: _("Others are asked to approve your version. Approvals so far don't count for it."),
+    REJECT: _("The run goes on with a no, whatever others have said."),
+    RESPOND: _("Others are asked to approve your answer. Approvals so far don't count for it."),
+}
+PROPOSED = _("You agree with the changed version. The run goes on when enough people do.")
 GOING_ON = _("The run goes on from where it was told to stop.")
 
 
@@ -43,6 +51,9 @@ def leads_of(item: Interrupt, pressed: Sequence[str], *, typed: bool) -> dict[st
     """Says of each decision what the run does with it; ``typed`` where a form holds the answer."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(pressed, GOING_ON)
+    if item.quorum > 1:
+        agreed = PROPOSED if item.proposal is not None else JOINTLY[APPROVE]
+        return {decision: {**JOINTLY, APPROVE: agreed}[decision] for decision in pressed}
     if item.dialect != RAW:
         return {decision: ACTION[decision] for decision in pressed}
     words = {**PLAIN, **TYPED} if typed else PLAIN

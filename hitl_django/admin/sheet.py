@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -244,7 +245,7 @@ class Sheet:
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
-        return self.make_form(shape, original)
+        return self.make_form(replace(shape, title=str(_("Your version"))), original)
 
     def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
         """Makes a form of the sheet, from what came back if anything did."""

@@ -97,7 +97,8 @@ class AnswerForm(forms.Form):
         super().__init__(data, use_required_attribute=False, auto_id=auto_id)
         self.more = more
         self._room = 2 * MAX_FIELDS
-        self.tree = self._grow(shape, original, name, shape.title, wanted=True)
+        label = shape.title or str(_("Your answer"))
+        self.tree = self._grow(shape, original, name, label, wanted=True)
         if self.is_bound:
             self._leave_out_blanks()
 

@@ -39,9 +39,9 @@ class TestAQuestionForTwo:
         self, reviewer: Client, other: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         item = jointly(asked)
-        assert "2 people have to approve this; nobody has yet." in text_of(
-            reviewer.get(page_of(item))
-        )
+        page = text_of(reviewer.get(page_of(item)))
+        assert "2 people have to approve this; nobody has yet." in page
+        assert "The run goes on when enough people do." in page
         [message] = told(press(reviewer, item, "approve"))
         assert "1 of 2 have agreed" in message
         page = text_of(other.get(page_of(item)))

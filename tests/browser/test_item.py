@@ -57,6 +57,27 @@ class TestKeys:
         assert decision.value == {"approved": True, "amount": 99.5, "note": ""}
         assert decision.reason == "are and answer are letters here"
 
+    def test_lead_from_the_list_to_the_next_question_and_through_it(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        for name in ("Dana", "Sam"):
+            start("typed", customer=name, amount=120.0)
+        page = log_in()
+        page.goto("/admin/hitl_django/reviewitem/")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        assert page.evaluate("document.activeElement.textContent") == "Refund Sam?"
+        page.keyboard.press("n")
+        page.wait_for_selector(".hitl-sheet")
+        assert "You hold this" in page.inner_text(".hitl-handling")
+        first = page.inner_text("h1")
+        page.keyboard.press("n")
+        page.wait_for_function(
+            "first => document.querySelector('h1').innerText !== first", arg=first
+        )
+        assert "You hold this" in page.inner_text(".hitl-handling")
+        assert not Decision.objects.exists()
+
     def test_with_control_and_enter_press_the_button_that_is_marked(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
