@@ -41,10 +41,12 @@ def eventually(ask: Callable[[], T], what: str) -> T:
 
 
 def curl_of_the_readme(port: int) -> str:
-    """Run the README's block of curl calls against a demo, and return what it printed."""
+    """Run the curl calls of the README's section on the API, and return what they printed."""
     readme = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"(?ms)^```sh\n(api=.*?)^```$", readme)
-    script = "set -euo pipefail\n" + block.replace(":8000/", f":{port}/")
+    (section,) = re.findall(r"(?ms)^## The API$(.*?)^## ", readme)
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", section)
+    assert len(blocks) == 2
+    script = "set -euo pipefail\n" + "".join(blocks).replace(":8000/", f":{port}/")
     return subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True
     ).stdout
@@ -145,7 +147,10 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     eventually(
         lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
     )
-    assert "Paid 50.00 EUR for R-1." in curl_of_the_readme(demo.port).splitlines()[-1]
+    said = curl_of_the_readme(demo.port).splitlines()
+    assert any("Paid 50.00 EUR for R-1." in line for line in said)
+    assert "'status': 202" in said[-2]
+    assert said[-1] == "3.1.0"
     assert demo.end(signal.SIGINT) == 0
     assert demo.said.rstrip().endswith("Stopped.")
 
