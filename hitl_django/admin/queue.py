@@ -18,11 +18,15 @@ from django.utils.translation import ngettext
 from hitl_django import services
 from hitl_django.models import ReviewItem
 from hitl_django.policy import get_policy
+from hitl_django.services import queue
 from hitl_django.services.counts import CAP
 
 from .filters import TABS, WHOSE, condition_of, group_of
 from .readonly import ReadOnlyAdmin
 from .topics import Subject, subjects_of
+
+#: As far as the tabs count. Counting to a thousand for each would take longer than the page.
+MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,13 @@ class Tab:
 class QueueList(ChangeList):
     """A page of the queue. Its rows know their place, their subject and the way to their page.
 
-    All counts come from one query and go no further than CAP, and so do the pages: who looks for
-    something beyond a thousand questions narrows the list.
+    All counts come from one query; those of the tabs go no further than MOST, and the pages no
+    further than CAP: who looks for something beyond a thousand questions narrows the list.
     """
 
     model_admin: ReadOnlyAdmin
     counts: services.QueueCounts
+    many_match = False
 
     def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
         self.user = request.user
@@ -58,6 +63,8 @@ class QueueList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
+        if self.query:
+            rows = rows.filter(queue.matching(self.query, common=self.many_match))
         return rows.filter(condition_of(self.tab, request.user))
 
     def get_ordering_field_columns(self) -> Any:
@@ -71,14 +78,19 @@ class QueueList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         chosen = self.get_filters_params()
-        self.counts = services.queue_counts(
+        self.counts, count = services.count_queue(
             request.user,
             graph=_first(chosen.get("graph")) or None,
             group=group_of(_first(chosen.get("group"))),
-            search=self.query,
+            most=MOST,
+            listed=self.queryset,
         )
+        if self.query and count >= MOST:
+            # Many match, so the first of them in the queue's order are not far from its beginning.
+            self.many_match = True
+            self.queryset = self.get_queryset(request)
         paginator = Paginator(self.queryset, self.list_per_page)
-        count = paginator.__dict__["count"] = getattr(self.counts, TABS[self.tab][0])
+        paginator.__dict__["count"] = count
         try:
             rows = list(paginator.page(self.page_num).object_list)
         except InvalidPage:
@@ -104,7 +116,8 @@ class QueueList(ChangeList):
             Tab(
                 label,
                 capped(getattr(self.counts, name)),
-                self.get_query_string({WHOSE: tab or None}, ["p", "e"]),
+                # What is counted isn't searched, so neither is what the count leads to.
+                self.get_query_string({WHOSE: tab or None}, ["p", "e", "q"]),
                 tab == self.tab,
             )
             for tab, (name, label) in TABS.items()
@@ -114,7 +127,7 @@ class QueueList(ChangeList):
         """Says how many wait here."""
         if self.result_count >= CAP:
             words = _("More than %(n)s questions wait. Narrow the list to see the others.")
-            return words % {"n": CAP - 1}
+            return words % {"n": localize(CAP - 1)}
         # The queue's own name doesn't count: three "review queue" wait.
         words = ngettext("%(n)d question waits", "%(n)d questions wait", self.result_count)
         return words % {"n": self.result_count}
@@ -170,8 +183,8 @@ class QueueList(ChangeList):
 
 
 def capped(count: int) -> str:
-    """Writes a count, which goes no further than CAP."""
-    return localize(count) if count < CAP else f"{localize(CAP - 1)}+"
+    """Writes a count, which goes no further than MOST."""
+    return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 
 
 def _first(values: Any) -> str:

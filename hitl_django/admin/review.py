@@ -50,9 +50,7 @@ class ReviewItemAdmin(BulkPages):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        if not search_term:
-            return queryset, False
-        return queryset.filter(services.queue.matching(search_term)), False
+        return queryset, False  # QueueList searches
 
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
         # Only the filters of the list: a lookup of a stranger's making may search payloads.
@@ -70,10 +68,10 @@ class ReviewItemAdmin(BulkPages):
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         if not isinstance(changes, QueueList):
             return {}
-        policy = get_policy()
+        policy, missing = get_policy(), services.missing_workers()
         rows = changes.result_list
         return {
-            "silence": silence_of(services.worker_health()),
+            "silence": None if missing is None else silence_of(missing),
             "tabs": changes.tabs(),
             "count": changes.count_in_words(),
             "reasons": [] if rows else changes.emptiness(),

@@ -200,11 +200,16 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", snoozed_until__isnull=False),
                 name="hitl_interrupt_snoozed",
             ),
+            models.Index(
+                fields=["claimed_until"],
+                condition=models.Q(status="pending", claimed_until__isnull=False),
+                name="hitl_interrupt_claimed",
+            ),
             # Of few rows each: deleting a user or a group looks for its rows by them as well.
             models.Index(
-                fields=["claimed_by", "claimed_until"],
+                fields=["claimed_by"],
                 condition=models.Q(claimed_by__isnull=False),
-                name="hitl_interrupt_claimed",
+                name="hitl_interrupt_holder",
             ),
             models.Index(
                 fields=["assignee", "status"],

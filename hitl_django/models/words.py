@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connections, models
 from django.db.models import F, Func, Q, Value
+from django.db.models.functions import Concat
 
 #: Words of a search; more of them find nothing that the first ones don't.
 MOST = 10
@@ -57,8 +58,13 @@ class WordIndex(models.Index):
         return super().remove_sql(model, schema_editor, **options)
 
 
-def has_words(column: str, text: str, using: str) -> Q:
-    """Selects the rows whose column has a word for each one in the text that begins with it."""
+def has_words(column: str, text: str, using: str, *, common: bool = False) -> Q:
+    """Selects the rows whose column has a word for each one in the text that begins with it.
+
+    The index finds few rows fast, and the first of many slowly: it reads all of them, and nothing
+    tells the planner how many there are. For words that are known to be ``common`` it is left
+    aside; the rows are then looked at in whatever order is asked for.
+    """
     words = _WORD.findall(text)[:MOST]
     if not words:
         return Q(pk__in=[])
@@ -66,4 +72,5 @@ def has_words(column: str, text: str, using: str) -> Q:
         return Q(*(Q(**{f"{column}__icontains": word}) for word in words))
     # Only letters, digits and underscores are left, so none of them is an operator.
     sought = " & ".join(f"{word}:*" for word in words)
-    return Q(_Match(_Words(F(column)), _Sought(Value(sought))))
+    within = Concat(F(column), Value("")) if common else F(column)
+    return Q(_Match(_Words(within), _Sought(Value(sought))))

@@ -16,7 +16,14 @@ from hitl_django.answers import UNSET
 from .assignments import assign, snooze
 from .claims import ClaimInfo, claim, release, take_next
 from .comments import CommentInfo, comment
-from .counts import QueueCounts, ReviewStats, queue_counts, review_stats, waiting_graphs
+from .counts import (
+    QueueCounts,
+    ReviewStats,
+    count_queue,
+    queue_counts,
+    review_stats,
+    waiting_graphs,
+)
 from .decisions import check_answer, decide
 from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
@@ -24,7 +31,7 @@ from .following import PAGE as EVENT_PAGE
 from .following import EventInfo, EventPage, EventReader, afollow, follow, run_events
 from .forgetting import forget
 from .forking import fork
-from .health import WorkerHealth, worker_health, worker_seen_at
+from .health import WorkerHealth, missing_workers, worker_health, worker_seen_at
 from .histories import Change, History, Step, thread_history
 from .info import DecisionInfo, RunInfo
 from .links import (
@@ -88,6 +95,7 @@ __all__ = [
     "check_webhook",
     "claim",
     "comment",
+    "count_queue",
     "create_webhook",
     "decide",
     "decide_by_link",
@@ -101,6 +109,7 @@ __all__ = [
     "links_of",
     "make_link",
     "mark_overdue",
+    "missing_workers",
     "queue_counts",
     "redeliver",
     "release",

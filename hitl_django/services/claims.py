@@ -116,7 +116,7 @@ def take_next(
 
 
 def _free(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
-    rows = queue.waiting(by).filter(queue.free_for(by)).exclude(queue.voted(by))
+    rows = queue.waiting(by).filter(queue.free_for(by))
     if graph is not None:
         rows = rows.filter(graph=graph)
     if group is not None:

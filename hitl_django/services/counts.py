@@ -57,31 +57,40 @@ class ReviewStats:
 
 
 class _Capped(Subquery):
-    """The number of rows of a query, which is made no larger than CAP."""
+    """The number of rows of a query, which is made no larger than ``most``."""
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
     output_field = IntegerField()
     empty_result_set_value = 0
 
-    def __init__(self, rows: QuerySet[Any]) -> None:
-        super().__init__(rows.order_by().values("pk")[:CAP])
+    def __init__(self, rows: QuerySet[Any], most: int) -> None:
+        super().__init__(rows.order_by().values("pk")[:most])
 
 
-def queue_counts(
-    user: Any, *, graph: str | None = None, group: Any = None, search: str = ""
-) -> QueueCounts:
-    """Counts what waits and the user may see, in one query.
+def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
+    """Counts what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
+    what is counted.
+    """
+    return count_queue(user, graph=graph, group=group)[0]
 
-    ``graph``, ``group`` (a Group or its key) and ``search`` (words of titles) narrow what is
-    counted.
+
+def count_queue(
+    user: Any,
+    *,
+    graph: str | None = None,
+    group: Any = None,
+    most: int = CAP,
+    listed: QuerySet[Interrupt] | None = None,
+) -> tuple[QueueCounts, int]:
+    """Returns the same, each at most ``most``, and how many are ``listed`` (at most CAP).
+
+    All of it is one query.
     """
     rows = queue.waiting(user)
     if graph is not None:
         rows = rows.filter(graph=graph)
     if group is not None:
         rows = rows.filter(group=group)
-    if search:
-        rows = rows.filter(queue.matching(search))
     counted = {
         "mine": rows.filter(queue.mine(user)),
         "free": rows.filter(queue.free_for(user)),
@@ -91,8 +100,11 @@ def queue_counts(
         "awake": rows.filter(queue.AWAKE),
         "pending": rows,
     }
-    found = _own_row(user).values_list(*(_Capped(some) for some in counted.values())).first()
-    return QueueCounts(**dict(zip(counted, found or (0,) * len(counted), strict=True)))
+    figures = [_Capped(some, most) for some in counted.values()]
+    if listed is not None:
+        figures.append(_Capped(listed, CAP))
+    found = _own_row(user).values_list(*figures).first() or (0,) * len(figures)
+    return QueueCounts(**dict(zip(counted, found, strict=False))), found[-1]
 
 
 def waiting_graphs(user: Any) -> list[str]:

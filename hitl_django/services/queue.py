@@ -32,9 +32,12 @@ def waiting(user: Any) -> QuerySet[Interrupt]:
     return rows if user is None else get_policy().visible_interrupts(user, rows)
 
 
-def matching(text: str) -> Q:
-    """Selects the questions whose titles have words that begin with those of the text."""
-    return has_words("title", text, dispatch.alias())
+def matching(text: str, *, common: bool = False) -> Q:
+    """Selects the questions whose titles have words that begin with those of the text.
+
+    ``common`` says that there are many of them.
+    """
+    return has_words("title", text, dispatch.alias(), common=common)
 
 
 def mine(user: Any) -> Q:
@@ -49,16 +52,17 @@ def held_by_others(user: Any) -> Q:
 
 def free_for(user: Any) -> Q:
     """Selects what the user could take: answerable, awake, held by nobody and assigned to nobody
-    else, nor to a group that the user isn't in.
+    else, nor to a group that the user isn't in; and still open to their approval.
     """
     groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
     assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
-    return UNHELD & AWAKE & assigned & ANSWERABLE
+    return UNHELD & AWAKE & assigned & ANSWERABLE & ~_spent(user)
 
 
-def voted(user: Any) -> Exists:
-    """Selects the questions on whose present version the user has decided already."""
+def _spent(user: Any) -> Q:
+    """Selects what others have to approve: the user has, or started the run themselves."""
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )
-    return Exists(votes)
+    own = Q(no_self_approval=True, run__started_by=user.pk)
+    return own | Q(Exists(votes), quorum__gt=1)

@@ -17,7 +17,6 @@ from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.services import counts
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of
@@ -189,7 +188,8 @@ class TestCountsAndFilters:
         ):
             response = reviewer.get(list_of(), query)
             assert [row.title for row in response.context["cl"].result_list] == [title]
-            assert tabs(response)["Waiting"] == "1"
+            if "q" not in query:
+                assert tabs(response)["Waiting"] == "1"
             assert "1 question waits" in words(response)
 
     def test_the_filters_offer_what_waits(
@@ -218,13 +218,24 @@ class TestCountsAndFilters:
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in ("hitl_django.services.counts", "hitl_django.admin.queue"):
-            monkeypatch.setattr(f"{module}.CAP", 3)
+            monkeypatch.setattr(f"{module}.CAP", 4)
+        monkeypatch.setattr("hitl_django.admin.queue.MOST", 3)
         for _ in range(5):
             make_question({})
         response = reviewer.get(list_of())
         assert tabs(response)["Waiting"] == "2+"
-        assert "More than 2 questions wait." in words(response)
-        assert counts.CAP == 3
+        assert "More than 3 questions wait." in words(response)
+
+    def test_a_search_finds_the_same_however_many_match(
+        self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows = [make_question({}, title=f"Refund {n}?") for n in range(5)]
+        make_question({}, title="Something else?")
+        for most in (100, 3):
+            monkeypatch.setattr("hitl_django.admin.queue.MOST", most)
+            found = reviewer.get(list_of(), {"q": "refu"})
+            assert found.context["cl"].result_list == rows
+            assert found.context["cl"].many_match is (most == 3)
 
     def test_a_page_that_is_not_there_leads_back(self, reviewer: Client) -> None:
         make_question({})

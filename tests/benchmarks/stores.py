@@ -58,7 +58,7 @@ def _sqlite() -> Iterator[dict[str, str]]:
 def _postgres() -> Iterator[dict[str, str]]:
     import psycopg
 
-    with _server() as server:
+    with postgres_server() as server:
         names = {engine: f"hitl_bench_{engine}_{os.getpid()}" for engine in ENGINES}
         with psycopg.connect(server, autocommit=True) as connection:
             for name in names.values():
@@ -74,7 +74,7 @@ def _postgres() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     given = os.environ.get("DATABASE_URL", "")
     if given.startswith("postgres"):
         yield given

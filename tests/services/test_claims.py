@@ -269,13 +269,28 @@ class TestTakeNext:
     def test_one_on_which_the_user_voted_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
-        row = ask()
+        row = ask(quorum=2)
         Decision.objects.create(
             interrupt=row, version=row.version, effective=None, type="approve", value=True,
             by=reviewer, by_label="rita", via="api", request_digest="1", payload_digest="1",
         )  # fmt: skip
         assert services.take_next(by=reviewer) is None
         assert services.take_next(by=sam) == row.pk
+
+    def test_one_of_a_run_that_the_user_started_is_passed_by_where_others_have_to_approve(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
+        Run.objects.update(started_by=reviewer)
+        assert services.queue_counts(reviewer).free == 1
+        assert [services.take_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
+        assert services.take_next(by=sam) == rows[0].pk
+
+    def test_one_of_a_run_that_code_started_is_anybodys(
+        self, ask: Callable[..., Interrupt], reviewer: User
+    ) -> None:
+        row = ask(no_self_approval=True)
+        assert services.take_next(by=reviewer) == row.pk
 
     def test_graph_and_group_narrow_the_choice(
         self, ask: Callable[..., Interrupt], reviewer: User, advance: Advance

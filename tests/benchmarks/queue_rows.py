@@ -1,0 +1,159 @@
+"""Fills a PostgreSQL database with questions, by copying rows within the server.
+
+One row of each table is made by the models; the others are that row with what differs. So a column
+that is added later is filled in as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.utils import timezone
+
+from hitl_django.models import Decision, Interrupt, Run, Thread
+
+#: Questions of one thread, of which the first waits.
+EACH = 10
+#: Rows of a kind that is rare at every size.
+FEW = 20
+
+GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 2) % 2]"
+
+
+def fill(size: int) -> tuple[User, Group]:
+    """Stores ``size`` questions; returns a reviewer who may see them, and a group with many."""
+    reviewer, other = _people()
+    group = Group.objects.create(name="Refund desk")
+    _copy(_thread(), {"id": "1000 + k", "thread_id": "'thread-' || k"}, size // EACH)
+    _copy(
+        _run(),
+        {
+            "id": "md5('run' || k)::uuid",
+            "thread_id": "1000 + k",
+            "graph": GRAPHS,
+            "created_at": "now() - k * interval '1 second'",
+        },
+        size // EACH,
+    )
+    _copy(_question(), _asked(size // EACH, reviewer, other, group), size)
+    decided = {
+        "id": "md5('decision' || n)::uuid",
+        "interrupt_id": "md5('question' || (n * 10 + 1))::uuid",
+        "created_at": "now() - n * interval '10 seconds'",
+        "type": "(ARRAY['approve', 'reject'])[1 + n % 2]",
+    }
+    _copy(_decision(), decided, size // EACH - 1)
+    for model in (Decision, Interrupt, Run, Thread):
+        model._default_manager.filter(pk=_MADE.pop(model)).delete()
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+    return reviewer, group
+
+
+def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str, str]:
+    """Returns what differs from question to question: n is its number, k that of its thread."""
+    far = waiting // FEW  # every so many there is one of each rare kind
+
+    def rare(kind: int, value: str, otherwise: str) -> str:
+        return f"CASE WHEN n % {EACH} = 0 AND k % {far} = {kind} THEN {value} ELSE {otherwise} END"
+
+    held = f"n % {EACH} = 0 AND k % {far} IN (1, 2)"
+    late = "k % 2 = 0"
+    return {
+        "id": "md5('question' || n)::uuid",
+        "thread_id": "1000 + k",
+        "run_id": "md5('run' || k)::uuid",
+        "interrupt_id": "md5('question' || n)",
+        "payload_digest": "md5('payload' || n)",
+        "graph": GRAPHS,
+        "title": rare(
+            4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
+        ),
+        "status": f"CASE WHEN n % {EACH} = 0 THEN 'pending' ELSE 'decided' END",
+        "created_at": "now() - n * interval '1 second'",
+        "overdue": late,
+        "due_at": f"CASE WHEN {late} THEN now() - k * interval '1 second' "
+        "WHEN k % 4 = 1 THEN now() + k * interval '1 minute' END",
+        "priority": "k % 3",
+        "group_id": f"CASE WHEN k % 4 < 2 THEN {group.pk} END",
+        "group_label": f"CASE WHEN k % 4 < 2 THEN '{group.name}' ELSE '' END",
+        "claimed_by_id": rare(1, str(reviewer.pk), rare(2, str(other.pk), "NULL")),
+        "claimed_label": f"CASE WHEN {held} THEN 'somebody' ELSE '' END",
+        "claimed_until": f"CASE WHEN {held} THEN now() + interval '1 day' END",
+        "snoozed_until": rare(3, "now() + interval '1 day'", "NULL"),
+    }
+
+
+_MADE: dict[Any, Any] = {}
+
+
+def _copy(row: Any, changes: dict[str, str], count: int) -> None:
+    """Stores a row ``count`` times with these changes; they are all written in this module."""
+    table = connection.ops.quote_name(row._meta.db_table)
+    columns = [field.column for field in row._meta.concrete_fields]
+    names = ", ".join(connection.ops.quote_name(column) for column in columns)
+    # A thread's rows are numbered by k, a question's by n, k being the thread's.
+    numbers = f"SELECT n, n / {EACH} AS k FROM generate_series(0, %s) n"
+    if row._meta.model in (Thread, Run):
+        numbers = "SELECT k AS n, k FROM generate_series(0, %s) k"
+    changes = {column: value.replace("%", "%%") for column, value in changes.items()}
+    values = ", ".join(
+        f"({changes[column]})" if column in changes else "made." + connection.ops.quote_name(column)
+        for column in columns
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({names}) SELECT {values} "
+            f"FROM {table} made, ({numbers}) numbers WHERE made.id = %s",
+            [count - 1, row.pk],
+        )
+    _MADE[row._meta.model] = row.pk
+
+
+def _people() -> tuple[User, User]:
+    reviewer = User.objects.create_user("rita", is_staff=True)
+    wanted = ("view_interrupt", "decide_interrupt", "view_run", "view_thread")
+    reviewer.user_permissions.set(Permission.objects.filter(codename__in=wanted))
+    return User.objects.get(pk=reviewer.pk), User.objects.create_user("sam")
+
+
+def _thread() -> Thread:
+    return Thread.objects.create(thread_id="made", graph="typed")
+
+
+def _run() -> Run:
+    thread = Thread.objects.get(thread_id="made")
+    return Run.objects.create(thread=thread, graph="typed", state=Run.State.INTERRUPTED)
+
+
+def _question() -> Interrupt:
+    run = Run.objects.get(thread__thread_id="made")
+    return Interrupt.objects.create(
+        thread=run.thread,
+        run=run,
+        graph="typed",
+        node="ask",
+        checkpoint_id="1",
+        task_id="1",
+        interrupt_id="made",
+        title="Made?",
+        payload={"why": "The customer sent it back. " * 20},
+        payload_digest="made",
+        allowed_decisions=["approve", "edit", "reject"],
+    )
+
+
+def _decision() -> Decision:
+    return Decision.objects.create(
+        interrupt=Interrupt.objects.get(interrupt_id="made"),
+        version=1,
+        type="approve",
+        value=True,
+        by_label="rita",
+        via="admin",
+        request_digest="1",
+        payload_digest="1",
+        created_at=timezone.now(),
+    )
