@@ -21,7 +21,9 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.engine.errors import (
+    AlreadyApprovedError,
     AlreadyDecidedError,
+    ClaimRequiredError,
     HeldError,
     HitlError,
     InterruptNotFound,
@@ -245,7 +247,7 @@ def note_on(row: Interrupt, user: Any) -> Any:
 
 def problem_of(error: HitlError) -> Any:
     """Says why a question was not decided, in words for its line."""
-    if isinstance(error, AlreadyDecidedError):
+    if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
     if isinstance(error, HeldError):
         return HOLDS % {"who": visible(error.holder_label)}
@@ -256,6 +258,8 @@ def problem_of(error: HitlError) -> Any:
 
 
 PROBLEMS: dict[type[HitlError], Any] = {
+    AlreadyApprovedError: _("You approved it before. Others have to agree."),
+    ClaimRequiredError: _("Only who holds it decides it. Open it and claim it first."),
     StaleQuestionError: STALE,
     InterruptNotFound: GONE,
     NotAllowedError: _("You may not decide it."),

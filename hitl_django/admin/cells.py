@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
@@ -31,6 +32,15 @@ COLUMNS = (
     "assignee", "assignee_label", "group", "group_label",
     "claimed_by", "claimed_label", "claimed_until",
 )  # fmt: skip
+
+
+def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Returns questions with what the cells of their rows need, and nothing else."""
+    return rows.only(*COLUMNS).annotate(
+        run_state=F("run__state"),
+        subject_type=F("thread__subject_type"),
+        subject_id=F("thread__subject_id"),
+    )
 
 
 def choice(item: Any) -> str:

@@ -21,6 +21,7 @@ from hitl_django.policy import get_policy
 from hitl_django.services import queue
 from hitl_django.services.counts import CAP
 
+from . import cells
 from .filters import TABS, WHOSE, condition_of, group_of
 from .readonly import ReadOnlyAdmin
 from .topics import Subject, subjects_of
@@ -48,7 +49,6 @@ class QueueList(ChangeList):
 
     model_admin: ReadOnlyAdmin
     counts: services.QueueCounts
-    many_match = False
 
     def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
         self.user = request.user
@@ -63,9 +63,20 @@ class QueueList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
-        if self.query:
-            rows = rows.filter(queue.matching(self.query, common=self.many_match))
-        return rows.filter(condition_of(self.tab, request.user))
+        rows = rows.filter(condition_of(self.tab, request.user))
+        return self._matching(rows) if self.query else rows
+
+    def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Searches: in the index of words for a few rows, and for many in the queue's own order.
+
+        The planner can't know which it is, so it is tried first. Of many that match, the first
+        in the queue's order are not far from its beginning.
+        """
+        found = rows.filter(queue.matching(self.query)).order_by().values_list("pk", flat=True)
+        keys = list(found[:MOST])
+        if len(keys) < MOST:
+            return rows.filter(pk__in=keys)
+        return rows.filter(queue.matching(self.query, common=True))
 
     def get_ordering_field_columns(self) -> Any:
         # The queue's own order is that of no column, though age is its last term.
@@ -85,11 +96,8 @@ class QueueList(ChangeList):
             most=MOST,
             listed=self.queryset,
         )
-        if self.query and count >= MOST:
-            # Many match, so the first of them in the queue's order are not far from its beginning.
-            self.many_match = True
-            self.queryset = self.get_queryset(request)
-        paginator = Paginator(self.queryset, self.list_per_page)
+        # What a row shows besides is joined to the rows of a page, and not to what is counted.
+        paginator = Paginator(cells.shown(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
         try:
             rows = list(paginator.page(self.page_num).object_list)

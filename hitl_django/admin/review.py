@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.http.request import QueryDict
 from django.urls import path
@@ -40,12 +40,7 @@ class ReviewItemAdmin(BulkPages):
     sortable_by = ("waiting",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request).filter(status=ReviewItem.Status.PENDING)
-        return rows.only(*cells.COLUMNS).annotate(
-            run_state=F("run__state"),
-            subject_type=F("thread__subject_type"),
-            subject_id=F("thread__subject_id"),
-        )
+        return super().get_queryset(request).filter(status=ReviewItem.Status.PENDING)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

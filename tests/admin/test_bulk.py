@@ -129,6 +129,24 @@ def test_who_holds_one_is_said_and_stands_in_nobodys_way(
     assert "1 was recorded" in words(reviewer.post(BULK, confirmed(page)))
 
 
+def test_one_that_needs_several_approvals_gets_one_of_each(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    Interrupt.objects.filter(pk=three[0].pk).update(quorum=2)
+    done = reviewer.post(BULK, confirmed(reviewer.post(BULK, select(three[:1]))))
+    assert "Recorded: 1 of 2 approvals." in words(done)
+    row = Interrupt.objects.get(pk=three[0].pk)
+    page = reviewer.post(BULK, select([row], confirmed="1", key="another"))
+    assert "You approved it before." in words(page)
+
+
+def test_one_that_has_to_be_claimed_says_so(reviewer: Client, three: list[Interrupt]) -> None:
+    Interrupt.objects.filter(pk=three[0].pk).update(claim_required=True)
+    page = reviewer.post(BULK, select(three[:1], confirmed="1", key="x"))
+    assert "Open it and claim it first." in words(page)
+    assert not Decision.objects.exists()
+
+
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("role", ["nobody", "blind", "reader", "asker", "operator", "public"])
 def test_who_may_not_decide_decides_nothing(
