@@ -27,6 +27,9 @@ def postgresql(url: str) -> dict[str, Any]:
     host = options.pop("host", parts.hostname or "")  # a directory where it is a Unix socket
     # A worker that is frozen in the middle of a commit keeps nobody out of its thread for long.
     options["options"] = "-c idle_in_transaction_session_timeout=10s -c lock_timeout=5s"
+    # The server keeps what it has planned. Not behind a pooler that gives each transaction another
+    # of its connections, unless it knows of prepared statements (PgBouncer from 1.21 on does).
+    options["prepare_threshold"] = 5
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.removeprefix("/")),

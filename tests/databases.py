@@ -24,7 +24,9 @@ def from_url(url: str) -> dict[str, Any]:
         return sqlite(Path(path.removeprefix("/")))
     if parts.scheme in {"postgres", "postgresql"}:
         # A server that listens on a Unix socket only is addressed as ?host=/directory.
-        query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        query: dict[str, Any] = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if "prepare_threshold" in query:
+            query["prepare_threshold"] = int(query["prepare_threshold"])
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": path.removeprefix("/") or "postgres",

@@ -13,6 +13,8 @@ from django.db import connections, models
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
+from . import cursors
+
 #: Fields whose values both drivers take as they are; any other prepares its own.
 _PLAIN = (
     models.CharField,
@@ -64,13 +66,12 @@ class _Compiled:
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         raise NotImplementedError
 
-    def ready(self, using: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
+    def ready(self, connection: Any, values: dict[str, Any]) -> tuple[str, list[Any]]:
         """Returns the text and the parameters for these values."""
-        connection = connections[using]
-        key = (using, connection.vendor)
+        key = (connection.alias, connection.vendor)
         found = self._texts.get(key)
         if found is None:
-            text, parts = self.compile(using)
+            text, parts = self.compile(connection.alias)
             many = any(isinstance(part, Given) and part.many for part in parts)
             found = self._texts[key] = text, parts, many
         text, parts, many = found
@@ -116,10 +117,12 @@ class Select(_Compiled):
 
     def run(self, using: str, **values: Any) -> list[Any]:
         """Returns the rows."""
-        text, parameters = self.ready(using, values)
-        with connections[using].cursor() as cursor:
+        connection = connections[using]
+        text, parameters = self.ready(connection, values)
+        with cursors.cursor(connection) as cursor:
             cursor.execute(text, parameters)
-            return cursor.fetchall()
+            found: list[Any] = cursor.fetchall()
+            return found
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         connection = connections[using]
@@ -148,10 +151,12 @@ class Update(_Compiled):
 
     def run(self, using: str, **values: Any) -> int:
         """Returns the number of rows that matched."""
-        text, parameters = self.ready(using, values)
-        with connections[using].cursor() as cursor:
+        connection = connections[using]
+        text, parameters = self.ready(connection, values)
+        with cursors.cursor(connection) as cursor:
             cursor.execute(text, parameters)
-            return cursor.rowcount
+            count: int = cursor.rowcount
+            return count
 
     def columns(self, connection: Any) -> str:
         """Returns what RETURNING names: a 1 that says the row is there, and the columns."""

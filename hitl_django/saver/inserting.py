@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from . import cursors
 from .compiled import prepares
 from .records import Record
 
@@ -64,7 +65,7 @@ class Insert:
         """Inserts the rows; no row is no statement."""
         if rows:
             connection = connections[using]
-            with connection.cursor() as cursor:
+            with cursors.cursor(connection) as cursor:
                 for text, parameters in self.statements(connection, rows):
                     cursor.execute(text, parameters)
 
@@ -72,9 +73,10 @@ class Insert:
         """Inserts a row and returns it as the database made it, with the defaults it filled in."""
         connection = connections[using]
         [(text, parameters)] = self.statements(connection, [self.values_of(row)])
-        with connection.cursor() as cursor:
+        with cursors.cursor(connection) as cursor:
             cursor.execute(f"{text} RETURNING {record.columns(connection)}", parameters)
-            return record.read(using, cursor.fetchone())
+            [made] = cursor.fetchall()
+            return record.read(using, made)
 
     def values_of(self, row: models.Model) -> list[Any]:
         """Returns an instance as values in this statement's order."""

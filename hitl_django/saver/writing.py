@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connections, transaction
 
+from . import cursors
 from .compiled import Update
 from .inserting import MOST_PARAMETERS, Insert, Rows
 
@@ -56,10 +57,30 @@ class Writing:
         """Writes it all as one transaction, or as a part of the caller's; returns as ``run``."""
         connection = connections[self.using]
         alone = not connection.in_atomic_block and connection.get_autocommit()
-        if alone and not self._following and self._is_one(connection):
-            return self.run()
+        if alone and not self._following:
+            if self._is_one(connection):
+                return self.run()
+            if connection.vendor == "sqlite" and not cursors.is_watched(connection):
+                return self._commit_alone(connection)
         with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
             return self.run()
+
+    def _commit_alone(self, connection: Any) -> list[Row]:
+        """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
+        begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
+        with cursors.cursor(connection) as cursor:
+            try:
+                cursor.execute(begin, ())
+                found = self._run_in_turn(connection, cursor)
+                self._refuse_missing(found)
+                cursor.execute("COMMIT", ())
+            except BaseException:
+                # Also where a signal came between two statements, or the COMMIT failed.
+                if connection.connection.in_transaction:
+                    cursor.execute("ROLLBACK", ())
+                raise
+        self._tell(found)
+        return found
 
     def run(self) -> list[Row]:
         """Writes it all; returns what the required UPDATEs return, up to the first without a row.
@@ -67,19 +88,25 @@ class Writing:
         The caller has opened a transaction, unless one statement does it.
         """
         connection = connections[self.using]
-        with connection.cursor() as cursor:
+        with cursors.cursor(connection) as cursor:
             if self._is_one(connection):
                 found = self._run_as_one(connection, cursor)
             else:
                 found = self._run_in_turn(connection, cursor)
+        self._refuse_missing(found)
+        self._tell(found)
+        return found
+
+    def _refuse_missing(self, found: list[Row]) -> None:
         if len(found) < len(self._required):
             error = self._required[len(found)][2]
             if error is not None:
                 raise error
-            return found
-        for function in (*self._following, *self._told):
-            function()
-        return found
+
+    def _tell(self, found: list[Row]) -> None:
+        if len(found) == len(self._required):
+            for function in (*self._following, *self._told):
+                function()
 
     def _is_one(self, connection: Any) -> bool:
         if connection.vendor != "postgresql":
@@ -89,7 +116,7 @@ class Writing:
     def _run_in_turn(self, connection: Any, cursor: Any) -> list[Row]:
         found: list[Row] = []
         for statement, values, _ in self._required:
-            text, parameters = statement.ready(self.using, values)
+            text, parameters = statement.ready(connection, values)
             if statement.returning:
                 cursor.execute(f"{text} RETURNING {statement.columns(connection)}", parameters)
                 rows = cursor.fetchall()
@@ -109,7 +136,7 @@ class Writing:
         expressions: list[str] = []
         parameters: list[Any] = []
         for at, (statement, values, _) in enumerate(self._required):
-            text, more = statement.ready(self.using, values)
+            text, more = statement.ready(connection, values)
             columns = statement.columns(connection)
             expressions.append(f"held{at} AS ({text}{held} RETURNING {columns})")
             parameters += more

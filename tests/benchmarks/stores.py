@@ -1,7 +1,8 @@
 """The databases of the durable workloads, made for one run of the benchmarks.
 
 Each engine has a database of its own on the same server, with the same settings: SQLite with WAL
-and ``synchronous=NORMAL``, PostgreSQL as it comes, with ``synchronous_commit=on``.
+and ``synchronous=NORMAL``, PostgreSQL as it comes, with ``synchronous_commit=on``, and every
+statement prepared.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, commit, write = leases.claim, DjangoSaver.commit, Writing.run
+    claim, commit, write = leases.claim, DjangoSaver.commit, Writing._run_in_turn
 
     def claim_and_stop(run_id: str) -> Any:
         lease = claim(run_id)
@@ -137,8 +137,8 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         stop()
         commit(saver, made)
 
-    def write_and_stop(writing: Writing) -> Any:
-        found = write(writing)
+    def write_and_stop(writing: Writing, *where: Any) -> Any:
+        found = write(writing, *where)
         stop()  # all rows are written, and the transaction is still open
         return found
 
@@ -149,7 +149,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     elif where == "commit":
         DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
     else:
-        Writing.run = write_and_stop  # type: ignore[method-assign]
+        Writing._run_in_turn = write_and_stop  # type: ignore[method-assign]
         # One statement that is a transaction by itself has no such point: it is taken apart.
         Writing._is_one = lambda *args: False  # type: ignore[method-assign]
 

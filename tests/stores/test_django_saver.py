@@ -182,7 +182,7 @@ def test_a_page_of_history_takes_three_queries() -> None:
 
 
 def test_the_newest_checkpoint_is_found_without_sorting_a_history() -> None:
-    text, values = saver_statements.NEWEST.ready(connection.alias, {"thread_id": "t", "ns": ""})
+    text, values = saver_statements.NEWEST.ready(connection, {"thread_id": "t", "ns": ""})
     with connection.cursor() as cursor:
         explain = "EXPLAIN QUERY PLAN "
         if connection.vendor == "postgresql":

@@ -109,16 +109,16 @@ def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = services.start(counted, {"count": 0})
-    run = Writing.run
+    commit = Writing.commit
 
-    def cut_short(writing: Writing) -> Any:
+    def cut_short(writing: Writing, **how: Any) -> Any:
         # What happens when the run's row is changed while the claim waits for the thread's.
-        found = run(writing)
+        found = commit(writing, **how)
         Run.objects.update(state="cancelled")
         return found[:1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writing, "run", cut_short)
+        patch.setattr(Writing, "commit", cut_short)
         assert leases.claim(info.id) is None
     thread = Thread.objects.get()
     assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)

@@ -1,0 +1,152 @@
+"""Statements go to the driver as they are, and everything that Django promises of them holds."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
+from django.db.models import F, Q, TextField
+from django.db.transaction import TransactionManagementError
+
+from hitl_django.engine.errors import LeaseLostError
+from hitl_django.models import Thread
+from hitl_django.saver import Writing, cursors
+from hitl_django.saver.compiled import Given, Select, Update
+from hitl_django.saver.inserting import Insert, given
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAMED = Given("name", TextField())
+FIND = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))
+# A percent sign that the ORM writes into the text itself has to come through, too.
+MATCH = Select(lambda: Thread.objects.filter(thread_id__startswith="50%").values_list("thread_id"))
+COUNT = Update(Thread, Q(thread_id=NAMED), lambda: {"epoch": F("epoch") + 1}, returning=["epoch"])
+MAKE = Insert(Thread, given(Thread), fresh=True)
+
+
+def make(*names: str) -> None:
+    MAKE.run(DEFAULT_DB_ALIAS, [MAKE.values_of(Thread(thread_id=name)) for name in names])
+
+
+def counted(name: str, error: type[Exception] | None = None) -> Writing:
+    writing = Writing(DEFAULT_DB_ALIAS)
+    writing.require(COUNT, {"name": name}, error)
+    return writing
+
+
+@pytest.fixture
+def preparing() -> Iterator[None]:
+    """Has the server keep what it has planned, where it is one."""
+    options = connection.settings_dict["OPTIONS"]
+    before = dict(options)
+    connection.close()
+    if connection.vendor == "postgresql":
+        options["prepare_threshold"] = 0
+    yield
+    connection.close()
+    options.clear()
+    options.update(before)
+
+
+@pytest.mark.usefixtures("preparing")
+def test_a_server_that_keeps_plans_gives_the_same_answers() -> None:
+    make("a", "b")
+    for _ in range(10):  # PostgreSQL thinks about another plan after the fifth
+        assert counted("a").commit() == counted("b").commit()
+        assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
+    assert set(Thread.objects.values_list("epoch", flat=True)) == {10}
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert cursor.fetchone()[0] >= 3
+
+
+def test_whoever_watches_a_connection_sees_every_statement() -> None:
+    seen: list[str] = []
+
+    def watch(execute: Any, sql: str, *rest: Any) -> Any:
+        seen.append(sql.split()[0])
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(watch):
+        make("a")
+        counted("a").commit()
+        FIND.run(DEFAULT_DB_ALIAS, name="a")
+    done = [word for word in seen if word != "BEGIN"]
+    assert done == ["INSERT", "WITH" if connection.vendor == "postgresql" else "UPDATE", "SELECT"]
+
+
+def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant() -> None:
+    make("50%s off", "%s", "other")
+    assert MATCH.run(DEFAULT_DB_ALIAS) == [("50%s off",)]
+    assert len(FIND.run(DEFAULT_DB_ALIAS, name="%s")) == 1
+
+
+def test_what_does_not_hold_leaves_nothing_open_behind() -> None:
+    make("a")
+    with pytest.raises(LeaseLostError):
+        counted("absent", LeaseLostError).commit()
+    twice = counted("a")
+    twice.insert(MAKE, [MAKE.values_of(Thread(thread_id="a"))])
+    with pytest.raises(DatabaseError):
+        twice.commit()
+    assert Thread.objects.get().epoch == 0
+    assert not connection.in_atomic_block
+    found: list[Any] = []
+    # Another connection may write at once: no transaction was left to hold it up.
+    other = threading.Thread(target=lambda: found.extend(elsewhere()))
+    other.start()
+    other.join()
+    assert found == [(1,)]
+
+
+def elsewhere() -> list[Any]:
+    try:
+        return counted("a").commit()
+    finally:
+        connections.close_all()
+
+
+def test_a_transaction_that_is_broken_takes_no_further_statement() -> None:
+    with transaction.atomic():
+        make("a")
+        connection.set_rollback(True)
+        with pytest.raises(TransactionManagementError):
+            FIND.run(DEFAULT_DB_ALIAS, name="a")
+    assert not Thread.objects.exists()
+
+
+def test_a_connection_that_was_closed_is_opened_again() -> None:
+    make("a")
+    assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
+    connection.close()
+    assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
+
+
+def test_an_event_loop_is_not_made_to_wait() -> None:
+    async def look() -> None:
+        FIND.run(DEFAULT_DB_ALIAS, name="a")
+
+    with pytest.raises(SynchronousOnlyOperation):
+        asyncio.run(look())
+
+
+def test_a_connection_of_another_thread_is_refused() -> None:
+    refused: list[str] = []
+    mine = connections[DEFAULT_DB_ALIAS]
+
+    def use() -> None:
+        try:
+            cursors.cursor(mine)
+        except DatabaseError as error:
+            refused.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert "same thread" in refused[0]
