@@ -564,6 +564,8 @@ class Migration(migrations.Migration):
                 ("data", models.BinaryField()),
                 ("digest", models.CharField(max_length=32)),
                 ("metadata", models.BinaryField()),
+                ("scalars", models.BinaryField(default=bytes)),
+                ("writes", models.BinaryField(default=bytes)),
                 ("epoch", models.BigIntegerField(default=0)),
                 (
                     "created_at",

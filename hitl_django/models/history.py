@@ -17,9 +17,11 @@ from .threads import Thread
 
 
 class Checkpoint(models.Model):
-    """The state of a graph between two super-steps, less the channel values.
+    """The state of a graph between two super-steps, less the larger channel values.
 
-    ``data`` holds the ids and versions, ``ChannelBlob`` the values that the versions name.
+    ``data`` holds the ids and versions, ``ChannelBlob`` the values that the versions name; but
+    numbers and short texts are ``scalars`` of every checkpoint, as long as there are few of them.
+    ``writes`` are those of the tasks that ended with it, which began from its parent.
     """
 
     thread = models.ForeignKey(
@@ -33,6 +35,8 @@ class Checkpoint(models.Model):
     data = models.BinaryField()
     digest = models.CharField(max_length=32)
     metadata = models.BinaryField()
+    scalars = models.BinaryField(default=bytes)
+    writes = models.BinaryField(default=bytes)
     epoch = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
@@ -94,7 +98,7 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """What one task wrote on top of a checkpoint.
+    """What one task wrote on top of a checkpoint, while the others of its super-step are under way.
 
     Slot 0 holds all its channel writes as one unit and is kept as first written; a control write
     has a slot of its own (constants.CONTROL_SLOTS) and replaces the earlier one.

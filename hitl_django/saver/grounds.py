@@ -13,10 +13,14 @@ WIDE = 100  # threads of wide states that are remembered
 
 @dataclass(slots=True)
 class Ground:
-    """What is stored for good at one place: lists that may grow, and the base of its versions."""
+    """What is stored for good at one place: lists that may grow, and the base of its versions.
+
+    ``apart`` is the checkpoint, if it is known, all values of which have rows of their own.
+    """
 
     tips: dict[str, Tip] = field(default_factory=dict)
     base: Base | None = None
+    apart: str | None = None
 
 
 NOTHING = Ground()
@@ -33,9 +37,16 @@ class Grounds:
     def of(self, thread_id: str, ns: str) -> Ground:
         return self._places.get((thread_id, ns), NOTHING)
 
-    def add(self, thread_id: str, ns: str, tips: Mapping[str, Tip], base: Base | None) -> None:
+    def add(
+        self,
+        thread_id: str,
+        ns: str,
+        tips: Mapping[str, Tip],
+        base: Base | None,
+        apart: str | None = None,
+    ) -> None:
         """Notes what is stored for good."""
-        if not tips and base is None:
+        if not tips and base is None and apart is None:
             return
         known = self.of(thread_id, ns)
         new = base is not None and known.base is None
@@ -48,11 +59,12 @@ class Grounds:
         self._bases += new
         known.tips.update(tips)
         known.base = known.base if base is None else base
+        known.apart = known.apart if apart is None else apart
 
     def replace(self, thread_id: str, ns: str, found: Ground) -> None:
         """Notes what was found stored, in place of whatever was thought to be."""
         self._drop((thread_id, ns))
-        self.add(thread_id, ns, found.tips, found.base)
+        self.add(thread_id, ns, found.tips, found.base, found.apart)
 
     def forget(self, thread_id: str) -> None:
         """Forgets a thread whose rows may be gone."""

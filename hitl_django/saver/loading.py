@@ -7,7 +7,7 @@ from typing import Any
 
 from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from . import growth, statements, versions
+from . import growth, statements, steps, versions
 from .grounds import Ground
 from .payloads import codec, intact, unpack
 from .places import Place
@@ -20,14 +20,22 @@ def open_rows(
     using: str,
     wanted: dict[str, Any] | None = None,
     ground: Ground | None = None,
+    *,
+    has_newest: bool = False,
 ) -> Iterator[CheckpointTuple]:
-    """Opens the rows whose metadata has what is wanted: two queries to a namespace, or five.
+    """Opens the rows whose metadata has what is wanted, with few queries to a namespace.
 
-    ``ground`` takes what was found and may be built upon.
+    ``ground`` takes what was found and may be built upon. ``has_newest`` says that the newest
+    checkpoint of each namespace is among the rows: nothing has led on from there.
     """
     opened = [_Opened(row) for row in rows]
-    opened = [one for one in opened if _matches(one.metadata, wanted)]
-    for group in _by_namespace(opened):
+    groups = _by_namespace(opened)
+    for group in groups:
+        steps.fill_ended(group, using, has_newest=has_newest)
+    if wanted:
+        opened = [one for one in opened if _matches(one.metadata, wanted)]
+        groups = _by_namespace(opened)
+    for group in groups:
         _fill_versions(group, using, ground)
         _fill_values(group, using, ground)
         _fill_writes(group, using)
@@ -39,18 +47,19 @@ class _Opened:
     """A checkpoint's row, decoded, while its values and writes are gathered."""
 
     __slots__ = (
-        "checkpoint_id", "head", "metadata", "ns", "parent_id", "record", "thread", "thread_id",
-        "values", "writes",
+        "checkpoint_id", "ended", "head", "led_here", "metadata", "ns", "parent_id", "record",
+        "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
         self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
-        data, about, stored = bytes(row[5]), bytes(row[6]), row[7]
-        intact(data + about, stored, f"checkpoint {self.checkpoint_id}")
+        data, about, scalars, self.led_here = steps.intact_parts(row[5:], self.checkpoint_id)
         self.record = codec.decode(data)
         self.head: versions.Head = {}
         self.metadata: CheckpointMetadata = codec.decode(about)
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, Any] = codec.decode(scalars) if scalars else {}
+        #: What led here from the parent, and what led on from here, as bytes.
+        self.ended = b""
         self.writes: list[PendingWrite] = []
 
     def tuple(self) -> CheckpointTuple:
@@ -72,6 +81,7 @@ def _fill_versions(group: Sequence[_Opened], using: str, ground: Ground | None) 
         one.head = versions.whole(one.record, bases)
     if ground is not None:
         ground.base = next(iter(bases.values()), None)
+        ground.apart = group[0].checkpoint_id if not group[0].values else None
 
 
 def read_bases(
@@ -88,6 +98,7 @@ def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) ->
         (channel, version)
         for one in group
         for channel, version in one.head["channel_versions"].items()
+        if channel not in one.values
     }
     if not wanted:
         return
@@ -95,7 +106,7 @@ def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) ->
     whole = {key: _whole(*key, rows, ground) for key in wanted if key in rows}
     for one in group:
         for pair in one.head["channel_versions"].items():
-            if pair in whole:
+            if pair[0] not in one.values and pair in whole:
                 # Decoded anew for each checkpoint: two must not share a list.
                 one.values[pair[0]] = codec.decode(whole[pair])
 
@@ -155,11 +166,17 @@ def _fill_writes(group: Sequence[_Opened], using: str) -> None:
     rows = statements.WRITES.run(
         using, thread=group[0].thread, ns=group[0].ns, checkpoints=list(by_id)
     )
-    # Sorted here and not by the database, whose collation may order paths as it likes.
-    for checkpoint_id, _, task_id, _, data, stored in sorted(
-        rows, key=lambda row: (row[1], row[2], row[3])
-    ):
+    found: list[tuple[str, str, str, int, Any]] = []
+    for checkpoint_id, path, task_id, slot, data, stored in rows:
         writes = unpack(data, stored, f"writes of task {task_id}")
+        found.append((checkpoint_id, path, task_id, slot, writes))
+    own = {row[:4] for row in found}
+    for one in group:
+        if one.ended:
+            ended = steps.writes_of(one.checkpoint_id, one.ended)
+            found += [row for row in ended if row[:4] not in own]
+    # Sorted here and not by the database, whose collation may order paths as it likes.
+    for checkpoint_id, _, task_id, _, writes in sorted(found, key=lambda row: row[1:4]):
         by_id[checkpoint_id].writes += [(task_id, channel, value) for channel, value in writes]
 
 
@@ -167,8 +184,8 @@ def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> boo
     return all(metadata.get(key) == value for key, value in (wanted or {}).items())
 
 
-def _by_namespace(opened: Iterable[_Opened]) -> Iterable[Sequence[_Opened]]:
+def _by_namespace(opened: Iterable[_Opened]) -> Sequence[Sequence[_Opened]]:
     groups: dict[tuple[int, str], list[_Opened]] = {}
     for one in opened:
         groups.setdefault((one.thread, one.ns), []).append(one)
-    return groups.values()
+    return [*groups.values()]

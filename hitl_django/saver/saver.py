@@ -93,15 +93,16 @@ class DjangoSaver(BaseCheckpointSaver):
             self._grounds.forget(place.thread_id)
             batch = self._batch(commit, place)
             self._write(batch, place, fence, commit)
-        if batch.grown or batch.base is not None:
-            self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base)
+        if batch.grown or batch.base is not None or batch.apart is not None:
+            self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base, batch.apart)
 
     def _batch(self, commit: Commit, place: Place) -> Batch:
         known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
         batch = Batch(place, self._epoch(place), known)
         fenced = self.fence is not None and self._is_bound_to(place)
+        ends = commit.checkpoint is not None and place.checkpoint_id is not None
         for task in commit.writes:
-            batch.add_writes(task, answers_stand=fenced)
+            batch.add_writes(task, answers_stand=fenced, ends_step=ends)
         if commit.checkpoint is not None:
             batch.add_checkpoint(
                 commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
@@ -272,7 +273,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace.
 
-        Three queries, one more of a wide state, and two where a list has grown long.
+        Two queries of a small state; one more for larger values and of a wide state each, two
+        where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
         place = Place.of(config)
         if self.writing is not None and self._is_bound_to(place):
@@ -283,7 +285,8 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
         ground = Ground()
-        found = next(open_rows(rows, self.using, ground=ground), None)
+        is_newest = place.checkpoint_id is None
+        found = next(open_rows(rows, self.using, ground=ground, has_newest=is_newest), None)
         if self._may_continue(place):
             self._grounds.replace(place.thread_id, place.ns, ground)
         return found
@@ -301,7 +304,8 @@ class DjangoSaver(BaseCheckpointSaver):
         while left is None or left > 0:
             size = PAGE if filter or left is None else min(PAGE, left)
             page = read_page(self.using, config, before, size, last)
-            for found in open_rows(page, self.using, filter):
+            begins = last is None and before is None and not _is_addressed(config)
+            for found in open_rows(page, self.using, filter, has_newest=begins):
                 yield found
                 if left is not None:
                     left -= 1
@@ -365,6 +369,10 @@ class DjangoSaver(BaseCheckpointSaver):
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
+
+
+def _is_addressed(config: RunnableConfig | None) -> bool:
+    return ((config or {}).get("configurable") or {}).get("checkpoint_id") is not None
 
 
 def _refuse_lost_commit(using: str) -> None:

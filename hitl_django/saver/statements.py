@@ -43,10 +43,12 @@ REPLACE_CHECKPOINTS = Insert(
     Checkpoint,
     [
         "thread", "ns", "checkpoint_id", "parent_id", "step", "source", "data", "digest",
-        "metadata", "epoch",
+        "metadata", "scalars", "writes", "epoch",
     ],
     key=["thread", "ns", "checkpoint_id"],
-    replaced=["parent_id", "step", "source", "data", "digest", "metadata", "epoch"],
+    replaced=[
+        "parent_id", "step", "source", "data", "digest", "metadata", "scalars", "writes", "epoch",
+    ],
 )  # fmt: skip
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
@@ -54,12 +56,15 @@ _THREAD_ID, _CHECKPOINT_ID = Given("thread_id", _TEXT), Given("checkpoint_id", _
 _THREAD, _NS = Given("thread", _BIG), Given("ns", _TEXT)
 
 
+#: A checkpoint's columns of bytes, which its digest is of in this order, and the digest.
+BYTES = ("data", "metadata", "scalars", "writes", "digest")
+
+
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     """Returns all checkpoints as rows, newest first, with the thread's name."""
     return Checkpoint.objects.order_by("-checkpoint_id").values_list(
-        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", "data", "metadata",
-        "digest",
-    )  # fmt: skip
+        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *BYTES
+    )
 
 
 def row_of(thread_id: Any) -> models.Subquery:
@@ -78,6 +83,18 @@ NEWEST = Select(lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)[
 CHECKPOINT = Select(
     lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS, checkpoint_id=_CHECKPOINT_ID)
 )
+
+
+def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+    rows = Checkpoint.objects.filter(thread=_THREAD, ns=_NS).order_by("checkpoint_id")
+    return rows.values_list("parent_id", *BYTES)
+
+
+#: Reads the checkpoint that was stored next in a namespace, and its parent.
+FOLLOWING = Select(lambda: _parents().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
+
+#: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
+CHILDREN = Select(lambda: _parents().filter(parent_id__in=[Given("parents", _TEXT, many=True)]))
 
 
 @cache

@@ -9,13 +9,12 @@ from hitl_django.engine.checkpoint import Checkpoint, CheckpointMetadata, TaskWr
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
 
-from . import growth, statements, versions
+from . import growth, scalars, statements, steps, versions
 from .grounds import Ground
 from .payloads import codec, pack_channel, pack_writes
 from .places import Place
 from .writing import Writing
 
-UNIT = 0  # the slot of a task's channel writes
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 CHANGES = CONTROL_SLOTS[CHANGED]
 
@@ -39,19 +38,27 @@ class Batch:
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
         self._checkpoints: list[Row] = []
+        self._ended: list[Row] = []
+        #: The checkpoint of this commit, if all of its values have rows of their own.
+        self.apart: str | None = None
         #: Ids of questions that were answered and that their task has since asked otherwise.
         self.changed: list[str] = []
 
-    def add_writes(self, task: TaskWrites, *, answers_stand: bool = False) -> None:
+    def add_writes(
+        self, task: TaskWrites, *, answers_stand: bool = False, ends_step: bool = False
+    ) -> None:
         """Adds what a task wrote.
 
         With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
-        that its task started with, and a reviewer may have added one meanwhile.
+        that its task started with, and a reviewer may have added one meanwhile. With ``ends_step``
+        it is stored with the checkpoint that follows, in its row.
         """
         for slot, writes in _by_slot(task.writes).items():
-            unit = slot == UNIT and task.task_id != NULL_TASK_ID
+            unit = slot == steps.UNIT and task.task_id != NULL_TASK_ID
             stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
-            (self._kept if stands else self._replaced).append(self._write(task, slot, writes))
+            into = self._kept if stands else self._replaced
+            into = self._ended if unit and ends_step else into
+            into.append(self._write(task, slot, writes))
             if slot == CHANGES:
                 self.changed += writes[0][1]
 
@@ -71,10 +78,19 @@ class Batch:
         """Adds a checkpoint as the child of the place, and the channel values that are new."""
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
+        few = scalars.few(values)
         for channel, version in new_versions.items():
-            if channel in values:  # a channel that was emptied has a version and no value
+            # A channel that was emptied has a version and no value.
+            if channel in values and (few is None or channel not in few):
                 self._blobs.append(self._blob(channel, version, values[channel]))
-        data, about = self._head(head), codec.encode(dict(metadata))
+        if few is None:
+            self._set_apart(head, values, new_versions)
+        parts = (
+            self._head(head),
+            codec.encode(dict(metadata)),
+            codec.encode(few) if few else b"",
+            self._led_here(),
+        )
         self._checkpoints.append(
             (
                 self.place.ns,
@@ -82,12 +98,32 @@ class Batch:
                 self.place.checkpoint_id,
                 metadata.get("step", -1),
                 metadata.get("source", ""),
-                data,
-                digest(data + about),
-                about,
+                parts[0],
+                digest(b"".join(parts)),
+                *parts[1:],
                 self.epoch,
             )
         )
+
+    def _led_here(self) -> bytes:
+        """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
+        if sum(len(row[5]) for row in self._ended) > steps.MOST:
+            self._kept += self._ended
+            return b""
+        return steps.pack([row[2:4] + row[5:6] for row in self._ended]) if self._ended else b""
+
+    def _set_apart(
+        self, head: versions.Head, values: dict[str, Any], new_versions: dict[str, Version]
+    ) -> None:
+        """Gives the scalars rows of their own that the parent may have held in its row."""
+        self.apart = head["id"]
+        parent = self.place.checkpoint_id
+        if self.ground is not None and parent is not None and self.ground.apart == parent:
+            return
+        stored = head["channel_versions"]
+        for channel in values.keys() - new_versions.keys():
+            if channel in stored and scalars.is_scalar(values[channel]):
+                self._blobs.append(self._blob(channel, stored[channel], values[channel]))
 
     def _head(self, head: versions.Head) -> bytes:
         if self.ground is None or not versions.is_wide(head):
@@ -120,9 +156,9 @@ def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any
     """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:
-        slot = CONTROL_SLOTS.get(write[0], UNIT)
-        if slot == UNIT:
-            slots.setdefault(UNIT, []).append(write)
+        slot = CONTROL_SLOTS.get(write[0], steps.UNIT)
+        if slot == steps.UNIT:
+            slots.setdefault(steps.UNIT, []).append(write)
         else:
             slots[slot] = [write]
     return slots

@@ -18,7 +18,7 @@ from hitl_django.engine.errors import RunStateError, ThreadNotFound
 from hitl_django.engine.pruning import keep_latest, latest_of
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
-from . import growth, versions
+from . import growth, statements, versions
 from .loading import read_bases
 from .payloads import codec, intact
 
@@ -125,13 +125,13 @@ class _History:
 
     def _chains(self, kept: set[Place]) -> Iterator[tuple[int, str, str | None, set[Any]]]:
         """Yields the checkpoints: key, namespace, parent, and the rows that each is read from."""
-        columns = ("pk", "ns", "parent_id", "data", "metadata", "digest")
+        columns = ("pk", "ns", "parent_id", *statements.BYTES)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
             named: dict[str, set[versions.Key]] = {}
-            for pk, ns, parent, data, about, stored in self._chosen(part, *columns):
-                intact(bytes(data) + bytes(about), stored, f"checkpoint row {pk}")
-                record = codec.decode(bytes(data))
+            for pk, ns, parent, *parts, stored in self._chosen(part, *columns):
+                intact(b"".join(parts), stored, f"checkpoint row {pk}")
+                record = codec.decode(bytes(parts[0]))
                 base = versions.base_of(record)
                 records.append((pk, ns, parent, record, base))
                 if base is not None:

@@ -156,6 +156,8 @@ def writes(record: Record) -> Iterator[str]:
     """I2."""
     there = {(row.ns, row.checkpoint_id) for row in record.checkpoints}
     keys = Counter((row.ns, row.checkpoint_id, row.task_id, row.slot) for row in record.writes)
+    for row in record.checkpoints:
+        keys.update((row.ns, row.parent_id or "", task, 0) for task in ended_with(row))
     for key, count in keys.items():
         if count > 1:
             yield f"{key} was written {count} times"
@@ -303,8 +305,12 @@ def digests(record: Record) -> Iterator[str]:
         if digest(codec.encode(codec.decode(data))) != row.digest:
             yield f"{row._meta.model_name} {row.pk} isn't what its digest says"
     for row in record.checkpoints:
-        data, about = bytes(row.data), bytes(row.metadata)
-        again = codec.encode_record(codec.decode(data)) + codec.encode(codec.decode(about))
+        again = codec.encode_record(codec.decode(bytes(row.data)))
+        again += codec.encode(codec.decode(bytes(row.metadata)))
+        again += codec.encode(codec.decode(bytes(row.scalars))) if row.scalars else b""
+        ended = codec.decode(bytes(row.writes)) if row.writes else []
+        wrote = [[*task, codec.encode(codec.decode(data))] for *task, data in ended]
+        again += codec.encode_record(wrote) if wrote else b""
         if digest(again) != row.digest:
             yield f"checkpoint {row.checkpoint_id} isn't what its digest says"
 
@@ -338,11 +344,18 @@ def told(record: Record) -> Iterator[str]:
 def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns the channel values of a checkpoint, as stored."""
     versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
-    return {
+    scalars = codec.decode(bytes(checkpoint.scalars)) if checkpoint.scalars else {}
+    return scalars | {
         blob.channel: codec.decode(bytes(blob.data))
         for blob in record.blobs
         if blob.ns == checkpoint.ns and versions.get(blob.channel) == blob.version
     }
+
+
+def ended_with(checkpoint: Checkpoint) -> list[str]:
+    """Returns the tasks whose writes are stored with the checkpoint that they led to."""
+    ended = codec.decode(bytes(checkpoint.writes)) if checkpoint.writes else []
+    return [task for task, _, _ in ended]
 
 
 def head_of(record: Record) -> Checkpoint:

@@ -26,7 +26,7 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver.payloads import pack
+from hitl_django.saver.payloads import codec, pack
 
 from . import invariants, recovery
 from .graphs import EMPTY, SHAPES, Effects, end_of
@@ -79,6 +79,12 @@ def store(channel: str, value: Any) -> None:
     assert blob_of(channel).update(data=data, digest=digest)
 
 
+def count_more() -> None:
+    last = Checkpoint.objects.order_by("-checkpoint_id")[0]
+    scalars, _ = pack({**codec.decode(bytes(last.scalars)), "total": 6})
+    Checkpoint.objects.filter(pk=last.pk).update(scalars=scalars)
+
+
 def fork() -> None:
     last = Checkpoint.objects.order_by("-checkpoint_id")[0]
     last.pk, last.checkpoint_id = None, f"{last.checkpoint_id[:-4]}ffff"
@@ -129,7 +135,7 @@ TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Thread.objects.update(epoch=0), "ahead of its thread"),
     (fall_behind, "earlier epoch than what it follows"),
     (lambda: PendingWrite.objects.update(epoch=0), "earlier epoch than its checkpoint"),
-    (lambda: store("total", 6), "conservation: step .*: 5 tasks add up to 6"),
+    (count_more, "conservation: step .*: 5 tasks add up to 6"),
     (lambda: store("tasks", ["x"] * 5), "counts twice"),
     (tamper_with_audit, "history: audit entry 2"),
     (lambda: Thread.objects.update(attempts=6), "attempts: 6"),

@@ -33,7 +33,7 @@ def chain(saver: Any, count: int, where: Any = None, **metadata: Any) -> list[An
     """Puts checkpoints of one changing and one lasting channel; returns their configs."""
     config, configs = where or place(), []
     for number in range(1, count + 1):
-        stored = checkpoint({"a": number, "still": [1]}, {"a": number, "still": 1})
+        stored = checkpoint({"a": [number], "still": [1]}, {"a": number, "still": 1})
         new = {"a": number} | ({"still": 1} if number == 1 else {})
         config = saver.put(config, stored, {"source": "loop", "step": number, **metadata}, new)
         configs.append(config)
@@ -75,7 +75,7 @@ def test_the_newest_checkpoint_stays_with_its_values_and_writes(saver: BaseCheck
     assert steps(saver, place()) == [4]
     after = saver.get_tuple(place())
     assert after == before._replace(parent_config=None)
-    assert after.checkpoint["channel_values"] == {"a": 4, "still": [1]}
+    assert after.checkpoint["channel_values"] == {"a": [4], "still": [1]}
 
 
 def test_a_pruned_thread_goes_on_and_has_a_history_again(saver: BaseCheckpointSaver) -> None:

@@ -168,7 +168,7 @@ def test_loading_takes_four_queries_and_a_narrow_state_three() -> None:
                 read()
             counted.append(len(queries))
     assert counted == [4, 4, 4, 4]
-    saver.put(place("narrow"), checkpoint({"a": 1}, {"a": 1}), {}, {"a": 1})
+    saver.put(place("narrow"), checkpoint({"a": [1]}, {"a": 1}), {}, {"a": 1})
     with CaptureQueriesContext(connection) as queries:
         saver.get_tuple(place("narrow"))
     assert len(queries) == 3

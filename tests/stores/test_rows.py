@@ -1,0 +1,165 @@
+"""What stands in a checkpoint's own row: its scalars, and the writes that led to it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django.engine.checkpoint import Commit, TaskWrites
+from hitl_django.engine.memory import InMemorySaver
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+from hitl_django.saver import DjangoSaver
+from hitl_django.saver.scalars import FEW, SHORT
+from hitl_django.saver.steps import MOST
+
+from .test_conformance import checkpoint, place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SCALARS = [None, True, 0, -1, 2**63, 0.5, float("inf"), "", "note", "ä" * SHORT]
+
+
+def state(size: int, seed: int = 0) -> dict[str, Any]:
+    return {f"key{at}": SCALARS[(at + seed) % len(SCALARS)] for at in range(size)}
+
+
+class Chain:
+    """A thread that goes from state to state, whoever stores the next step."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.versions: dict[str, int] = {}
+        self.configs: list[Any] = [place()]
+
+    def go(self, saver: Any, values: dict[str, Any], *, on: int = -1) -> Any:
+        number = len(self.configs)
+        changed = {
+            name
+            for name in values.keys() | self.values.keys()
+            if name not in values or name not in self.values or values[name] != self.values[name]
+        }
+        self.versions = {**self.versions, **dict.fromkeys(changed, number)}
+        self.values = values
+        stored = checkpoint(dict(values), dict(self.versions))
+        commit = Commit(
+            self.configs[on],
+            [TaskWrites(f"task {number}", "path", [("key0", number)])] if number > 1 else [],
+            stored,
+            {"source": "loop", "step": number},
+            dict.fromkeys(changed, number),
+        )
+        saver.commit(commit)
+        self.configs.append(place(checkpoint=stored["id"]))
+        return self.configs[-1]
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
+def test_no_scalar_is_lost_when_a_state_becomes_wide_or_narrow(known: bool) -> None:
+    sizes = [3, FEW, FEW + 1, 3, FEW + 5, FEW + 5, 4 * FEW + 1, 4 * FEW + 2, 2, 4 * FEW + 3, FEW]
+    chance, chain, saver = Random(7), Chain(), DjangoSaver()
+    for size in sizes:
+        values = {**state(size), "key0": chance.random(), "list": [size]}
+        chain.go(saver if known else DjangoSaver(), values)
+    found = [DjangoSaver().get_tuple(config).checkpoint for config in chain.configs[1:]]
+    assert [len(one["channel_values"]) for one in found] == [size + 1 for size in sizes]
+    oracle, again = InMemorySaver(), Chain()
+    chance = Random(7)
+    for size in sizes:
+        again.go(oracle, {**state(size), "key0": chance.random(), "list": [size]})
+    for one, config in zip(found, again.configs[1:], strict=True):
+        assert one["channel_values"] == oracle.get_tuple(config).checkpoint["channel_values"]
+
+
+def test_a_step_of_a_small_state_is_one_row() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    for number in range(5):
+        chain.go(saver, {"count": number, "note": "x"})
+    assert Checkpoint.objects.count() == 5
+    assert not ChannelBlob.objects.exists()
+    assert not PendingWrite.objects.exists()
+
+
+def test_a_wide_state_stores_what_changed_and_not_every_scalar_again() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    for number in range(5):
+        chain.go(saver, {**state(FEW + 4), "key0": number})
+    assert ChannelBlob.objects.count() == FEW + 4 + 4
+
+
+@pytest.mark.parametrize("value", ["ä" * (SHORT + 1), 2**64, [1], {"a": 1}, b"x"])
+def test_what_may_be_large_has_a_row_by_its_version(value: Any) -> None:
+    Chain().go(DjangoSaver(), {"a": value})
+    assert ChannelBlob.objects.get().channel == "a"
+    assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {"a": value}
+
+
+# Writes.
+
+
+def written(found: Any) -> list[Any]:
+    return [(task, value) for task, _, value in found.pending_writes]
+
+
+def test_what_led_on_from_a_checkpoint_is_read_with_it() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    for number in range(5):
+        chain.go(saver, {"key0": number})
+    expected = [[(f"task {number}", number)] for number in (2, 3, 4, 5)] + [[]]
+    assert [written(saver.get_tuple(config)) for config in chain.configs[1:]] == expected
+    listed = [*saver.list(place())]
+    assert [written(one) for one in reversed(listed)] == expected
+    behind = [*saver.list(place(), before=chain.configs[4], limit=2)]
+    assert [written(one) for one in behind] == [expected[2], expected[1]]
+    odd = [*saver.list(place(), filter={"step": 3})]
+    assert [written(one) for one in odd] == [expected[2]]
+
+
+def test_what_led_on_is_found_where_a_thread_was_forked() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    for number in range(3):
+        chain.go(saver, {"key0": number})
+    chain.go(saver, {"key0": 10}, on=1)  # a branch from the first
+    chain.go(saver, {"key0": 11}, on=3)  # and the older branch goes on
+    chain.go(saver, {"key0": 12}, on=4)
+    # The first led to the second before it led to the branch: what stands is what came first.
+    expected = [
+        [("task 2", 2)], [("task 3", 3)], [("task 5", 5)], [("task 6", 6)], [], [],
+    ]  # fmt: skip
+    assert [written(saver.get_tuple(config)) for config in chain.configs[1:]] == expected
+    assert [written(one) for one in saver.list(place())][::-1] == expected
+
+
+def test_the_newest_page_of_a_history_looks_for_no_children() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    for number in range(20):
+        chain.go(saver, {"key0": number})
+    with CaptureQueriesContext(connection) as queries:
+        assert len([*saver.list(place(), limit=10)]) == 10
+    assert len(queries) == 2
+    with CaptureQueriesContext(connection) as queries:
+        assert len([*saver.list(place(), before=chain.configs[15], limit=10)]) == 10
+    assert len(queries) == 3
+
+
+def test_much_that_was_written_is_not_read_with_the_checkpoint_it_led_to() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    chain.go(saver, {"key0": 0})
+    stored = checkpoint({"key0": 1}, {"key0": 2})
+    writes = [TaskWrites("task", "path", [("key0", "x" * MOST)])]
+    saver.commit(Commit(chain.configs[-1], writes, stored, {"source": "loop", "step": 1}, {}))
+    assert PendingWrite.objects.count() == 1
+    assert not Checkpoint.objects.order_by("-checkpoint_id")[0].writes
+    assert written(saver.get_tuple(chain.configs[-1])) == [("task", "x" * MOST)]
+
+
+def test_a_write_that_stands_already_is_not_told_twice() -> None:
+    saver, chain = DjangoSaver(), Chain()
+    first = chain.go(saver, {"key0": 0})
+    saver.put_writes(first, [("key0", "as first written")], "task 2", "path")
+    chain.go(saver, {"key0": 1})
+    assert written(saver.get_tuple(first)) == [("task 2", "as first written")]
