@@ -15,8 +15,9 @@ from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
 from . import versions
 from .loading import read_bases
-from .payloads import codec, intact
-from .storing import UNIT
+from .payloads import codec
+from .statements import BYTES
+from .steps import UNIT, intact_parts, tasks_in
 
 #: Super-steps that are looked back on.
 BACK = 1000
@@ -32,7 +33,8 @@ class Head:
 
     ``ran_on`` are those of them whose tasks led on: after an update of an earlier checkpoint, what
     had been run on that belongs to another line. ``seen`` tells which versions each node has read:
-    of nodes that ran long ago it has none, but for those that Sends have run.
+    of nodes that ran long ago it has none, but for those that Sends have run. ``scalars`` are the
+    channels whose values its own row holds.
     """
 
     checkpoint_id: str
@@ -40,6 +42,7 @@ class Head:
     oldest: str
     versions: dict[str, Any]
     seen: dict[str, dict[str, Any]]
+    scalars: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,12 @@ def _parents(using: str, thread: int) -> dict[str, tuple[Any, str]]:
 def read_head(using: str, thread: int) -> Head | None:
     """Reads where a thread's root graph is: two queries, one more of a wide state."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    found = rows.values_list("checkpoint_id", "data", "metadata", "digest").first()
+    found = rows.values_list("checkpoint_id", *BYTES).first()
     if found is None:
         return None
-    checkpoint_id, data, about, stored = found
-    intact(bytes(data) + bytes(about), stored, f"checkpoint {checkpoint_id}")
-    record = codec.decode(bytes(data))
+    checkpoint_id, *row = found
+    data, _, scalars, _ = intact_parts(row, checkpoint_id)
+    record = codec.decode(data)
     named = {key} if (key := versions.base_of(record)) is not None else set()
     head = versions.whole(record, read_bases(using, thread, "", named))
     parents = _parents(using, thread)
@@ -89,6 +92,7 @@ def read_head(using: str, thread: int) -> Head | None:
         min(parents),
         head["channel_versions"],
         head["versions_seen"],
+        frozenset(codec.decode(scalars) if scalars else ()),
     )
 
 
@@ -103,13 +107,20 @@ def _line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
 def finished_nodes(using: str, thread: int, head: Head) -> set[str]:
     """Returns the root graph's nodes that have run on the way to a checkpoint."""
     rows = _finished(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
-    return set(head.seen) | _names(rows.values_list("task_path", flat=True).distinct())
+    found = set(rows.values_list("task_path", flat=True).distinct())
+    steps = _stepped(using, thread).filter(ns="", checkpoint_id__in=head.line)
+    for led_here in steps.values_list("writes", flat=True).iterator():
+        found |= {path for _, path, _ in tasks_in(led_here)}
+    return set(head.seen) | _names(found)
 
 
 def finished_below(using: str, thread: int, head: Head) -> set[tuple[str, str]]:
     """Returns the nodes that have run in called graphs: each as its namespace and name."""
     rows = _finished(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
-    found = rows.values_list("ns", "task_path").distinct()[:BELOW]
+    found = set(rows.values_list("ns", "task_path").distinct()[:BELOW])
+    steps = _stepped(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
+    for ns, led_here in steps.values_list("ns", "writes")[:BACK].iterator():
+        found |= {(ns, path) for _, path, _ in tasks_in(led_here) if path.startswith(PULLED)}
     return {(ns, path.removeprefix(PULLED)) for ns, path in found}
 
 
@@ -123,13 +134,19 @@ def failed_nodes(using: str, thread: int, head: Head) -> set[str]:
 
 def held_channels(using: str, thread: int, head: Head, names: Iterable[str]) -> set[str]:
     """Returns which of these channels hold a value at a checkpoint; it reads none of the values."""
-    wanted = {(name, head.versions[name]) for name in names if name in head.versions}
+    names = set(names)
+    held = names & head.scalars
+    wanted = {(name, head.versions[name]) for name in names - held if name in head.versions}
     if not wanted:
-        return set()
+        return held
     rows = ChannelBlob.objects.using(using).filter(
         thread=thread, ns="", version__in={version for _, version in wanted}
     )
-    return {name for name, _ in wanted.intersection(rows.values_list("channel", "version"))}
+    return held | {name for name, _ in wanted.intersection(rows.values_list("channel", "version"))}
+
+
+def _stepped(using: str, thread: int) -> Any:
+    return Checkpoint.objects.using(using).filter(thread=thread).exclude(writes=b"").order_by()
 
 
 def _finished(using: str, thread: int) -> Any:

@@ -78,11 +78,16 @@ def _led_on(row: Sequence[Any], parent: Step) -> bytes:
     return intact_parts(row, f"after {parent.checkpoint_id}")[-1]
 
 
+def tasks_in(led_here: Any) -> Ended:
+    """Returns the tasks that led to a checkpoint, by its column."""
+    return [(task, path, data) for task, path, data in codec.decode(led_here)] if led_here else ()
+
+
 def writes_of(
     checkpoint_id: str, ended: bytes
 ) -> list[tuple[str, str, str, int, list[tuple[str, Any]]]]:
     """Returns the writes as the rows of tasks that are still under way have them."""
     return [
         (checkpoint_id, path, task_id, UNIT, codec.decode(data))
-        for task_id, path, data in codec.decode(ended)
+        for task_id, path, data in tasks_in(ended)
     ]

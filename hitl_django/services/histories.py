@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +30,8 @@ from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Th
 from hitl_django.policy import get_policy
 from hitl_django.saver.heads import PULLED, line_of
 from hitl_django.saver.payloads import codec, unpack
-from hitl_django.saver.storing import UNIT
+from hitl_django.saver.statements import BYTES
+from hitl_django.saver.steps import UNIT, intact_parts, tasks_in
 
 STEPS, MOST_STEPS = 20, 100
 #: Tasks of a page whose writes are shown, and the bytes of them that are read.
@@ -130,29 +132,34 @@ class _Page:
             rows = rows.filter(checkpoint_id__lt=before)
         found = list(
             rows.order_by("-checkpoint_id").values_list(
-                "checkpoint_id", "parent_id", "step", "source", "metadata", "created_at", "epoch"
+                "checkpoint_id", "parent_id", "step", "source", "created_at", "epoch", *BYTES
             )[: limit + 1]
         )
         page, more = found[:limit], len(found) > limit
         tasks, last = self._tasks([row[1] for row in page if row[1] is not None])
         line = line_of(self.using, self.thread.pk)
         # A decision belongs to the first step after it; what is newer than all waits for one.
-        since = found[-1][5] if more else None
+        since = found[-1][4] if more else None
         decisions = self._decisions(page, since, newest=before is None)
         steps = []
-        for at, parent, step, source, about, created, epoch in page:
-            nodes, changes = self._written(_own(tasks.get(parent or "", []), source, epoch))
+        room = max(0, TASKS - sum(map(len, tasks.values())))
+        for at, parent, step, source, created, epoch, *stored in page:
+            ended = _ended(stored, at, epoch)
+            cut, ended = len(ended) > room, ended[:room]
+            room -= len(ended)
+            own = _own(tasks.get(parent or "", []), source, epoch)
+            nodes, changes = self._written(sorted([*own, *ended], key=itemgetter(0)))
             steps.append(
                 Step(
                     checkpoint_id=at,
                     step=step,
                     source=source,
-                    run_id=_run_of(about),
+                    run_id=_run_of(stored[1]),
                     created_at=created,
                     nodes=nodes,
                     changes=changes,
                     decisions=decisions.get(at, ()),
-                    more=parent is not None and parent <= last,
+                    more=cut or (parent is not None and parent <= last),
                     left=not line.holds(at),
                 )
             )
@@ -218,7 +225,7 @@ class _Page:
         if since is not None:
             rows = rows.filter(created_at__gt=since)
         if not newest:
-            rows = rows.filter(created_at__lte=page[0][5])
+            rows = rows.filter(created_at__lte=page[0][4])
         if self.by is not None:
             rows = rows.filter(interrupt__in=self._visible())
         found: dict[str, list[DecisionTaken]] = {}
@@ -227,7 +234,7 @@ class _Page:
         )[:DECISIONS]:
             told: dict[str, Any] = dict(zip(_TAKEN, row, strict=True))
             taken = DecisionTaken(**told)
-            after = [row[0] for row in page if row[5] >= taken.created_at]
+            after = [row[0] for row in page if row[4] >= taken.created_at]
             # The page is newest first, so the last of these is the first step after it.
             found.setdefault(after[-1] if after else page[0][0], []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
@@ -259,6 +266,15 @@ def _is_of_the_state(key: str) -> bool:
         and key not in RESERVED_KEYS
         and not key.startswith((BRANCH_TO, "join:"))
     )
+
+
+def _ended(stored: Sequence[Any], checkpoint_id: str, epoch: int) -> list[_Task]:
+    """Returns what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
+    try:
+        led_here = intact_parts(stored, checkpoint_id)[-1]
+        return [(path, epoch, codec.decode(data)) for _, path, data in tasks_in(led_here)]
+    except PayloadError:
+        return [("", epoch, len(bytes(stored[-2])))]
 
 
 def _unpacked(data: Any, digest: str) -> Any:
