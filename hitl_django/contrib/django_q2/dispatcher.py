@@ -12,6 +12,7 @@ from django_q.tasks import async_task
 from hitl_django import dispatch
 
 from . import checks, probing, schedules
+from .queue import queue_named
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
 #: hardly ever has to kill a worker in the middle of a node.
@@ -53,9 +54,11 @@ def _send(function: str, subject: str) -> None:
     def send() -> None:
         # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered
         # for its failure, because what is still due gets a new one from the sweep.
-        async_task(function, subject, ack_failure=True, save=False)
+        async_task(function, subject, ack_failure=True, save=False, broker=queue)
 
+    queue = None
     if shares_transaction():
+        queue = queue_named(Conf.CLUSTER_NAME)
         send()
     else:
         transaction.on_commit(send, using=dispatch.alias(), robust=True)
