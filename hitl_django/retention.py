@@ -26,22 +26,48 @@ def delete_ended(days: float, limit: int) -> int:
     """Deletes threads that ended that long ago, those longest ago first; returns how many.
 
     All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
-    ``BATCH`` threads at most.
+    ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
+    forbid it, keep none of the others: the first such error is raised when those are gone.
     """
     using = router.db_for_write(Thread)
-    deleted = 0
+    deleted, refused = 0, dict[int, Exception]()
     while deleted < limit:
-        with transaction.atomic(using=using):
-            found = _lock(using, list(_ended(using, days)[: min(BATCH, limit - deleted)]))
-            # Looked at again behind the lock: a new run may have been started just before.
-            gone = list(_ended(using, days).filter(thread__in=found))
-            Thread.objects.using(using).filter(pk__in=gone).delete()
-        deleted += len(set(gone))
-        if not gone:
+        size = min(BATCH, limit - deleted)
+        chosen = list(_ended(using, days).exclude(thread__in=list(refused))[:size])
+        gone, failures = _delete(using, days, chosen)
+        deleted += gone
+        refused |= failures
+        if not gone and not failures:
             break
     if deleted:
         logger.info("retention: %s threads deleted", deleted)
+    if refused:
+        raise next(iter(refused.values()))
     return deleted
+
+
+def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, dict[int, Exception]]:
+    """Deletes these threads together, or where that fails each by itself."""
+    try:
+        return _delete_together(using, days, chosen), {}
+    except Exception as error:
+        if len(chosen) == 1:
+            return 0, {chosen[0]: error}
+    gone, failures = 0, dict[int, Exception]()
+    for thread in dict.fromkeys(chosen):
+        deleted, failed = _delete(using, days, [thread])
+        gone += deleted
+        failures |= failed
+    return gone, failures
+
+
+def _delete_together(using: str, days: float, chosen: list[int]) -> int:
+    with transaction.atomic(using=using):
+        found = _lock(using, chosen)
+        # Looked at again behind the lock: a new run may have been started just before.
+        gone = set(_ended(using, days).filter(thread__in=found))
+        Thread.objects.using(using).filter(pk__in=gone).delete()
+    return len(gone)
 
 
 def prune_ended(days: float, limit: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -16,16 +18,19 @@ class RunControl:
     The run stops at the next edge between super-steps, with its checkpoint saved.
     """
 
-    __slots__ = ("_asked", "drain_reason")
+    __slots__ = ("_asked", "_told", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
         self._asked = threading.Event()
+        self._told: set[Callable[[], object]] = set()
 
     def request_drain(self, reason: str = "shutdown") -> None:
         """Asks for the run to stop at the next edge."""
         self.drain_reason = reason
         self._asked.set()
+        for function in tuple(self._told):
+            function()
 
     @property
     def drain_requested(self) -> bool:
@@ -35,6 +40,27 @@ class RunControl:
     def wait(self, seconds: float) -> bool:
         """Waits for somebody to ask, at most so long; tells whether somebody did."""
         return self._asked.wait(seconds)
+
+    async def await_(self, seconds: float) -> bool:
+        """Like wait, on an event loop."""
+        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            # A loop that is closed has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(asked.set)
+
+        self._told.add(tell)
+        try:
+            # Asked only now: what came before told nobody, what comes later tells us.
+            if not self.drain_requested:
+                async with asyncio.timeout(seconds):
+                    await asked.wait()
+        except TimeoutError:
+            return self.drain_requested
+        finally:
+            self._told.discard(tell)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

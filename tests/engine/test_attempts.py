@@ -155,6 +155,30 @@ def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> No
     assert node.attempts == [1]
 
 
+def test_who_asks_a_run_on_an_event_loop_to_stop_doesnt_wait_either() -> None:
+    node, control = Failing(1), RunControl()
+    graph = submitted(trying(node, initial_interval=1000))
+
+    async def run() -> None:
+        going = asyncio.ensure_future(graph.ainvoke(None, CONFIG, control=control))
+        while not stored(graph):
+            await asyncio.sleep(0.001)
+        threading.Thread(target=control.request_drain).start()  # as whoever looks after the lease
+        with pytest.raises(GraphDrained):
+            await asyncio.wait_for(going, 10)
+
+    asyncio.run(run())
+    assert stored(graph)[0][0] == 1
+    assert node.attempts == [1]
+
+
+def test_a_wait_on_an_event_loop_ends_when_nobody_asks_and_when_somebody_has() -> None:
+    control = RunControl()
+    assert asyncio.run(control.await_(0.001)) is False
+    control.request_drain()
+    assert asyncio.run(control.await_(1000)) is True
+
+
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_who_stops_a_waiting_run_loses_no_answer(durability: str) -> None:
     control, calls = RunControl(), Counter[str]()

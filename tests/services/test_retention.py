@@ -136,6 +136,27 @@ def test_threads_that_can_not_be_deleted_keep_no_run_from_being_hinted(
     assert len(kept()) == 2
 
 
+def test_a_thread_that_can_not_be_deleted_keeps_none_of_the_others(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    threads = [ended(advance, days=90 - number) for number in range(5)]
+    held = {threads[0].pk, threads[3].pk}
+    delete = QuerySet.delete
+
+    def refuse(rows: Any) -> Any:
+        if rows.model is Thread and held.intersection(rows.values_list("pk", flat=True)):
+            raise ProtectedError("referenced", set())
+        return delete(rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(QuerySet, "delete", refuse)
+        with pytest.raises(ProtectedError):
+            retention.delete_ended(30, 10)
+    assert set(kept()) == held
+    assert retention.delete_ended(30, 10) == 2
+
+
 @pytest.mark.parametrize("days", [0, -1, "30", True])
 def test_days_that_are_no_number_are_an_error_of_the_checks(days: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": days}

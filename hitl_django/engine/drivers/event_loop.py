@@ -30,6 +30,7 @@ from ..effects import (
     Save,
     Wait,
 )
+from ..errors import DrainSignal
 from ..loop import Loop
 from ..plan import Task
 from ..stream import Chunk
@@ -83,10 +84,14 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:
-    """Waits before a task's next attempt."""
+    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
         await akeep(context, wait.commit)
-    await asyncio.sleep(wait.seconds)
+    control = context.run.control
+    if control is None:
+        await asyncio.sleep(wait.seconds)
+    elif await control.await_(wait.seconds):
+        raise DrainSignal
 
 
 async def aperform(context: TaskContext) -> Task:
