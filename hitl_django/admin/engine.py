@@ -111,7 +111,7 @@ class EngineAdmin(ReadOnlyAdmin):
                 if field.name not in self.payloads and field.name != "thread"
             ],
             sees=sees,
-            held=[_held(row, name) for name in self.payloads] if sees else [],
+            held=[_held(row, name) for name in self.payloads if getattr(row, name)] if sees else [],
         )
 
 
@@ -126,6 +126,8 @@ def _held(row: Any, name: str) -> Fact:
         redact = ()
     try:
         value = codec.decode(data)
+        if isinstance(row, Checkpoint) and name == "writes":
+            value = [(path or task, codec.decode(wrote)) for task, path, wrote in value]
     except PayloadError as error:
         return Fact(name, visible(str(error)), "none")
     if isinstance(row, ChannelBlob):
@@ -133,6 +135,8 @@ def _held(row: Any, name: str) -> Fact:
         value = {row.channel: value}
     if isinstance(row, PendingWrite):
         value = [{key: one} for key, one in value]
+    if isinstance(row, Checkpoint) and name == "writes":
+        value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
     view, cut = shown(value, MAX_TEXT, redact)
     text = json.dumps(view, ensure_ascii=False, indent=2)
     return Fact(name, visible(text), "code", len(data) if cut else 0)
@@ -143,7 +147,7 @@ class CheckpointAdmin(EngineAdmin):
     """States between two super-steps."""
 
     list_display = ("row", "step", "source", "created_at")
-    payloads = ("data", "metadata")
+    payloads = ("data", "metadata", "scalars", "writes")
     empty_text = _("No checkpoint matches.")
 
 

@@ -329,6 +329,7 @@ def told(record: Record) -> Iterator[str]:
             yield f"run {run.pk} counts {run.last_event} of {len(found)} events"
     tasks = Counter(event.data["task"] for event in record.events if event.kind == "custom")
     written = {write.task_id for write in record.writes if write.slot == 0}
+    written.update(task for row in record.checkpoints for task in ended_with(row))
     for task, count in tasks.items():
         if count > 1 or task not in written:
             yield f"task {task} is told of {count} times, written {task in written}"
@@ -356,6 +357,15 @@ def ended_with(checkpoint: Checkpoint) -> list[str]:
     """Returns the tasks whose writes are stored with the checkpoint that they led to."""
     ended = codec.decode(bytes(checkpoint.writes)) if checkpoint.writes else []
     return [task for task, _, _ in ended]
+
+
+def finished_in(threads: Q) -> list[str]:
+    """Returns the tasks whose writes are stored in these threads, by now."""
+    alone = PendingWrite.objects.filter(slot=0, thread__in=Thread.objects.filter(threads))
+    found = list(alone.values_list("task_id", flat=True))
+    for row in Checkpoint.objects.filter(thread__in=Thread.objects.filter(threads)).only("writes"):
+        found += ended_with(row)
+    return found
 
 
 def head_of(record: Record) -> Checkpoint:

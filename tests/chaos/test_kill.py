@@ -10,8 +10,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.db.models import Q
 
-from hitl_django.models import PendingWrite, Run, Thread
+from hitl_django.models import Run, Thread
 from tests import processes
 
 from . import invariants, recovery, victim
@@ -62,8 +63,7 @@ class Workers:
 
 def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
     """Notes how often each function had begun whose writes are stored by now."""
-    stored = PendingWrite.objects.filter(slot=0, thread__runs__state__in=Run.LIVE)
-    tasks = list(stored.values_list("task_id", flat=True))
+    tasks = invariants.finished_in(Q(runs__state__in=Run.LIVE))
     begun = Counter(effects.begun())
     for task in tasks:
         seen.setdefault(task, begun[task])

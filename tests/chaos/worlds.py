@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from hitl_django import dispatch, leases, registry, services, testing
@@ -19,11 +20,12 @@ from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, Outcome, 
 from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.engine.memory import InMemorySaver
 from hitl_django.leases import RunFence
-from hitl_django.models import Interrupt, PendingWrite, Run, Thread
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver
 from hitl_django.sweep import sweep
 from tests.engine.crashing import store_answer
 
+from . import invariants
 from .graphs import EMPTY, reply
 
 DUE = ("queued", "running")
@@ -188,9 +190,8 @@ class DatabaseWorld:
             pass  # as a second reviewer is told
 
     def is_redone(self, lease: leases.Lease, task: str) -> bool:
-        stored = PendingWrite.objects.filter(thread=self.thread, task_id=task, slot=0)
         mine = Thread.objects.filter(pk=self.thread, epoch=lease.thread.epoch)
-        return mine.exists() and stored.exists()
+        return mine.exists() and task in invariants.finished_in(Q(pk=self.thread))
 
     def values(self) -> dict[str, Any]:
         graph = self.graph.with_saver(DjangoSaver())
