@@ -325,7 +325,7 @@ def test_a_threads_rows_are_listed_and_shown(browse: Browse, waiting: Run) -> No
 def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_state(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
-    services.start("approval", {"text": "the news"})
+    services.start("approval", {"text": "the news " * 20})
     advance()
     blob = ChannelBlob.objects.get(channel="text")
     data, digest = pack({"api_key": "hunter2", "rest": "the news"})
@@ -339,6 +339,25 @@ def test_what_a_row_holds_is_shown_without_secrets_to_those_who_may_see_the_stat
     page = browse("engineer").get(page_of(blob.pk, "channelblob")).content.decode()
     assert "the news" not in page
     assert "takes a permission" in page
+
+
+@pytest.mark.promise("P22")
+def test_what_stands_in_a_checkpoints_row_is_for_those_who_may_see_the_state(
+    browse: Browse, advance: Advance, person: Callable[[str], Any]
+) -> None:
+    services.start("approval", {"text": "the news"})
+    advance()
+    row = Checkpoint.objects.order_by("-checkpoint_id")[0]
+    assert row.scalars
+    assert row.writes
+    page = browse("engineer").get(page_of(row.pk, "checkpoint")).content.decode()
+    assert page.count("the news") == 2
+    assert "__start__" in page
+
+    user = person("engineer")
+    user.user_permissions.remove(user.user_permissions.get(codename="view_thread_state"))
+    page = browse("engineer").get(page_of(row.pk, "checkpoint")).content.decode()
+    assert "the news" not in page
 
 
 def test_a_row_that_is_damaged_or_huge_has_a_page(browse: Browse, waiting: Run) -> None:
