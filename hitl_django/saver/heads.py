@@ -31,13 +31,14 @@ PULLED = f"~{PULL}, "
 class Head:
     """The newest checkpoint of a root graph, and those it came from as far back as is looked.
 
-    ``ran_on`` are those of them whose tasks led on: after an update of an earlier checkpoint, what
-    had been run on that belongs to another line. ``seen`` tells which versions each node has read:
-    of nodes that ran long ago it has none, but for those that Sends have run. ``scalars`` are the
-    channels whose values its own row holds.
+    ``line`` has them all, ``ran_on`` those whose tasks led on: after an update of an earlier
+    checkpoint, what had been run on that belongs to another line. ``seen`` tells which versions
+    each node has read: of nodes that ran long ago it has none, but for those that Sends have run.
+    ``scalars`` are the channels whose values its own row holds.
     """
 
     checkpoint_id: str
+    line: tuple[str, ...]
     ran_on: tuple[str, ...]
     oldest: str
     versions: dict[str, Any]
@@ -88,6 +89,7 @@ def read_head(using: str, thread: int) -> Head | None:
     updated = {parents[one][0] for one in line if parents[one][1] == "update"}
     return Head(
         checkpoint_id,
+        line,
         tuple(one for one in line if one not in updated),
         min(parents),
         head["channel_versions"],
