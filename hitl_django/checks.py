@@ -233,8 +233,11 @@ def _bad_addresses() -> Iterator[checks.CheckMessage]:
         yield checks.Error(
             "HITL['SITE_URL'] is not an address with https:// or http://.", id="hitl_django.E003"
         )
-    for network in hitl.WEBHOOK_NETWORKS:
+    networks = hitl.WEBHOOK_NETWORKS
+    for network in networks if isinstance(networks, list | tuple) else [networks]:
         try:
+            if not isinstance(network, str):
+                raise TypeError
             ip_network(network)
         except (TypeError, ValueError):
             yield checks.Error(

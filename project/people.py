@@ -18,8 +18,15 @@ VIEW = (
     "view_run",
     "view_thread",
 )
-REVIEW = (*VIEW, "decide_interrupt")
-OPERATE = (*VIEW, "start_run", "operate_run", "view_thread_state")
+REVIEW = (*VIEW, "decide_interrupt", "link_interrupt")
+OPERATE = (
+    *VIEW,
+    "start_run",
+    "operate_run",
+    "view_thread_state",
+    "view_webhookendpoint",
+    "manage_webhooks",
+)
 
 GROUPS = {"Reviewers": REVIEW, "Operators": OPERATE, "Readers": VIEW}
 

@@ -80,6 +80,10 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         # A link is to a question, so without one there is nothing to add.
         return "interrupt" in request.GET and self.has_view_permission(request)
 
+    def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
+        # The index and the menu name no question, so there they offer no adding.
+        return {**super().get_model_perms(request), "add": False}
+
     @admin.display(description=_("for"), ordering="name")
     def link(self, row: ReviewLink) -> str:
         return entry(row, row.name, visible(row.interrupt.title))
