@@ -1,8 +1,9 @@
 """Answers that wait for what a run has yet to tell, in bounded time and number.
 
 What to look for, what to say and how long to pause is written once, as steps: bytes to send and
-seconds to wait. A WSGI server has a thread for each answer, which performs them; under ASGI an
-answer that waits holds none, and what its steps ask the database is done by one thread for all.
+seconds to wait. A WSGI server has a thread for each answer, which performs them. Under ASGI the
+event loop waits, and what the steps ask the database is done by one thread, on one connection, for
+all; the thread that Django itself keeps for each open request does nothing meanwhile.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -103,15 +104,18 @@ class _View:
                 self.cut = True
                 break
             name = self._key(key)
-            hidden = name in self.redact or _SECRET.search(name) is not None
-            found[name] = self._text(HIDDEN) if hidden else self.of(value, depth + 1)
+            if name in self.redact or _is_secret(name):
+                found[name] = self._text(HIDDEN)
+            else:
+                found[name] = self.of(value, depth + 1)
         return found
 
     def _key(self, key: Any) -> str:
         name = key if type(key) is str else str(self.of(key, DEPTH - 2))
         if len(name) > KEY_LENGTH:
             name, self.cut = name[:KEY_LENGTH] + CUT, True
-        name = storable(name)
+        if not _is_simple(name):
+            name = storable(name)
         self.left -= len(name) + 4
         return name
 
@@ -127,6 +131,9 @@ class _View:
         return found
 
     def _text(self, text: str) -> str:
+        if _is_simple(text) and len(text) < self.left:  # as most are
+            self.left -= len(text) + 2
+            return text
         room = max(self.left, 1)
         whole = text
         if len(text) > room:
@@ -139,6 +146,16 @@ class _View:
             self.cut = True
             return text + CUT
         return text
+
+
+@lru_cache(1000)
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
+def _is_simple(text: str) -> bool:
+    """Tells whether a string takes as many bytes as it has characters, and looks like them."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _bare(value: str | float) -> str | int | float:

@@ -251,6 +251,15 @@ def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(
     assert set(parts[1:]) == {b": nothing new\n\n"}
 
 
+def test_a_stream_is_packed_by_nobody(api: Any, told: Callable[..., Run], settings: Any) -> None:
+    settings.MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *settings.MIDDLEWARE]
+    run = told()
+    packed = {"HTTP_ACCEPT_ENCODING": "gzip"}
+    stream = api.get("run-events", run.pk, **STREAM, **THREADS, **packed)
+    assert next(iter(stream)) == b"retry: 1000\n\n"
+    assert len(frames(stream)) == run.last_event
+
+
 # Who asks for what isn't kept.
 
 

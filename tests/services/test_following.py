@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
+from asgiref.sync import async_to_sync
 
 import hitl_django
 from hitl_django import services, testing, worker
@@ -62,7 +62,7 @@ def test_a_run_is_followed_on_an_event_loop(
     async def collect() -> list[str]:
         return [event.kind async for event in hitl_django.afollow(asking.id)]
 
-    assert asyncio.run(collect()) == TOLD
+    assert async_to_sync(collect)() == TOLD
 
 
 def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:

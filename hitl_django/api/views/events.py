@@ -88,9 +88,14 @@ class RunEvents(Resource):
             return waiting.stream(reader, after, most, self._frames)
 
         if waiting.may_wait(request._request):
-            return waiting.answer(request._request, steps, None, EventStream.media_type)
-        frames = [step for step in steps(0) if isinstance(step, bytes)]
-        return HttpResponse(b"".join(frames), content_type=EventStream.media_type)
+            made: Any = waiting.answer(request._request, steps, None, EventStream.media_type)
+        else:
+            frames = [step for step in steps(0) if isinstance(step, bytes)]
+            made = HttpResponse(b"".join(frames), content_type=EventStream.media_type)
+        # What gathers bytes before it passes them on, to pack them or to send fewer packets,
+        # would hold back events: Django's GZipMiddleware, and nginx.
+        made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
+        return made
 
     def _last_event_id(self, request: Request, after: int) -> int:
         header = request.headers.get("Last-Event-ID")
