@@ -6,15 +6,12 @@ so the admin can show before what the service stores after.
 
 from __future__ import annotations
 
-from hitl_django.text import question_title
-
 from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, said
 from .dialects import NAMED, RAW, recognise
 from .hitl_request import Action
 from .hitl_request import actions as actions_of
 from .limits import check_limits
-from .raw import APPROVED, prefill
-from .raw import decisions as allowed_decisions
+from .raw import APPROVED
 from .words import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
 
 __all__ = [
@@ -30,15 +27,12 @@ __all__ = [
     "Action",
     "Asked",
     "actions_of",
-    "allowed_decisions",
     "asked_of",
     "changes_of",
     "check_limits",
     "compose",
     "offered",
-    "prefill",
     "proposal_of",
-    "question_title",
     "recognise",
     "said",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import schemas
-from hitl_django.answers import UNSET, Asked, allowed_decisions, compose, prefill
+from hitl_django.answers import UNSET, Asked, compose
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.text import question_title, shorten, storable, visible
 
@@ -47,10 +47,11 @@ ALL = ("approve", "edit", "reject", "respond")
 def test_a_question_allows_what_its_answer_can_say(
     payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
 ) -> None:
-    assert allowed_decisions(payload, schema, kind) == allowed
+    question = Asked(payload=payload, schema=schema, kind=kind)
+    assert question.allowed == allowed
     for type_ in {*ALL, "other"} - set(allowed):
         with pytest.raises(InvalidAnswerError, match=allowed[0]):
-            compose(Asked(payload=payload, schema=schema, kind=kind), type_, {})
+            compose(question, type_, {})
 
 
 @pytest.mark.parametrize(
@@ -101,11 +102,14 @@ def test_pointers_are_escaped() -> None:
 
 
 def test_a_form_starts_with_what_was_shown() -> None:
-    assert prefill({"amount": 5, "secret": 1}, APPROVAL) == {"amount": 5, "note": "none"}
-    assert prefill("text", APPROVAL) == {"note": "none"}
-    assert prefill({"a": 1}, None) == {"a": 1}
-    assert prefill({}, {"type": "string", "default": "x"}) == "x"
-    assert prefill({}, CHOICE) is None
+    def started(payload: Any, schema: Any) -> Any:
+        return Asked(payload=payload, schema=schema).start
+
+    assert started({"amount": 5, "secret": 1}, APPROVAL) == {"amount": 5, "note": "none"}
+    assert started("text", APPROVAL) == {"note": "none"}
+    assert started({"a": 1}, None) == {"a": 1}
+    assert started({}, {"type": "string", "default": "x"}) == "x"
+    assert started({}, CHOICE) is None
 
 
 @pytest.mark.promise("P21")
