@@ -58,7 +58,10 @@ class Choice(serializers.ChoiceField):
 
 
 class WholeNumber(serializers.Field):
-    """A whole number: ``7.0``, ``true`` and ``"7"`` are none, except in a query, which is text."""
+    """A whole number, as JSON Schema has them: ``7.0`` is one, ``true`` and ``"7"`` are none.
+
+    In a query, which is text, it is digits.
+    """
 
     default_error_messages = {  # noqa: RUF012
         "invalid": _("Has to be a whole number from {least} to {most}.")
@@ -69,7 +72,8 @@ class WholeNumber(serializers.Field):
         self.least, self.most = least, most
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(self.parent, Query) and isinstance(data, str) and _DIGITS.fullmatch(data):
+        written = isinstance(self.parent, Query) and isinstance(data, str)
+        if _DIGITS.fullmatch(data) if written else isinstance(data, float) and data.is_integer():
             data = int(data)
         fits = isinstance(data, int) and not isinstance(data, bool)
         if not fits or not self.least <= data <= self.most:

@@ -66,6 +66,7 @@ def test_a_claim_keeps_others_from_it_until_it_ends(people: Any, make_question: 
     mine = rita.post("claim", question.pk, body={"seconds": 600}).json()
     assert (mine["interrupt"], mine["holder"]) == (str(question.pk), str(rita.user))
     assert rita.post("claim", question.pk).json()["until"] >= mine["until"]
+    assert rita.post("claim", question.pk, body={"seconds": 600.0}).status_code == 200
 
     refused = ravi.post("claim", question.pk)
     assert (refused.status_code, refused.json()["code"]) == (409, "held")
