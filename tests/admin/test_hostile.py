@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run
 from hitl_django.text import question_title, visible
 
 from .conftest import list_of, make_question, page_of
 
 MARK = "hostile"
+EVERY = ("approve", "edit", "reject", "respond")
 TEXTS = [
     f"<script>alert('{MARK}')</script>",
     f"<img src=x onerror=alert('{MARK}')>",
@@ -159,3 +162,58 @@ def test_no_page_has_inline_scripts_or_styles(
             assert "style" not in attributes
             if tag == "script":
                 assert attributes.get("src")
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_becomes_anything_else_in_a_dialect_a_comment_or_a_change(
+    text: str, browse: Callable[[str], Client], person: Callable[[str], Any]
+) -> None:
+    args = {text: text, "lines": [{text: text}, {text: f"{text} {text}"}]}
+    request = {
+        "action_requests": [{"name": text, "args": args, "description": text}] * 2,
+        "review_configs": [{"action_name": text, "allowed_decisions": list(EVERY)}] * 2,
+    }
+    human = {
+        "action_request": {"action": text, "args": args},
+        "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True},
+        "description": text,
+    }
+    call = {"question": text, "tool_call": {"name": text, "args": args}}
+    items = [make_question(payload, why=text) for payload in (request, human, call, args)]
+    later = timezone.now() + timedelta(hours=1)
+    Interrupt.objects.update(
+        claimed_by=person("operator"),
+        claimed_label=text,
+        claimed_until=later,
+        assignee_label=text,
+        group_label=visible(text)[:150],
+        quorum=2,
+        approvals=1,
+    )
+    changed = [{"op": "replace", "path": "/lines", "value": [text * 20]}]
+    for item in items:
+        Comment.objects.create(interrupt=item, by_label=text, via="admin", text=text)
+        Decision.objects.create(
+            version=1,
+            effective=None,
+            interrupt=item,
+            type="approve",
+            value=None,
+            by_label=text,
+            via="code",
+            request_digest="0",
+            payload_digest="0",
+        )
+    free = items[-1]
+    Interrupt.objects.filter(pk=free.pk).update(
+        proposal={"edited": args, "answer": args, "patch": changed}
+    )
+    reviewer = browse("reviewer")
+    typed = {"decision": text, "verb": "comment", "text": "", "reason": text, "answer/lines": text}
+    for item in items:
+        assert_inert(reviewer.get(page_of(item)).content.decode())
+        assert_inert(reviewer.post(page_of(item), typed).content.decode())
+        handling = page_of(item).removesuffix("change/") + "handling/"
+        assert_inert(reviewer.post(handling, typed).content.decode())
+        assert_inert(reviewer.post(handling, {"verb": "claim"}).content.decode())

@@ -13,6 +13,7 @@ from hitl_django import services
 from hitl_django.models import Interrupt, Run
 
 from .conftest import PASSWORD
+from .scenes import people, scenes
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -81,5 +82,21 @@ def test_no_page_has_a_serious_fault(
     for name, address in places.items():
         response = page.goto(address)
         assert response.status == 200, (name, address)
+        found[name] = faults(page)
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
+def test_no_kind_of_question_has_a_serious_fault(
+    start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    reviewer, other = people(PASSWORD)
+    page = log_in("rita", **options)
+    found = {}
+    for name, address in scenes(reviewer, other):
+        page.goto(address)
+        for summary in page.locator("details:not([open]) > summary").all():
+            if summary.is_visible():
+                summary.click()
         found[name] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}

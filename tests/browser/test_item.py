@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,15 @@ import pytest
 from hitl_django import worker
 from hitl_django.models import Decision, Interrupt, Run
 
+from .scenes import REQUEST
 from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 Start = Callable[..., Run]
+WAYS = pytest.mark.parametrize(
+    "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "plain", "phone"]
+)
 
 
 def open_question(page: Any, item: Interrupt | None = None) -> None:
@@ -203,9 +208,7 @@ def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: 
     assert line.get_attribute("role") == "status"
 
 
-@pytest.mark.parametrize(
-    "window", [{}, WITHOUT_JAVASCRIPT, PHONE], ids=["desktop", "plain", "phone"]
-)
+@WAYS
 def test_rows_are_added_changed_and_taken_out(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
@@ -242,3 +245,108 @@ def test_a_page_from_right_to_left_fits_as_well(
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     box = page.locator(".hitl-bar button").first.bounding_box()
     assert box["y"] + box["height"] <= 844
+
+
+@WAYS
+def test_several_actions_are_decided_one_by_one_and_sent_at_once(
+    log_in: Callable[..., Any], start: Start, window: dict[str, Any]
+) -> None:
+    run = start("plain", payload=REQUEST)
+    page = log_in(**window)
+    open_question(page)
+    first, second = page.locator(".hitl-action").all()
+    first.get_by_label("Don't carry it out, but answer").check()
+    second.get_by_label("Approve with the changes below").check()
+    second.get_by_text("Change the arguments").click()
+    second.get_by_label("Cents:").fill("900")
+    button(page, "Send decisions").click()
+    # The answer is missing, and nothing that was chosen is lost.
+    assert "Write an answer first." in page.locator(".hitl-action").first.inner_text()
+    assert page.get_by_label("Cents:").input_value() == "900"
+    page.locator(".hitl-action").first.get_by_label("Message:").fill("Call her.")
+    button(page, "Send decisions").click()
+    page.wait_for_selector(".messagelist")
+    edited = {"name": "pay", "args": {"cents": 900, "currency": "EUR"}}
+    assert Decision.objects.get().value == {
+        "decisions": [
+            {"type": "respond", "message": "Call her."},
+            {"type": "edit", "edited_action": edited},
+        ]
+    }
+    worker.advance(str(run.pk))
+    assert Run.objects.get(pk=run.pk).state == "succeeded"
+
+
+def test_without_javascript_a_question_is_held_discussed_and_followed(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    run = start("typed", customer="Dana", amount=120.0)
+    page = log_in(**WITHOUT_JAVASCRIPT)
+    open_question(page)
+    assert not page.locator("[data-hitl-help]").is_visible()
+    button(page, "Claim").click()
+    assert "You hold this for 1" in page.inner_text(".hitl-handling")
+    page.get_by_label("Your comment:").fill("I call her first.")
+    button(page, "Comment").click()
+    assert "I call her first." in page.inner_text(".hitl-comments")
+    button(page, "Approve").click()
+    assert "Waiting for a worker." in page.inner_text(".messagelist")
+    worker.advance(str(run.pk))
+    page.get_by_role("link", name="See how it goes on").click()
+    assert "succeeded" in page.inner_text(".hitl-meta")
+
+
+def test_a_page_left_open_and_the_back_button_change_nothing(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    for name in ("Dana", "Sam"):
+        start("typed", customer=name, amount=120.0)
+    item = Interrupt.objects.get(title="Refund Dana?")
+    page = log_in()
+    tab = page.context.new_page()
+    for window in (page, tab):
+        open_question(window, item)
+    button(page, "Approve").click()
+    page.wait_for_selector(".messagelist")
+    page.go_back()
+    page.get_by_text("You approved this").wait_for()
+    tab.get_by_label("Reason:").fill("On second thoughts.")
+    button(tab, "Reject").click()
+    tab.get_by_text("You approved this").wait_for()
+    told = tab.inner_text("#content")
+    assert "What you sent now was not recorded." in told
+    assert "On second thoughts." in told
+    tab.get_by_role("link", name="Open the next one").click()
+    assert tab.inner_text("h1").strip() == "Refund Sam?"
+    assert Decision.objects.get().type == "approve"
+
+
+def test_a_themed_admin_keeps_the_page_whole(
+    log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
+) -> None:
+    # As themes do: a base of their own, with Django's blocks and hardly anything of its markup.
+    folder = tmp_path / "admin"
+    folder.mkdir()
+    (folder / "base.html").write_text(THEME)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
+    start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    open_question(page)
+    assert page.inner_text("header") == "A theme"
+    page.keyboard.press("e")
+    page.keyboard.type("9")
+    button(page, "Approve").click()
+    page.get_by_text("Recorded: you approved “Refund Dana?” with changes.").wait_for()
+    assert Decision.objects.get().type == "edit"
+
+
+THEME = """<!doctype html>
+<html lang="en"><head><title>{% block title %}{% endblock %}</title>
+{% block extrastyle %}{% endblock %}{% block extrahead %}{% endblock %}
+{% block blockbots %}{% endblock %}</head>
+<body class="{% block bodyclass %}{% endblock %}"><header>A theme</header>
+{% block messages %}{% for message in messages %}<p>{{ message }}</p>{% endfor %}{% endblock %}
+{% block breadcrumbs %}{% endblock %}{% block pretitle %}{% endblock %}
+{% block content_title %}{% endblock %}<main id="content">{% block content %}{% endblock %}</main>
+{% block sidebar %}{% endblock %}{% block footer %}{% endblock %}</body></html>
+"""
