@@ -43,15 +43,17 @@ def test_nothing_on_the_pages_of_operators_becomes_markup(
             error=text, traceback=text, started_by_label=text, graph_version=text[:50]
         )
         client = browse("engineer")
-        at = Checkpoint.objects.filter(ns="").order_by("-checkpoint_id")[0].checkpoint_id
+        newest = Checkpoint.objects.filter(ns="").order_by("-checkpoint_id")[0]
+        at = newest.checkpoint_id
         thread = Run.objects.get().thread_id
         for url in (
             page_of(info.id, "run"),
             page_of(thread, "thread"),
             reverse("admin:hitl_django_run_cancel", args=[info.id]),
             reverse("admin:hitl_django_run_fork", args=[info.id, at]),
-            page_of(ChannelBlob.objects.filter(channel="text")[0].pk, "channelblob"),
-            page_of(PendingWrite.objects.get(task_path__endswith=", first").pk, "pendingwrite"),
+            page_of(newest.pk, "checkpoint"),
+            page_of(ChannelBlob.objects.all()[0].pk, "channelblob"),
+            page_of(PendingWrite.objects.all()[0].pk, "pendingwrite"),
         ):
             response: Any = client.get(url)
             assert response.status_code == 200
