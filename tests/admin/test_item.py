@@ -206,6 +206,16 @@ def test_what_each_decision_leads_to_is_said_before(reviewer: Client, asked: Ask
     assert "where it was told to stop" in text_of(reviewer.get(page_of(asked("gated", text="x"))))
 
 
+def test_the_page_takes_few_queries_from_who_may_see_everything(
+    admin_client: Client, asked: Asked, django_assert_max_num_queries: Any
+) -> None:
+    item = asked("panel")
+    with django_assert_max_num_queries(25):
+        page = text_of(admin_client.get(page_of(item)))
+    for part in ("What happened before", "Where this is in its graph", "Comments", "Assign"):
+        assert part in page
+
+
 def test_what_comes_next_is_told_and_drawn(reviewer: Client, asked: Asked) -> None:
     page = text_of(reviewer.get(page_of(asked())))
     assert re.search(r"<dt>Then comes</dt><dd><bdi>the end of the run<", page)

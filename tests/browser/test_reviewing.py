@@ -147,8 +147,9 @@ def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
         assert box["height"] >= 44
         # The bar stays in sight, wherever the page is.
         assert box["y"] + box["height"] <= 844
-    for control in page.locator(".hitl-sheet :is(input, textarea):visible").all():
-        assert control.bounding_box()["height"] >= 44
+    targets = ":is(input, textarea, select, button:not(.hitl-guard), summary, a.button):visible"
+    for control in page.locator(f"#content-main {targets}").all():
+        assert control.bounding_box()["height"] >= 44, control.inner_text()
 
 
 @pytest.mark.parametrize(
