@@ -19,7 +19,7 @@ EACH = 10
 #: Rows of a kind that is rare at every size.
 FEW = 20
 
-GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 2) % 2]"
+GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 8) % 2]"
 
 
 def fill(size: int) -> tuple[User, Group]:
