@@ -63,6 +63,8 @@ class Sheet:
             "key": uuid.uuid4().hex,
         }
         self.slip = Slip(data, initial=first, use_required_attribute=False, auto_id=self.auto_id)
+        #: Whether there is no form, because nobody could edit that much in a browser.
+        self.is_too_large = False
         self.form = self._form()
         self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
         self.errors: list[Any] = []
@@ -227,7 +229,7 @@ class Sheet:
         if shape.kind == "object" and not shape.properties and not original:
             return None
         if original is not MISSING and is_too_large(original):
-            # Nobody edits that in a browser. Approved, it is sent as it stands.
+            self.is_too_large = True
             if RESPOND not in self.decisions:
                 return None
             original = MISSING
@@ -237,6 +239,7 @@ class Sheet:
         start = self.asked.start
         original = start[ARGS] if self.item.dialect in NAMED_ACTIONS else start
         if is_too_large(original):
+            self.is_too_large = True
             return None
         shape = self._editable(infer_shape(original), self._under)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.

@@ -151,6 +151,12 @@ class TestWhatIsTooLarge:
         assert f"{page_of(item).removesuffix('change/')}payload/" in text_of(response)
         assert 'value="approve"' in text_of(response)
 
+    def test_can_still_be_decided_and_says_why_it_has_no_fields(self, reviewer: Client) -> None:
+        item = make_question({"note": "x" * 300_000})
+        assert "too large to be edited here" in text_of(reviewer.get(page_of(item)))
+        assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
+        assert Decision.objects.get().type == "reject"
+
 
 class TestTheLineThatFollowsARun:
     def status_of(self, client: Client, item: Interrupt) -> dict[str, Any]:
