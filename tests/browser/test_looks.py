@@ -37,6 +37,7 @@ def test_every_page_fits(
         page.goto(url)
         for summary in page.locator(".hitl-option > summary").all():
             summary.click()
+        page.evaluate("scrollTo(0, 0)")
         if folder := os.environ.get(DIRECTORY):
             page.screenshot(path=Path(folder) / f"{name}-{look}.png", full_page=True)
         wide[name] = page.evaluate("document.documentElement.scrollWidth")
