@@ -367,7 +367,7 @@ class TaskContext:
             if self.run.notes is None:
                 self.run.emit((ns, "custom", chunk))
             else:
-                self.run.notes.add(self.task.id, (ns, "custom", chunk))
+                self.run.notes.write(self.task.id, ns, chunk)
 
 
 def _checked(answer: Any, schema: Any, task: Task) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class Options:
     streams: bool = False
     output_keys: Sequence[str] | str | None = None
     kind: str = "call"
+    keep: Callable[[Any], Any] | None = None
 
 
 def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options: Options) -> Loop:
@@ -128,7 +129,7 @@ def _root_run(
     # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
     run.reasks = options.kind == "advance"
     if options.modes and options.kind != "call":
-        run.notes = Notes()
+        run.notes = Notes(options.keep)
     return run
 
 

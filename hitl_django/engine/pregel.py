@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from . import launch, results, snapshots, subgraphs, updates
@@ -270,6 +270,7 @@ class Pregel:
         *,
         control: RunControl | None = None,
         modes: frozenset[str] = frozenset(),
+        keep: Callable[[Any], Any] | None = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off.
 
@@ -278,7 +279,7 @@ class Pregel:
         what the saver raises, and a BaseException such as SystemExit, passes through. What there
         is to tell in the stream ``modes`` comes with the commits, for the saver to store.
         """
-        options = Options(control=control, modes=modes, kind="advance")
+        options = Options(control=control, modes=modes, kind="advance", keep=keep)
         loop = launch.open_loop(self, None, config, options)
         for chunk in self._chunks(loop, config):
             loop.ledger.told.append(chunk)

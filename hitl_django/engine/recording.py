@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .context import TaskContext
@@ -16,13 +16,19 @@ class Notes:
     """What tasks under way have told, by task.
 
     It belongs to one attempt: an attempt that fails, or that nobody comes to store, told nothing.
-    Nodes may write from several threads.
+    Nodes may write from several threads. ``keep`` makes of what a node writes what is kept of it:
+    the node may go on to change it.
     """
 
-    __slots__ = ("_told",)
+    __slots__ = ("_keep", "_told")
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Any], Any] | None = None) -> None:
+        self._keep = keep
         self._told: dict[str, list[Chunk]] = {}
+
+    def write(self, task_id: str, ns: tuple[str, ...], data: Any) -> None:
+        """Notes what a node writes to the stream."""
+        self.add(task_id, (ns, "custom", data if self._keep is None else self._keep(data)))
 
     def add(self, task_id: str, chunk: Chunk) -> None:
         """Notes what a task tells."""

@@ -9,7 +9,7 @@ state. After a worker that died in between, the rows themselves say it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.db import models
@@ -44,6 +44,13 @@ LAST = Select(
 )
 
 
+class Kept(NamedTuple):
+    """What is kept of something that is told."""
+
+    data: Any
+    truncated: bool
+
+
 class Log:
     """Adds events of a run to what is written of it; ``last`` is the number of the newest."""
 
@@ -75,12 +82,16 @@ class Log:
 
     def tell(self, writing: Writing, chunks: Sequence[Chunk]) -> None:
         """Adds what the engine tells of a commit."""
-        most, redact = int(hitl.EVENT_MAX_BYTES), _redacted(self.graph)
         rows = []
         for _, mode, data in chunks:
             if mode in self.modes:
-                rows.append(self._row(mode, *shown(data, most, redact)))
+                kept = data if isinstance(data, Kept) else self.keep(data)
+                rows.append(self._row(mode, kept.data, kept.truncated))
         writing.insert(ADD, rows)
+
+    def keep(self, data: Any) -> Kept:
+        """Returns what is kept of what the engine or a node tells."""
+        return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), _redacted(self.graph)))
 
     def _row(self, kind: str, data: Any, truncated: bool) -> tuple[Any, ...]:
         self.last += 1

@@ -39,7 +39,10 @@ def shown(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]
     ``redact`` names further keys whose values are hidden, at whatever depth.
     """
     view = _View(most, frozenset(redact))
-    return view.of(value, 0), view.cut
+    try:
+        return view.of(value, 0), view.cut
+    except Exception:  # of a class of the user's, or changed meanwhile by another thread
+        return f"<{type(value).__name__}>", True
 
 
 class _View:

@@ -394,3 +394,25 @@ def test_text_that_no_database_takes_is_told_all_the_same(tell: Tell) -> None:
     assert told[:3] == ["\\u0000", "\\ud800", "nan"]
     assert told[3].startswith("1318")
     assert told[4:] == ["<1 bytes>", {"['a', 1]": [1, 2]}, "<ValueError>"]
+
+
+def test_what_a_node_said_is_kept_as_it_was_then(tell: Tell) -> None:
+    def count(state: State) -> State:
+        progress = {"done": 0}
+        for done in (1, 2):
+            progress["done"] = done
+            get_stream_writer()(progress)
+        return {"count": 1}
+
+    info = tell(line(a=count), events=["custom"])
+    assert data_of(info, "custom") == [{"done": 1}, {"done": 2}]
+
+
+def test_what_cannot_be_looked_at_fails_nobody(tell: Tell) -> None:
+    class Spoiled(dict[str, Any]):
+        def items(self) -> Any:
+            raise RuntimeError
+
+    info = tell(line(a=says(Spoiled(a=1))), events=["custom"])
+    assert kinds_of(info) == ["queued", "custom", "succeeded"]
+    assert data_of(info, "custom") == ["<Spoiled>"]
