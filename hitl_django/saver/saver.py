@@ -255,8 +255,8 @@ class DjangoSaver(BaseCheckpointSaver):
         """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
 
         Deciding takes a fixed number of statements for each thread, and the thread's lock while
-        it lasts. What goes is then deleted in batches, checkpoints first: one that is cut short
-        leaves rows behind that the next takes along, and never half a checkpoint.
+        it lasts and the checkpoints are deleted. What they led to is then deleted in batches: one
+        that is cut short leaves rows behind that the next takes along, and never half a checkpoint.
         """
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:

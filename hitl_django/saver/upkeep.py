@@ -1,7 +1,8 @@
 """What is done to stored history: copied, pruned, rid of a run.
 
 Each decides under the lock of the thread's row, which every commit to the thread takes or waits
-for, and deletes what it found to be dead in batches.
+for, and deletes the checkpoints under it as well: whoever goes on from one looks for it behind the
+same lock. What only they led to is nobody's then, and goes in batches.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class _History:
         return keep_latest(metadata, roots) | (set(open_at) & self.places.keys())
 
     def without(self, kept: Iterable[Place]) -> _Dead:
-        """Works out what is dead when only these checkpoints stay, and cuts what leads there."""
+        """Deletes all checkpoints but these; returns what nothing leads to any more."""
         kept = set(kept)
         checkpoints = [pk for place, pk in self.places.items() if place not in kept]
         named, orphans = set(), []
@@ -115,10 +116,11 @@ class _History:
                 orphans.append(pk)
         for part in _batches(orphans):
             self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
+        for part in _batches(checkpoints):
+            self._rows(Checkpoint).filter(pk__in=part).delete()
         writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id")
         return _Dead(
             self.using,
-            checkpoints,
             [row[0] for row in writes.iterator() if row[1:] not in kept],
             self._unnamed(named),
         )
@@ -171,14 +173,13 @@ class _History:
 
 
 class _Dead:
-    """Rows that nothing leads to any more."""
+    """Writes and values that no checkpoint leads to any more."""
 
-    def __init__(self, using: str, *keys: Sequence[int]) -> None:
-        self.using, self.keys = using, keys
+    def __init__(self, using: str, writes: Sequence[int], values: Sequence[int]) -> None:
+        self.using, self.writes, self.values = using, writes, values
 
     def delete(self) -> None:
-        """Deletes them, the checkpoints first: nobody finds one that has lost its values."""
-        for model, keys in zip(HISTORY, self.keys, strict=False):
+        for model, keys in ((PendingWrite, self.writes), (ChannelBlob, self.values)):
             for part in _batches(keys):
                 model._default_manager.using(self.using).filter(pk__in=part).delete()
 

@@ -322,6 +322,17 @@ class TestTakeNext:
         assert reviewer.get(NEXT).status_code == 405
         assert Interrupt.objects.get().claimed_by is None
 
+    def test_a_decision_leads_to_the_first_that_is_free_and_not_to_what_others_hold(
+        self, reviewer: Client, asked: Asked, sam: User
+    ) -> None:
+        done, held, later, urgent = (asked("approval", text=str(n)) for n in range(4))
+        services.claim(held.pk, by=sam)
+        Interrupt.objects.filter(pk=later.pk).update(snoozed_until=Now() + HOUR)
+        page = text_of(reviewer.get(page_of(done)))
+        assert page_of(urgent) in page
+        assert page_of(held) not in page
+        assert page_of(later) not in page
+
     def test_what_is_held_can_still_be_looked_at(
         self, browse: Callable[[str], Client], asked: Asked, sam: User
     ) -> None:
