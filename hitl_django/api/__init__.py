@@ -8,6 +8,7 @@
     parsers.py, strictjson.py    JSON as strangers send it
     errors.py     the one table from our errors to HTTP answers (RFC 9457), with members.py
     filters.py, paging.py, conditions.py    query parameters, cursors, If-Match and Idempotency-Key
+    throttles.py, addresses.py    how often; and ids in addresses that aren't ours to choose
 
 It reads through the policy's querysets and writes through ``services``, nothing else.
 """

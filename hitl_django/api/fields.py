@@ -16,6 +16,8 @@ from rest_framework.exceptions import ErrorDetail
 
 from .faults import SHOWN
 
+#: What no database could look for is refused in a query; in a body, any text with it is.
+WITHOUT_NUL = r"^[^\x00]*$"
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -40,6 +42,8 @@ class Text(serializers.CharField):
             schema["minLength"] = 1
         if self.max_length is not None:
             schema["maxLength"] = self.max_length
+        if isinstance(self.parent, Query):
+            schema["pattern"] = WITHOUT_NUL
         return schema
 
 

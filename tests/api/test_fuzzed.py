@@ -133,7 +133,7 @@ def test_an_operation(
     judges = [*JUDGES, VERDICTS[mode]]
 
     @settings(
-        max_examples=amount(10, 1000),
+        max_examples=amount(10, 200),
         derandomize=not amount(0, 1),
         database=None,
         suppress_health_check=list(HealthCheck),

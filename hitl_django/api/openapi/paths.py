@@ -9,6 +9,7 @@ import django_filters as filters
 from django.urls.converters import UUIDConverter
 
 from ...conf import hitl
+from ..fields import WITHOUT_NUL
 from ..operations import Header, Operation, Shown
 from ..paging import CURSOR, PAGE_SIZE
 from . import problems
@@ -87,7 +88,7 @@ def _schema_of_filter(each: filters.Filter) -> dict[str, Any]:
         return {"type": "string", "enum": [str(value) for value, _ in each.extra["choices"]]}
     if isinstance(each, filters.UUIDFilter):
         return dict(_UUID)
-    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": WITHOUT_NUL}
     if "max_length" in each.extra:
         schema["maxLength"] = each.extra["max_length"]
     return schema
