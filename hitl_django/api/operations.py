@@ -43,7 +43,7 @@ IDEMPOTENCY_KEY = Header(
 LAST_EVENT_ID = Header(
     "Last-Event-ID",
     "The number of the last event that was received; it counts before `after`.",
-    {"type": "string", "pattern": "^[0-9]{1,9}$"},
+    {"type": "string", "pattern": "^[0-9]{0,9}$"},
 )
 ETAG = Header("ETag", "Changes with what is shown.")
 LOCATION = Header("Location", "The address of the run.", {"type": "string", "format": "uri"})
