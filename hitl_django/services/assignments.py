@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import Q
 from django.utils.timezone import is_naive, make_aware
 
 from hitl_django import audit, dispatch
@@ -16,7 +17,7 @@ from hitl_django.models import Interrupt
 from hitl_django.models.review import unclaimed
 from hitl_django.policy import get_policy
 
-from . import questions, refusals
+from . import questions, queue, refusals
 
 
 def assign(
@@ -70,7 +71,10 @@ def snooze(
             questions.refuse_if_held(interrupt, thread, by)
         until = _moment(until, thread.now)
         ended = {} if until is None else unclaimed()
-        _row(interrupt).update(snoozed_until=until, **ended)
+        held_by_nobody_else = Q() if by is None else queue.UNHELD | Q(claimed_by=by.pk)
+        # Zero rows: it was claimed since it was read, for which nobody locks the thread.
+        if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
+            raise questions.held_error(questions.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
         audit.append(thread, "snooze", by=by, via=via, subject=str(interrupt.pk), detail=detail)
 

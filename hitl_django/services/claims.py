@@ -65,6 +65,10 @@ def claim(
     _refuse_nobody(by)
     refusal = refusals.recorded("claim", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
+        # What may take it from somebody locks the thread before it touches the question: an UPDATE
+        # that waited for a row keeps that row locked, even where it no longer matches.
+        if take_over:
+            questions.lock(interrupt_id, by)
         interrupt = questions.find(interrupt_id, by)
         _refuse_if_not_allowed(interrupt, by)
         questions.refuse_if_closed(interrupt)
@@ -108,8 +112,9 @@ def take_next(
     _refuse_nobody(by)
     due.mark_overdue()
     with transaction.atomic(using=dispatch.alias()):
-        for candidates in _candidates(_free(by, graph, group), by):
-            taken = _take_first(candidates, by)
+        free = _free(by, graph, group)
+        for candidates in _candidates(free, by):
+            taken = _take_first(free, candidates, by)
             if taken is not None:
                 return taken
     return None
@@ -137,19 +142,18 @@ def _candidates(rows: QuerySet[Interrupt], by: Any) -> Iterator[list[UUID]]:
             return
 
 
-def _take_first(candidates: list[UUID], by: Any) -> UUID | None:
-    """Claims the first of the candidates that nobody else is taking at this moment."""
-    free = Interrupt.objects.using(dispatch.alias()).filter(queue.PENDING, queue.UNHELD)
-    free = free.order_by(*queue_order())
+def _take_first(free: QuerySet[Interrupt], candidates: list[UUID], by: Any) -> UUID | None:
+    """Claims the first of the candidates that is still free, and that nobody else is taking."""
     while candidates:
-        # Where rows can be locked, those that another caller is about to take are passed by
-        # instead of waited for. SQLite has one writer at a time and nothing to lock.
-        row = free.filter(pk__in=candidates).select_for_update(skip_locked=True)
+        # All conditions again: it may have been assigned or put off since it was read. Where rows
+        # can be locked, those that another caller is about to take are passed by instead of waited
+        # for. SQLite has one writer at a time and nothing to lock.
+        row = free.filter(pk__in=candidates).select_for_update(skip_locked=True, of=("self",))
         pk = row.values_list("pk", flat=True).first()
         if pk is None:
             return None
         # Zero rows: where nothing was locked, somebody else took it since it was read.
-        if _hold(free.filter(pk=pk), by, None):
+        if _hold(_rows().filter(queue.UNHELD, pk=pk), by, None):
             return pk
         candidates.remove(pk)
     return None
@@ -179,7 +183,11 @@ def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) 
 
 
 def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:
-    return Interrupt.objects.using(dispatch.alias()).filter(pk=interrupt.pk)
+    return _rows().filter(pk=interrupt.pk)
+
+
+def _rows() -> QuerySet[Interrupt]:
+    return Interrupt.objects.using(dispatch.alias())
 
 
 def _refuse_nobody(by: Any) -> None:

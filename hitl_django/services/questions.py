@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+
 from hitl_django import dispatch, leases
 from hitl_django.engine.errors import AlreadyDecidedError, HeldError, InterruptNotFound
 from hitl_django.models import Interrupt, Thread
@@ -57,6 +59,9 @@ def refuse_if_held(interrupt: Interrupt, thread: Thread, by: Any) -> None:
 def held_error(interrupt: Interrupt) -> HeldError:
     """Says who holds a question, and until when."""
     until = interrupt.claimed_until
+    if until is None:  # whoever held it has let go since
+        message = "Somebody held the question a moment ago. Try again."
+        return HeldError(message, holder_label="", until=timezone.now())
     return HeldError(
         f"{interrupt.claimed_label} holds the question until {until:%Y-%m-%d %H:%M:%S}.",
         holder_label=interrupt.claimed_label,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -19,6 +20,7 @@ from hitl_django.engine.errors import (
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
+from hitl_django.policy import ModelPermissionPolicy
 
 REVIEW = ("view_interrupt", "decide_interrupt")
 HOUR = timedelta(hours=1)
@@ -184,3 +186,20 @@ def test_forgetting_a_thread_erases_what_was_said_and_not_that_it_was(
     services.forget(question.thread.thread_id)
     assert Comment.objects.get().text == ""
     assert recorded("comment").subject == str(question.pk)
+
+
+def test_a_claim_that_is_made_meanwhile_is_not_ended_by_putting_the_question_off(
+    question: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim locks no thread, so it can come between the look and the change."""
+
+    def may_decide(policy: Any, user: User, row: Interrupt) -> bool:
+        monkeypatch.undo()
+        services.claim(question.pk, by=reviewer)
+        return True
+
+    monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
+    with pytest.raises(HeldError, match=r"^rita holds the question"):
+        services.snooze(question.pk, until=now() + HOUR, by=boss)
+    assert again(question).snoozed_until is None
+    assert not AuditEntry.objects.filter(verb="snooze").exists()

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.db.models.functions import Now
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils.timezone import now
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import (
@@ -20,6 +23,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.services import claims
 
 from .conftest import asked
 
@@ -321,3 +325,52 @@ class TestTakeNext:
 class EvenOnly(ModelPermissionPolicy):
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         return interrupt.title == "even"
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("meanwhile", ["assigned", "put off", "stopped"])
+def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
+    question: Interrupt,
+    reviewer: User,
+    sam: User,
+    meanwhile: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is looked at first, and the policy takes its time."""
+    changes: dict[str, Callable[[], Any]] = {
+        "assigned": lambda: services.assign(question.pk, to=sam),
+        "put off": lambda: services.snooze(question.pk, until=now() + MINUTE),
+        "stopped": lambda: Run.objects.update(state=Run.State.PARKED),
+    }
+
+    def may_decide(policy: Any, user: User, row: Interrupt) -> bool:
+        monkeypatch.undo()
+        changes[meanwhile]()
+        return True
+
+    monkeypatch.setattr(ModelPermissionPolicy, "may_decide", may_decide)
+    assert services.take_next(by=reviewer) is None
+    assert again(question).claimed_by is None
+
+
+def test_who_takes_over_holds_the_threads_lock_before_the_questions(
+    question: Interrupt, reviewer: User, lead: User
+) -> None:
+    """As a decision does: in another order two of them could wait for each other."""
+    services.claim(question.pk, by=reviewer)
+    with CaptureQueriesContext(connection) as queries:
+        services.claim(question.pk, by=lead, take_over=True)
+    texts = [query["sql"] for query in queries]
+    locks = [at for at, text in enumerate(texts) if text.startswith('SELECT "hitl_django_thread"')]
+    writes = [at for at, text in enumerate(texts) if 'UPDATE "hitl_django_interrupt"' in text]
+    assert locks[0] < writes[0]
+
+
+def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
+    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What refuses somebody and what tells them why are two looks."""
+    monkeypatch.setattr(claims, "_hold", lambda *_: 0)
+    with pytest.raises(HeldError, match="a moment ago") as refused:
+        services.claim(question.pk, by=reviewer)
+    assert refused.value.until is not None
