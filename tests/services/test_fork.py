@@ -24,7 +24,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.engine.graph import StateGraph
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver
+from hitl_django.saver import DjangoSaver, upkeep
 from tests import graphs
 from tests.services.conftest import asked
 
@@ -349,3 +349,22 @@ def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
     newest = Run.objects.order_by("-created_at")[0]
     assert newest.state == "succeeded"
     assert Run.objects.get(pk=info.id).state == "failed"
+
+
+@pytest.mark.promise("P14")
+def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = ran(advance)
+    at, delete, refused = after(thread, 3), upkeep._Dead.delete, []
+
+    def delete_later(dead: Any) -> None:
+        with pytest.raises(CheckpointNotFound) as error:
+            services.fork(thread, at)
+        refused.append(error)
+        delete(dead)
+
+    monkeypatch.setattr(upkeep._Dead, "delete", delete_later)
+    DjangoSaver().prune([thread])
+    assert len(refused) == 1
+    assert log_of(thread) == ["a", "b", "c", "d", "e"]
