@@ -37,6 +37,8 @@ from hitl_django.engine.errors import (
     ThreadNotFound,
 )
 from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.models.review import queue_order
+from hitl_django.services import queue
 
 from .actions import sheet_of
 from .asked import Page, beside
@@ -336,9 +338,10 @@ class ItemPages(ReadOnlyAdmin):
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def _next_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the page of the next question, or the list where none waits.
+        """Returns the page of the next question, or the list where there is none for the user.
 
-        What the same thread asks besides comes first, and then what waits longest.
+        What the same thread asks besides comes first, and then the first in the queue's order that
+        is theirs or free.
         """
         filters = request.GET.get("_changelist_filters", "")
         waiting = visible_interrupts(request, ReviewItem.pending.exclude(pk=item.pk))
@@ -347,7 +350,9 @@ class ItemPages(ReadOnlyAdmin):
             return self.url("change", request, beside)
         if graph := QueryDict(filters).get("graph"):
             waiting = waiting.filter(graph=graph)
-        found = waiting.order_by("created_at", "id").values_list("pk", flat=True).first()
+        mine = queue.mine(request.user) & queue.AWAKE & queue.ANSWERABLE
+        waiting = waiting.filter(mine | queue.free_for(request.user)).order_by(*queue_order())
+        found = waiting.values_list("pk", flat=True).first()
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)
