@@ -10,7 +10,7 @@ from urllib.parse import quote
 from django import forms
 from django.forms.utils import ErrorDict
 from django.utils.text import capfirst
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.changes import Span
@@ -167,7 +167,7 @@ class AnswerForm(forms.Form):
                 continue
             if rest and rest[0].isdecimal():
                 said = {"number": int(rest[0]) + 1, "error": reason}
-                reason = _now("Entry %(number)s: %(error)s") % said
+                reason = gettext("Entry %(number)s: %(error)s") % said
             self.add_error(node.name, reason)
 
     def rows(self) -> list[Row]:

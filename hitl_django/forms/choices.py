@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from .fields import (
@@ -192,7 +192,7 @@ class LinesField(AnswerField):
                 answer.append(self.read(line.strip()))
             except ValidationError as error:
                 said = {"number": number, "error": " ".join(error.messages)}
-                faults.append(_now("Line %(number)s: %(error)s") % said)
+                faults.append(gettext("Line %(number)s: %(error)s") % said)
         if faults:
             raise ValidationError(faults)
         return answer
@@ -206,7 +206,7 @@ class LinesField(AnswerField):
                 return value
         if self.shape.items.kind == "choice":
             values = ", ".join(map(_line, self.shape.items.options))
-            raise ValidationError(_now("Choose among %(values)s.") % {"values": values})
+            raise ValidationError(gettext("Choose among %(values)s.") % {"values": values})
         like = self.original[0] if self.original else MISSING
         return ITEMS[self.shape.items.kind](self.shape.items, like, wanted=True).clean(line)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from .fields import AnswerField
@@ -117,7 +117,7 @@ class DateTimeField(MomentField):
     def help(self) -> Any:
         if self.is_naive():
             return ""
-        return _now("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
+        return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
         """Says whether the original names no time zone, so that the answer shouldn't either."""

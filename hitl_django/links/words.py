@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.audit import SYSTEM
@@ -63,15 +63,15 @@ ASK = frozenset(
 def words_for(link: LinkInfo, decision: Decision | None) -> Words:
     """Returns what to say of a link that can't be used."""
     if decision is not None:
-        thanks = _now("Thank you, %(name)s. Your answer is recorded.")
+        thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
         said = RECORDED.get(decision.type, "")
         return Words(thanks % {"name": visible(link.name)}, (said,), "done")
     words = SPENT[link.state]
     if link.state not in ASK:
         return words
-    whom = _now("If you still want to decide, ask whoever sent it to you for another link.")
+    whom = gettext("If you still want to decide, ask whoever sent it to you for another link.")
     if maker := maker_of(link):
-        said = _now("If you still want to decide, ask %(maker)s for another link.")
+        said = gettext("If you still want to decide, ask %(maker)s for another link.")
         whom = said % {"maker": maker}
     return Words(words.headline, (*words.lines, whom), words.tone)
 

@@ -86,8 +86,9 @@ def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
     }
     assert present - names == set()
     assert not any(name.startswith(("tests/", "project/", "templates/")) for name in names)
-    for part in ("templates", "static", "migrations"):
+    for part in ("templates", "static", "migrations", "locale/de/LC_MESSAGES"):
         assert any(name.startswith(f"hitl_django/{part}/") for name in names), part
+    assert "hitl_django/locale/de/LC_MESSAGES/django.mo" in names
 
 
 def test_a_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""The pages in another language: German is shipped, and every word of a page can be translated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import ngettext
+
+from hitl_django import registry, services
+from hitl_django.models import Decision, Interrupt, Run
+
+from .browsing import press, text_of, told
+from .conftest import list_of, make_question, page_of
+from .test_hostile import Markup
+
+MODELS = ("reviewitem", "decision", "run", "thread", "webhookendpoint", "delivery", "reviewlink")
+GERMAN = {"HTTP_ACCEPT_LANGUAGE": "de-AT,de;q=0.9,en;q=0.5"}
+
+
+@pytest.fixture
+def multilingual(settings: Any) -> None:
+    """Has pages come in the language that the browser asks for."""
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+
+
+@pytest.mark.usefixtures("multilingual")
+def test_the_queue_comes_in_the_language_of_the_browser(
+    reviewer: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    page = text_of(reviewer.get(list_of(), **GERMAN))
+    assert '<html lang="de"' in page
+    assert "1 Frage wartet" in page
+    assert "freigeben, ändern oder ablehnen" in page
+    asked()
+    assert "2 Fragen warten" in text_of(reviewer.get(list_of(), **GERMAN))
+    assert "2 questions wait" in text_of(reviewer.get(list_of()))
+    assert item.title in page  # what a graph asks is in its own words
+
+
+@pytest.mark.usefixtures("multilingual")
+def test_a_question_is_decided_in_german(reviewer: Client, asked: Callable[..., Interrupt]) -> None:
+    item = asked("approval")
+    page = text_of(reviewer.get(page_of(item), **GERMAN))
+    for words in ("Was gefragt wird", "Ihre Entscheidung", "Freigeben", "Ablehnen", "Rohdaten"):
+        assert words in page
+    reviewer.defaults |= GERMAN
+    (said,) = told(press(reviewer, item, "approve"))
+    assert said.startswith(f"Vermerkt: Sie haben „{item.title}“ freigegeben.")
+    assert Decision.objects.get().type == "approve"
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 21])
+def test_german_has_one_and_many(n: int) -> None:
+    with translation.override("de"):
+        words = ngettext("%(n)d question waits", "%(n)d questions wait", n) % {"n": n}
+    assert words == ("1 Frage wartet" if n == 1 else f"{n} Fragen warten")
+
+
+OPEN, SHUT = "⟦", "⟧"
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A language that says everything as English does, in brackets."""
+    translation.gettext("")  # loads the functions that are replaced here
+    active = translation._trans  # type: ignore[attr-defined]
+
+    def mark(text: str) -> str:
+        return f"{OPEN}{text}{SHUT}" if text else text
+
+    def plural(one: str, many: str, number: int) -> str:
+        return mark(one if number == 1 else many)
+
+    monkeypatch.setattr(active, "gettext", mark)
+    monkeypatch.setattr(active, "ngettext", plural)
+    monkeypatch.setattr(active, "pgettext", lambda context, text: mark(text))
+    monkeypatch.setattr(
+        active, "npgettext", lambda context, one, many, number: plural(one, many, number)
+    )
+
+
+def unmarked(html: str) -> set[str]:
+    """Returns the words of a page's content that no catalogue could translate."""
+    page = Markup()
+    page.feed(html[html.index('<div id="content"') : html.rindex("<footer")])
+    texts = ["\n".join(page.shown)]
+    for _tag, attributes in page.tags:
+        texts += [
+            attributes.get(name) or ""
+            for name in ("title", "aria-label", "placeholder", "alt", "data-say")
+        ]
+    text = "\n".join(texts)
+    while (rest := re.sub(f"{OPEN}[^{OPEN}{SHUT}]*{SHUT}", "", text)) != text:
+        text = rest
+    text = re.sub(r"\b[0-9a-f]{4,}(-[0-9a-f]+)*\b", "", text)  # ids
+    return set(re.findall(r"[A-Za-z_][a-z_]+", text))
+
+
+#: What is data, or the same in every language; Django's own search form says "Search" itself.
+DATA = {
+    "Question", "made", "ask", "Amount", "amount", "Names", "names",
+    "admin", "reviewer", "rita", "code", "JSON", "Search",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("marked")
+def test_no_word_of_a_page_is_out_of_reach_for_translators(
+    admin_client: Client, person: Callable[[str], Any]
+) -> None:
+    payload = {"amount": 1, "names": ["x"]}
+    item, other = make_question(payload), make_question(payload)
+    services.claim(item.pk, by=person("reviewer"), via="code")
+    closed = make_question(payload, status="decided", version=2)
+    Decision.objects.create(
+        interrupt=closed,
+        version=1,
+        type="approve",
+        value=1,
+        by_label="rita",
+        via="code",
+        request_digest="0",
+        payload_digest="0",
+    )
+    expired = make_question(payload, status="expired")
+    superseded = make_question(payload, status="superseded")
+    Run.objects.filter(pk=other.run_id).update(state="failed", error="", traceback="")
+    graphs = set(re.findall(r"[A-Za-z_]+", " ".join(registry.names())))
+    found = {}
+    for url in (
+        *(list_of(model) for model in MODELS),
+        *(page_of(one) for one in (item, other, closed, expired, superseded)),
+        *(page_of(one.run_id, "run") for one in (item, other)),
+        page_of(item.thread_id, "thread"),
+        page_of(Decision.objects.get().pk, "decision"),
+        reverse("admin:hitl_django_webhookendpoint_add"),
+        reverse("admin:hitl_django_run_cancel", args=[item.run_id]),
+        f"{list_of()}?q=nothing",
+    ):
+        response = admin_client.get(url)
+        assert response.status_code == 200, url
+        found[url] = unmarked(text_of(response)) - DATA - graphs
+    assert {url: words for url, words in found.items() if words} == {}

@@ -1,0 +1,123 @@
+"""Each catalogue says all that the sources say, in its own words and with the same placeholders.
+
+The sources are read with Babel and Django's own reader of templates: gettext's tools, which make
+the catalogues, need not be where the tests run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from babel.messages.catalog import Message
+from babel.messages.extract import extract
+from babel.messages.mofile import read_mo
+from babel.messages.pofile import read_po
+from django.utils.translation.template import templatize
+
+from .source import PACKAGE, modules
+
+CATALOGUES = sorted(PACKAGE.glob("locale/*/LC_MESSAGES/django.po"))
+KEYWORDS: dict[str, Any] = {
+    name: spec
+    for names, spec in (
+        (("_", "gettext", "gettext_lazy", "gettext_noop"), None),
+        (("ngettext", "ngettext_lazy"), (1, 2)),
+        (("pgettext", "pgettext_lazy"), ((1, "c"), 2)),
+        (("npgettext", "npgettext_lazy"), ((1, "c"), 2, 3)),
+    )
+    for name in names
+}
+PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%[sd%]|\{\w*\}")
+
+
+def source_of(path: Path) -> str:
+    """Returns what a file says as Python that can be read; a template's calls of gettext alone."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        return text
+    calls = templatize(text, origin=str(path))
+    # A template is indented as it pleases: within brackets that means nothing.
+    return "(" + re.sub(r"\s*\n\s*", "\n", calls) + "\n)"
+
+
+def said() -> dict[Any, str]:
+    """Returns every message of the sources, and a file that has it."""
+    found: dict[Any, str] = {}
+    files = [*PACKAGE.rglob("*.py"), *(PACKAGE / "templates").rglob("*.html")]
+    for path in files:
+        lines = BytesIO(source_of(path).encode())
+        for _, message, _, context in extract("python", lines, KEYWORDS):
+            one = message if isinstance(message, str) else tuple(message)
+            found[context, one] = str(path.relative_to(PACKAGE))
+    return found
+
+
+def key_of(message: Message) -> tuple[str | None, Any]:
+    ids = message.id
+    return message.context, ids if isinstance(ids, str) else tuple(ids)
+
+
+def catalogue_of(path: Path) -> dict[Any, Message]:
+    with path.open("rb") as file:
+        return {
+            key_of(message): message
+            for message in read_po(file, locale=path.parts[-3])
+            if message.id
+        }
+
+
+def strings(message: Message) -> list[str]:
+    return [message.string] if isinstance(message.string, str) else list(message.string)
+
+
+def test_gettext_is_called_by_names_that_its_tools_know() -> None:
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
+                for alias in node.names:
+                    assert alias.asname in (None, "_"), f"{path}: {alias.name} as {alias.asname}"
+
+
+def test_a_language_besides_english_is_shipped() -> None:
+    assert "de" in {path.parts[-3] for path in CATALOGUES}
+    assert len(said()) > 600
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+def test_a_catalogue_has_what_the_sources_say_and_nothing_else(path: Path) -> None:
+    messages, catalogue = said(), catalogue_of(path)
+    # A message with a plural stands for its singular, too.
+    singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
+    missing = {one: messages[one] for one in messages.keys() - catalogue.keys() - singulars}
+    plurals = {(context, one[0]) for context, one in messages if isinstance(one, tuple)}
+    assert missing == {}
+    assert catalogue.keys() - messages.keys() - plurals == set()
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+def test_every_message_of_a_catalogue_is_translated(path: Path) -> None:
+    for message in catalogue_of(path).values():
+        assert not message.fuzzy, message.id
+        assert all(strings(message)), message.id
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+def test_a_translation_has_the_placeholders_of_its_message(path: Path) -> None:
+    for message in catalogue_of(path).values():
+        ids = [message.id] if isinstance(message.id, str) else message.id
+        named = sorted(PLACEHOLDER.findall(ids[-1]))
+        for string in strings(message):
+            assert sorted(PLACEHOLDER.findall(string)) == named, message.id
+            assert string[:1].isspace() == ids[0][:1].isspace()
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parts[-3])
+def test_the_compiled_catalogue_is_the_one_that_people_read(path: Path) -> None:
+    with path.with_suffix(".mo").open("rb") as file:
+        compiled = {key_of(message): strings(message) for message in read_mo(file) if message.id}
+    assert compiled == {one: strings(message) for one, message in catalogue_of(path).items()}
