@@ -85,6 +85,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.HeldError: Answer(409, "held", members.HELD),
     errors.RunStateError: Answer(409, "run_state", members.RUN_STATE),
     errors.NotAllowedError: Answer(403, "permission_denied"),
+    errors.SelfApprovalError: Answer(403, "self_approval"),
     errors.ThreadNotFound: Answer(404, "not_found"),
     errors.RunNotFound: Answer(404, "not_found"),
     errors.CheckpointNotFound: Answer(404, "not_found"),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connection
 
 from hitl_django import services, worker
@@ -368,3 +369,31 @@ def test_a_refused_answer_is_shown_with_the_open_question(api: Any, asked: Asked
         str(made.pk),
         "The amount is odd.",
     )
+
+
+def test_who_started_a_run_is_told_why_they_may_not_approve_it(api: Any, asked: Asked) -> None:
+    question = asked()
+    user = get_user_model().objects.get(pk=api.client.session["_auth_user_id"])
+    Run.objects.filter(pk=question.run_id).update(started_by=user)
+    Interrupt.objects.update(no_self_approval=True)
+    for name in ("decisions", "decision-validate"):
+        refused = api.post(name, question.pk, body={"type": "approve"})
+        assert (refused.status_code, refused.json()["code"]) == (403, "self_approval")
+    assert not decided(question)
+
+
+@pytest.mark.promise("P1")
+def test_a_vote_that_is_not_the_last_is_recorded_and_the_run_waits(
+    api: Any, as_role: Any, asked: Asked
+) -> None:
+    question = asked()
+    Interrupt.objects.update(quorum=2)
+    vote = api.post("decisions", question.pk, body={"type": "approve"})
+    assert (vote.status_code, vote.json()["complete"]) == (200, False)
+    assert (vote.json()["approvals"], vote.json()["quorum"]) == (1, 2)
+    again = api.post("decisions", question.pk, body={"type": "approve"})
+    assert (again.status_code, again.json()["code"]) == (409, "already_approved")
+    assert not decided(question)
+    last = as_role("reviewer").post("decisions", question.pk, body={"type": "approve"})
+    assert (last.status_code, last.json()["complete"]) == (202, True)
+    assert decided(question)

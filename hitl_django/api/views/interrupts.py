@@ -41,6 +41,7 @@ REFUSALS = (
     errors.AlreadyDecidedError,
     errors.AlreadyApprovedError,
     errors.ClaimRequiredError,
+    errors.SelfApprovalError,
     errors.HeldError,
     errors.RunStateError,
     errors.LeaseHeldError,
