@@ -7,7 +7,7 @@ QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -31,11 +31,9 @@ def sweep() -> list[UUID]:
     is set, threads that ended that long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does
     so to their events alone.
     """
-    services.expire_due()
-    services.warn_expiring()
-    services.mark_overdue()
+    _look_after("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _hint_overdue()
-    _look_after_webhooks()
+    _look_after("webhooks", webhooks.hint_due, webhooks.remove_old)
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
@@ -43,13 +41,13 @@ def sweep() -> list[UUID]:
     return run_ids
 
 
-def _look_after_webhooks() -> None:
-    try:
-        webhooks.hint_due()
-        webhooks.remove_old()
-    except Exception:
-        # Runs are what the sweep is for: nothing that is told of them keeps it from them.
-        logger.exception("webhooks could not be looked after")
+def _look_after(what: str, *steps: Callable[[], object]) -> None:
+    for step in steps:
+        try:
+            step()
+        except Exception:
+            # Runs are what the sweep is for: nothing else keeps it from them.
+            logger.exception("%s could not be looked after", what)
 
 
 def _delete_ended(days: float) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.db.models.functions import Now
 from django.test import override_settings
 
@@ -99,3 +100,21 @@ def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
         sweep()
     assert len(testing._hinted) == 2
     assert testing._hinted[0] == str(first.id)
+
+
+@pytest.mark.promise("P8")
+@pytest.mark.parametrize("broken", ["expire_due", "warn_expiring", "mark_overdue"])
+def test_what_goes_wrong_with_questions_keeps_no_run_waiting(
+    advance: Advance,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> int:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    forget(services.start("steps", {"log": []}))
+    monkeypatch.setattr(services, broken, fail)
+    sweep()
+    assert advance() == 1
+    assert "questions could not be looked after" in caplog.text
