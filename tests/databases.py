@@ -48,9 +48,12 @@ def sqlite(path: Path) -> dict[str, Any]:
     }
 
 
-def to_url(connection: BaseDatabaseWrapper) -> str:
-    """Return the URL under which another process reaches the database of ``connection``."""
-    settings = connection.settings_dict
+def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
+    """Return the URL under which another process reaches the database of ``connection``.
+
+    ``other`` names settings in which it is to differ, such as the way there.
+    """
+    settings = {**connection.settings_dict, **other}
     if connection.vendor == "sqlite":
         return f"sqlite:///{quote(str(settings['NAME']))}"
     login = quote(settings["USER"], safe="")

@@ -1,10 +1,11 @@
-"""A wire to PostgreSQL that breaks at a commit: before it is heard, or before the answer."""
+"""A wire to PostgreSQL that breaks at a commit, heard or not; or no wire at all for a while."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -52,17 +53,38 @@ class Proxy:
         options.pop("host", None)
         return {"HOST": "127.0.0.1", "PORT": str(self.port), "OPTIONS": options}
 
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Cuts every wire and lets nobody in while the block lasts."""
+        self._do(self._shut())
+        try:
+            yield
+        finally:
+            self._do(self._open())
+
+    def _do(self, what: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
+
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())
         self._loop.close()
 
     async def _serve(self) -> None:
         self._ending = asyncio.Event()
-        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        await self._open()
         self._listening.set()
         await self._ending.wait()
-        server.close()
+        await self._shut()
+
+    async def _open(self) -> None:
+        self._cut = asyncio.Event()
+        # The same port each time: nobody is told of another.
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _shut(self) -> None:
+        self._server.close()
+        self._cut.set()
         await asyncio.sleep(0)  # who was let in just now begins, and finds that it is over
         while self._wires:
             await asyncio.gather(*self._wires, return_exceptions=True)
@@ -83,7 +105,7 @@ class Proxy:
         halves: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._forth(client, to_server, lost)),
             asyncio.ensure_future(self._back(server, to_client, lost)),
-            asyncio.ensure_future(self._ending.wait()),
+            asyncio.ensure_future(self._cut.wait()),
         ]
         try:
             await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)

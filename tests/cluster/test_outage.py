@@ -1,0 +1,66 @@
+"""The database goes away under a cluster at work, for longer than any lease, and comes back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from hitl_django import services
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from tests import databases
+from tests.chaos import invariants
+from tests.chaos.proxy import Proxy
+
+from .conftest import Cluster, all_succeeded, begun, start_laps, states
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+Start = Callable[..., Cluster]
+
+WORKERS, RUNS, LAPS = 2, 12, 6
+
+
+def nobody_holds_anything() -> bool:
+    return not Thread.objects.filter(lease_until__gt=Now()).exists()
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.promise("P7")
+@pytest.mark.promise("P8")
+@pytest.mark.promise("P10")
+def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_in(
+    cluster: Start, book: Path, amount: Callable[[int, int], int]
+) -> None:
+    with Proxy(lambda: "pass") as proxy:
+        url = databases.to_url(connection, **proxy.settings())
+        supervised = cluster("hitl", "worker", DATABASE_URL=url).ready()
+        runs = []
+        for _ in range(amount(1, 10)):
+            asked = services.start("interview", {"log": []})
+            supervised.wait_for(lambda run=asked.id: states([run]) == {"interrupted": 1})
+            book.write_text("")
+            more = start_laps(book, RUNS, laps=LAPS)
+            supervised.wait_for(lambda: len(begun(book)) >= 4)
+            with proxy.down():
+                assert Run.objects.filter(pk__in=more, state="running").exists()
+                # We still get there: what is decided and started meanwhile is acted on later.
+                question = Interrupt.objects.get(run=asked.id, status="pending")
+                services.decide(question.pk, "respond", "one")
+                supervised.wait_for(nobody_holds_anything)
+            supervised.wait_for(all_succeeded(more))
+            supervised.wait_for(lambda run=asked.id: states([run]) == {"interrupted": 1})
+            assert len(begun(book)) == RUNS * LAPS
+            assert begun(book).total() <= RUNS * LAPS + WORKERS
+            runs += more
+        told = supervised.log.read_text()
+        assert "onnection refused" in told, "nobody noticed anything"
+        assert supervised.stop() == 0
+    assert (invariants.faults(), invariants.unfinished()) == ([], [])
+    steps = Counter(Checkpoint.objects.filter(thread__runs__in=runs).values_list("thread", "step"))
+    assert set(steps.values()) == {1}
+    assert len(steps) == len(runs) * (LAPS + 2)
