@@ -198,3 +198,20 @@ def test_the_queue_fits_a_phone_in_either_direction(
     title = page.locator(".hitl-title").bounding_box()
     assert abs(tick["y"] - title["y"]) < 24  # the tick stands beside its question
     assert (tick["x"] > title["x"]) is rtl
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_column_of_the_queue_stands_beyond_its_edge(
+    log_in: Callable[..., Any], start: Start, width: int
+) -> None:
+    start("approval", text="a letter with words enough for two lines of any list that shows it")
+    page = log_in(viewport={"width": width, "height": 844})
+    page.goto("/admin/hitl_django/reviewitem/")
+    edges = page.evaluate(
+        """() => [...document.querySelectorAll("#result_list td")].map(
+            cell => cell.getBoundingClientRect().right
+                - document.querySelector(".results").getBoundingClientRect().right)"""
+    )
+    assert max(edges) <= 1
+    card, words = page.locator("#result_list").bounding_box(), page.locator("td.field-question")
+    assert words.bounding_box()["width"] > card["width"] / (4 if width > 767 else 1.5)
