@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from hitl_django import answers, dispatch, leases, signals
-from hitl_django.answers import UNSET
+from hitl_django.answers import REJECT, UNSET
 from hitl_django.engine.errors import (
     IdempotencyKeyReusedError,
     InterruptNotFound,
@@ -81,14 +81,21 @@ def check_answer(
     by: Any = None,
     reason: str = "",
 ) -> Any:
-    """Returns the resume value that ``decide`` would record; records nothing."""
+    """Returns the resume value that ``decide`` would record; records nothing.
+
+    Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
+    """
     interrupt = _visible(_uuid(interrupt_id), by)
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise conflicts.already_decided(interrupt)
+    _refuse_if_unheard(interrupt)
     agreement.refuse_own(interrupt, type, by)
     asked = answers.asked_of(interrupt)
-    return answers.compose(asked, type, answers.said(asked, type, value, reason))
+    answer = answers.compose(asked, type, answers.said(asked, type, value, reason))
+    if interrupt.quorum > 1 and type != REJECT and agreement.is_seconded(asked, answer):
+        agreement.refuse_second_vote(interrupt, by)
+    return answer
 
 
 def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import F
@@ -196,11 +196,13 @@ def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
 
 def _fingerprint(place: CheckpointTuple, last: Run) -> str:
     """Returns the shape of the graph under which a checkpoint was stored."""
-    run_id = place.metadata.get("run_id")
-    if not isinstance(run_id, str) or run_id == str(last.pk):
+    try:
+        run_id = UUID(str(place.metadata.get("run_id")))
+    except ValueError:  # stored by something else than a run
         return last.fingerprint
-    runs = Run.objects.using(dispatch.alias()).filter(thread=last.thread_id)
-    return next((str(run.fingerprint) for run in runs if str(run.pk) == run_id), last.fingerprint)
+    runs = Run.objects.using(dispatch.alias()).filter(thread=last.thread_id, pk=run_id)
+    found = runs.values_list("fingerprint", flat=True).first()
+    return last.fingerprint if found is None else found
 
 
 def _replace(last: Run, thread: Thread) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
+from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services, signals
-from hitl_django.engine.errors import AlreadyDecidedError
+from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.sweep import sweep
 from tests import graphs
@@ -215,3 +216,28 @@ def test_a_named_answer_that_does_not_fit_fails_where_it_is_named(advance: Advan
 def test_terms_that_make_no_sense_are_refused(terms: Any) -> None:
     with pytest.raises(ValueError):
         Expiry(*terms)
+
+
+def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
+    advance: Advance, reviewer: User
+) -> None:
+    late, other = asked("panel", {}, advance), Interrupt.objects.order_by("task_path").last()
+    assert other is not None
+    terms = {"seconds": 60, "then": "park"}
+    Interrupt.objects.filter(pk=late.pk).update(expires_at=Now() - DAY, expiry=terms)
+    sweep()
+    for act in (services.decide, services.check_answer):
+        with pytest.raises(RunStateError, match="parked; the question can be decided once it goes"):
+            act(other.pk, "respond", "yes", by=reviewer)
+    assert services.take_next(by=reviewer) is None
+    counts = services.queue_counts(reviewer)
+    assert (counts.free, counts.pending) == (0, 1)
+
+    services.retry(late.run_id)
+    services.decide(other.pk, "respond", "yes", by=reviewer, version=other.version)
+    advance()
+    assert [again(other).status, again(late).status] == ["decided", "pending"]
+    services.decide(late.pk, "respond", "too", by=reviewer)
+    advance()
+    assert Run.objects.get().state == "succeeded"
+    assert invariants.faults() == []

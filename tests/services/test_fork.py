@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
+from django.db.models.signals import post_init
 
 from hitl_django import audit, leases, registry, services
 from hitl_django.engine import ids
@@ -368,3 +369,20 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
     DjangoSaver().prune([thread])
     assert len(refused) == 1
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_fork_reads_no_more_runs_of_a_thread_that_had_many(advance: Advance) -> None:
+    thread, read = ran(advance), list[Any]()
+
+    def note(instance: Run, **_: Any) -> None:
+        read.append(instance.pk)
+
+    figures = []
+    for _ in range(3):
+        post_init.connect(note, sender=Run)
+        services.fork(thread, after(thread, 3))
+        post_init.disconnect(note, sender=Run)
+        figures.append(len(read))
+        read.clear()
+        advance()
+    assert figures[1] == figures[2]

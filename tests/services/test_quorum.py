@@ -270,3 +270,14 @@ def test_a_question_that_has_to_be_claimed_is_decided_by_its_holder(
     with pytest.raises(HeldError):
         services.decide(question.pk, "approve", by=ann)
     assert services.decide(question.pk, "approve", by=bob).complete
+
+
+def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: list[User]) -> None:
+    question, (ann, bob, _) = jointly(advance), people
+    services.decide(question.pk, "approve", by=ann)
+    with pytest.raises(AlreadyApprovedError, match="1 of 2"):
+        services.check_answer(question.pk, "approve", by=ann)
+    for decision in ("reject", "edit"):
+        value = {"amount": 6, "to": "Dana"} if decision == "edit" else services.UNSET
+        services.check_answer(question.pk, decision, value, by=ann)
+    assert services.check_answer(question.pk, "approve", by=bob) is True
