@@ -114,6 +114,7 @@ class Calls:
 
         ``seen`` is the context as the code that makes the call sees it.
         """
+        seen.check_in_time()
         self.context = seen.whole
         self.context.progress()
         if self._attempt != self.context.attempt:

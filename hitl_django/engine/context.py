@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from .slots import TaskStatus
 
 logger = logging.getLogger("hitl_django")
-#: A node may ask from several threads of its own; each call gets a number of its own.
-_numbering = threading.Lock()
+#: A node may ask and remember from several threads of its own: each call gets a number of its own,
+#: and nothing that one of them remembers is lost.
+changing = threading.Lock()
 ContextT = TypeVar("ContextT")
 
 
@@ -181,12 +182,12 @@ class TaskContext:
         raise GraphInterrupt(self.open)
 
     def _next_index(self) -> int:
-        with _numbering:
+        with changing:
             self._asked += 1
             return self._asked - 1
 
     def _opens(self, question: Question) -> None:
-        with _numbering:
+        with changing:
             self.open = [*self.open, question]
 
     def _take_back(self, index: int, key: str | None, name: str) -> None:
@@ -275,9 +276,13 @@ class TaskContext:
         if self.run.progress is not None:
             self.run.progress()
 
+    def check_in_time(self) -> None:
+        """Refuses what an attempt would do after its time; this one has no end."""
+
     def remember(self, key: str, result: Any) -> Commit | None:
         """Notes a result of once(); returns the commit that makes it last, where there is one."""
-        self.once = {**self.once, key: result}
+        with changing:
+            self.once = {**self.once, key: result}
         return self._commit([(ONCE, self.once)])
 
     def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
@@ -305,7 +310,7 @@ class TaskContext:
 
     def child_ns(self) -> str:
         """Returns the namespace for the next graph that this task calls."""
-        with _numbering:
+        with changing:
             count, self._children = self._children, self._children + 1
         return f"{self.task.ns}|{count}" if count else self.task.ns
 

@@ -9,6 +9,7 @@
     │  ├─ GraphRecursionError(RecursionError)
     │  ├─ GraphDrained
     │  ├─ NodeTimeoutError
+    │  ├─ AttemptOverError(RuntimeError)
     │  ├─ NodeCancelledError
     │  ├─ OpenTransactionError(RuntimeError)
     │  ├─ GraphChangedError
@@ -153,6 +154,20 @@ class NodeTimeoutError(GraphError):
         )
         self.node, self.elapsed, self.kind, self.timeout = node, elapsed, kind, limit
         self.idle_timeout, self.run_timeout = idle_timeout, run_timeout
+
+
+class AttemptOverError(GraphError, RuntimeError):
+    """An attempt whose time is over called something that only the next one may; nothing was done.
+
+    Raised in the code of the late attempt, which has failed with NodeTimeoutError already.
+    """
+
+    def __init__(self, node: str, attempt: int) -> None:
+        super().__init__(
+            f"Attempt {attempt} at node '{node}' has reached its timeout: it may not call "
+            "once(), tasks or graphs any more. Nothing was called or stored."
+        )
+        self.node, self.attempt = node, attempt
 
 
 class NodeCancelledError(GraphError):

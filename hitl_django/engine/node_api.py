@@ -124,6 +124,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     if key in context.once:
         known = context.once[key]
         return _ready(known) if inspect.iscoroutinefunction(function) else known
+    context.check_in_time()
     if inspect.iscoroutinefunction(function):
         return _once_async(context, key, function(*args, **kwargs))
     result = function(*args, **kwargs)

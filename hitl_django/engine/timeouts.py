@@ -2,7 +2,8 @@
 
 Only what an event loop runs can be stopped from outside, so only async nodes have a timeout. An
 attempt under a timeout works on a context of its own, whose findings count as long as it is in
-time: what it still streams, asks or returns after that reaches nobody.
+time: what it still streams, asks or returns after that reaches nobody, and what it would do once,
+or have a task or a graph do, is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from .checkpoint import Commit
-from .context import TaskContext, current
+from .context import TaskContext, changing, current
 from .effects import Call, Effects
-from .errors import NodeTimeoutError
+from .errors import AttemptOverError, NodeTimeoutError
 from .loop import Loop
 from .nodes import Action
 from .runtime import Runtime
@@ -88,7 +89,8 @@ class Watch:
         if kind is None:
             return running.result()
         elapsed = time.monotonic() - self.began
-        view.watch = None
+        with changing:
+            view.watch = None
         running.cancel()
         await asyncio.wait([running], timeout=GRACE)
         running.add_done_callback(_forget)
@@ -127,16 +129,17 @@ class TimedContext(TaskContext):
     ``watch`` is None when its time is over.
     """
 
-    __slots__ = ("watch",)
+    __slots__ = ("task_context", "watch")
 
+    task_context: TaskContext
     watch: Watch | None
 
     @classmethod
     def of(cls, context: TaskContext, watch: Watch) -> TimedContext:
         """Returns a view of ``context``."""
         view = cls.__new__(cls)
+        view.task_context, view.watch = context, watch
         _copy(context, view)
-        view.watch = watch
         return view
 
     def hand_over(self, context: TaskContext) -> None:
@@ -168,10 +171,32 @@ class TimedContext(TaskContext):
             raise asyncio.CancelledError
         return super().ask(value, schema, key, expires, terms)
 
+    def check_in_time(self) -> None:
+        """Refuses what the attempt would do after its time: the next one does it anew."""
+        if self.watch is None:
+            raise AttemptOverError(self.task.name, self.attempt)
+
+    # What was done once is the task's, not the attempt's: what code of an earlier attempt still
+    # found and what the present one finds must not replace each other, here or in the store.
+    @property
+    def once(self) -> dict[str, Any]:
+        """The results of once() that the task has by now."""
+        return self.task_context.once
+
+    @once.setter
+    def once(self, results: dict[str, Any]) -> None:
+        self.check_in_time()
+        self.task_context.once = results
+
     def remember(self, key: str, result: Any) -> Commit | None:
-        """Like the task's own; counts as progress."""
+        """Like the task's own, as long as there is time; counts as progress."""
         self.progress()
         return super().remember(key, result)
+
+    def child_ns(self) -> str:
+        """Like the task's own, unless the namespace is the next attempt's by now."""
+        self.check_in_time()
+        return super().child_ns()
 
     def runtime(self) -> Runtime[Any]:
         """Returns the task's runtime with this attempt's heartbeat."""
@@ -186,7 +211,7 @@ class TimedContext(TaskContext):
 
 def _copy(source: TaskContext, target: TaskContext) -> None:
     for name in TaskContext.__slots__:
-        if hasattr(source, name):
+        if name != "once" and hasattr(source, name):
             setattr(target, name, getattr(source, name))
 
 
