@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.utils.timezone import now
 
 from hitl_django import services, signals
 from hitl_django.engine.errors import (
@@ -153,3 +155,9 @@ def test_a_version_has_one_effective_decision_and_room_for_votes(
     for name, effective in (("dan", True), ("eve", False)):
         with pytest.raises(IntegrityError), transaction.atomic():
             vote(name, effective=effective)
+
+
+def test_what_is_open_again_is_not_put_off_any_more(booked: Interrupt, advance: Advance) -> None:
+    services.snooze(booked.pk, until=now() + timedelta(days=1))
+    question = refused(booked, advance)
+    assert (question.status, question.snoozed_until) == ("pending", None)
