@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path
 from django.utils import timezone
@@ -95,7 +96,8 @@ class BulkPages(ItemPages):
     """The two pages of a decision on several questions."""
 
     def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.bulk_view)
+        # Each decision is a transaction of its own, whatever a request is elsewhere.
+        view = transaction.non_atomic_requests(self.admin_site.admin_view(self.bulk_view))
         return [path("bulk/", view, name="hitl_django_reviewitem_bulk"), *super().get_urls()]
 
     def bulk_view(self, request: HttpRequest) -> HttpResponse:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
@@ -192,3 +193,22 @@ def test_the_way_back_leads_to_the_filtered_list(reviewer: Client, three: list[I
     Interrupt.objects.update(snoozed_until=Now() - HOUR)
     page = reviewer.post(f"{BULK}?_changelist_filters=graph%3Dapproval", select(three))
     assert f"{list_of()}?graph=approval" in text_of(page)
+
+
+@pytest.mark.promise("P3")
+def test_what_was_decided_stays_decided_where_a_request_is_one_transaction(
+    reviewer: Client, three: list[Interrupt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    page = reviewer.post(BULK, select(three))
+    decide = services.decide
+
+    def broken(pk: Any, *args: Any, **options: Any) -> Any:
+        if pk == three[-1].pk:
+            raise RuntimeError("a bug")
+        return decide(pk, *args, **options)
+
+    monkeypatch.setattr(services, "decide", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        reviewer.post(BULK, confirmed(page))
+    assert Decision.objects.count() == 2

@@ -6,7 +6,9 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 
+from hitl_django import services
 from hitl_django.models import Decision, Interrupt
 
 pytestmark = pytest.mark.django_db
@@ -124,3 +126,23 @@ def test_a_hundred_fit(api: Any) -> None:
 def test_its_throttle_is_that_of_deciding(api: Any, settings: Any) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/day"}
     assert [post(api, {"interrupt": ABSENT}).status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.promise("P3")
+def test_what_was_decided_stays_decided_where_a_request_is_one_transaction(
+    api: Any, make_question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction would hold the locks of many threads, in whatever order they are named."""
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    first, second = make_question(), make_question()
+    decide = services.decide
+
+    def broken(interrupt: Any, *args: Any, **options: Any) -> Any:
+        if str(interrupt) == str(second.pk):
+            raise RuntimeError("a bug")
+        return decide(interrupt, *args, **options)
+
+    monkeypatch.setattr(services, "decide", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        post(api, {"interrupt": str(first.pk)}, {"interrupt": str(second.pk)})
+    assert Decision.objects.get().interrupt == first

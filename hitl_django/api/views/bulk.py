@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -79,3 +80,8 @@ class BulkDecisions(Resource):
             return {**result, "status": answer.status, "problem": told}
         status = 202 if made.complete else 200
         return {**result, "status": status, "repeated": made.repeated, "decision": made}
+
+
+#: Each decision is a transaction of its own. One for all of them would hold many threads' locks, in
+#: the order of the request, and two such could wait for each other.
+view = transaction.non_atomic_requests(BulkDecisions.as_view())
