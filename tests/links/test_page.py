@@ -74,6 +74,16 @@ def test_it_shows_the_question_and_decides_when_the_form_is_sent(
     assert "You rejected it." in after.content.decode()
 
 
+@pytest.mark.promise("P8")
+def test_a_link_outlives_the_secret_key_it_was_made_under(
+    asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    url = link_to(asked())
+    settings.SECRET_KEY = "another, with no fallbacks"
+    assert send(visitor, url, decision="approve").status_code == 302
+    assert Decision.objects.get().by_label == DANA
+
+
 def test_a_typed_answer_is_asked_for_and_checked(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:

@@ -1,0 +1,117 @@
+"""A run that goes round ten thousand times: in slices, and its last round costs what its first did.
+
+``--soak`` gives it the ten thousand; as a rule some hundred show the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, StateGraph, registry, services
+from hitl_django.models import Checkpoint, Run
+
+from . import invariants, recovery
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.promise("P12"),
+]
+
+#: What a process may hold more for each round: a channel or a checkpoint that is kept is far above.
+NOISE = 512
+
+
+class Rounds(TypedDict):
+    count: int
+    wanted: int
+
+
+@pytest.fixture
+def rounds() -> Iterator[str]:
+    def go(state: Any) -> Any:
+        return {"count": state["count"] + 1}
+
+    def further(state: Any) -> str:
+        return "go" if state["count"] < state["wanted"] else END
+
+    graph = StateGraph(Rounds).add_node("go", go).add_edge(START, "go")
+    registry.register("rounds")(lambda: graph.add_conditional_edges("go", further))
+    yield "rounds"
+    registry.unregister("rounds")
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Has memory measured, without what pytest keeps of each line that is logged."""
+    logging.disable(logging.CRITICAL)
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+    logging.disable(logging.NOTSET)
+
+
+def held_by(act: Callable[[], Any]) -> int:
+    """Returns how many bytes were held at most while it was done."""
+    gc.collect()
+    tracemalloc.reset_peak()
+    act()
+    return tracemalloc.get_traced_memory()[1]
+
+
+def queries_of(look: Callable[[], Any]) -> int:
+    count = 0
+
+    def counting(execute: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        return execute(*arguments)
+
+    # Django's own way to capture them keeps their texts, which is what is measured here.
+    with connection.execute_wrapper(counting):
+        look()
+    return count
+
+
+def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
+    rounds: str, traced: None, amount: Callable[[int, int], int], settings: Any
+) -> None:
+    wanted = amount(600, 10_000)
+    settings.HITL = {
+        "TIME_SLICE_SECONDS": amount(5, 50) / 100,
+        "RECURSION_LIMIT": wanted + 1,
+    }
+    info = services.start(rounds, {"count": 0, "wanted": wanted})
+
+    def look() -> tuple[int, int]:
+        name = info.thread_id
+        return (
+            queries_of(lambda: services.thread_state(name)),
+            queries_of(lambda: services.thread_history(name)),
+        )
+
+    held, edges, looks = [], [], []
+    while recovery.state_of(info.id) == "queued":
+        held.append(held_by(lambda: recovery.deliver(most=1)))
+        edges.append(Run.objects.get(pk=info.id).step)
+        looks.append(look())
+    print(f"{len(edges)} slices, {looks[-1]} queries, {held[1]:,} to {held[-1]:,} bytes")
+
+    assert recovery.state_of(info.id) == "succeeded"
+    assert services.run_result(info.id)["count"] == wanted
+    assert len(edges) > 4
+    assert edges == sorted(set(edges)), "a slice got nowhere"
+    assert Run.objects.get(pk=info.id).thread.epoch == len(edges)
+    assert Checkpoint.objects.filter(thread__thread_id=info.thread_id).count() == edges[-1] + 2
+    assert set(looks[1:]) == {looks[1]}
+    half = len(held) // 2
+    assert max(held[half:]) < max(held[:half]) + NOISE * wanted // 2, held
+    assert invariants.faults() == []
