@@ -13,6 +13,15 @@ from dataclasses import dataclass
 MOST_WORK = 2_000_000
 
 
+class Effort:
+    """The steps that may still be made, of one alignment or of several together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = MOST_WORK) -> None:
+        self.left = left
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """``old[i:j]`` stands where ``new[k:l]`` does; where ``same``, they are equal."""
@@ -25,12 +34,13 @@ class Block:
 
 
 def align(
-    old: Sequence[Hashable], new: Sequence[Hashable], *, most_work: int = MOST_WORK
+    old: Sequence[Hashable], new: Sequence[Hashable], effort: Effort | None = None
 ) -> list[Block]:
     """Returns the sequences as blocks that are the same and blocks that differ, in turn."""
     first = _common(old, new)
     last = _common(old[first:][::-1], new[first:][::-1])
-    middle = _walk(old[first : len(old) - last], new[first : len(new) - last], most_work)
+    rest = old[first : len(old) - last], new[first : len(new) - last]
+    middle = _walk(*rest, Effort() if effort is None else effort)
     pairs = [(at, at) for at in range(first)]
     pairs += [(first + i, first + k) for i, k in middle]
     pairs += [(len(old) - last + at, len(new) - last + at) for at in range(last)]
@@ -47,7 +57,7 @@ def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
 
 
 def _walk(
-    old: Sequence[Hashable], new: Sequence[Hashable], most_work: int
+    old: Sequence[Hashable], new: Sequence[Hashable], effort: Effort
 ) -> list[tuple[int, int]]:
     """Returns the places that a shortest edit leaves alone; none where finding it takes too long.
 
@@ -56,21 +66,21 @@ def _walk(
     """
     if not old or not new:
         return []
-    ends, trace, work = {1: 0}, [], 0
+    ends, trace = {1: 0}, []
     for edits in range(len(old) + len(new) + 1):
+        if effort.left <= 0:
+            return []
         trace.append(dict(ends))
-        work += len(ends)
+        effort.left -= len(ends)
         for k in range(-edits, edits + 1, 2):
             i = _step(ends, k, edits)
             start = i
             while i < len(old) and i - k < len(new) and old[i] == new[i - k]:
                 i += 1
             ends[k] = i
-            work += 1 + i - start
+            effort.left -= 1 + i - start
             if i >= len(old) and i - k >= len(new):
                 return _way_back(trace, len(old), len(new))
-        if work > most_work:
-            return []
     return []
 
 

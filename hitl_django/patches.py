@@ -6,9 +6,12 @@ import copy
 import json
 from typing import Any
 
-from .alignment import align
+from .alignment import Effort, align
 
 Patch = list[dict[str, Any]]
+
+#: Steps that comparing the lists of a document may take, all of them together.
+MOST_WORK = 500_000
 
 
 def diff(old: Any, new: Any) -> Patch:
@@ -18,7 +21,7 @@ def diff(old: Any, new: Any) -> Patch:
     isn't 1.0.
     """
     patch: Patch = []
-    _compare(old, new, "", patch)
+    _compare(old, new, "", patch, Effort(MOST_WORK))
     return patch
 
 
@@ -44,35 +47,37 @@ def same(one: Any, other: Any) -> bool:
     return _text(one) == _text(other)
 
 
-def _compare(old: Any, new: Any, path: str, patch: Patch) -> None:
+def _compare(old: Any, new: Any, path: str, patch: Patch, effort: Effort) -> None:
     if isinstance(old, dict) and isinstance(new, dict):
-        _compare_objects(old, new, path, patch)
+        _compare_objects(old, new, path, patch, effort)
     elif isinstance(old, list) and isinstance(new, list):
-        _compare_lists(old, new, path, patch)
+        _compare_lists(old, new, path, patch, effort)
     elif not same(old, new):
         patch.append({"op": "replace", "path": path, "value": new})
 
 
-def _compare_objects(old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch) -> None:
+def _compare_objects(
+    old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch, effort: Effort
+) -> None:
     for key in old:
         below = f"{path}/{_escape(key)}"
         if key not in new:
             patch.append({"op": "remove", "path": below})
         else:
-            _compare(old[key], new[key], below, patch)
+            _compare(old[key], new[key], below, patch, effort)
     for key in new:
         if key not in old:
             patch.append({"op": "add", "path": f"{path}/{_escape(key)}", "value": new[key]})
 
 
-def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch) -> None:
+def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch, effort: Effort) -> None:
     """Goes through both from the front, so that each place is the one in the list so far."""
-    for block in align([*map(_text, old)], [*map(_text, new)]):
+    for block in align([*map(_text, old)], [*map(_text, new)], effort):
         if block.same:
             continue
         both = min(block.j - block.i, block.l - block.k)
         for at in range(both):
-            _compare(old[block.i + at], new[block.k + at], f"{path}/{block.k + at}", patch)
+            _compare(old[block.i + at], new[block.k + at], f"{path}/{block.k + at}", patch, effort)
         gone = {"op": "remove", "path": f"{path}/{block.k + both}"}
         patch += [dict(gone) for _ in range(block.i + both, block.j)]
         patch += [

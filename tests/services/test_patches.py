@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django import patches
-from hitl_django.alignment import align
+from hitl_django import alignment, patches
+from hitl_django.alignment import Effort, align
 from hitl_django.changes import Change, Span, changed_fields, changed_words
 
 keys = st.text("ab/~0", max_size=2)
@@ -119,7 +119,7 @@ def test_a_step_that_cannot_be_applied_is_refused(document: Any, step: Any) -> N
 def test_an_alignment_covers_both_sides_whatever_work_it_may_do(
     old: list[str], new: list[str], work: int
 ) -> None:
-    for blocks in (align(old, new), align(old, new, most_work=work)):
+    for blocks in (align(old, new), align(old, new, Effort(work))):
         assert [one for b in blocks for one in old[b.i : b.j]] == old
         assert [one for b in blocks for one in new[b.k : b.l]] == new
         assert all(old[b.i : b.j] == new[b.k : b.l] for b in blocks if b.same)
@@ -172,6 +172,24 @@ def test_long_texts_with_nothing_in_common_are_given_up_on() -> None:
     lists = [n % 5 for n in range(5_000)], [n % 7 for n in range(5_000)]
     assert [span.kind for span in changed_words(old, new)] == ["removed", "added"]
     assert patches.apply(lists[0], patches.diff(*lists)) == lists[1]
+
+
+@pytest.mark.promise("P21")
+def test_the_lists_of_a_document_are_compared_within_one_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many values as an answer may have, in twenty lists: each alone would be within it."""
+    steps: list[int] = []
+    step = alignment._step
+
+    def counted(ends: dict[int, int], k: int, edits: int) -> int:
+        steps.append(k)
+        return step(ends, k, edits)
+
+    monkeypatch.setattr(alignment, "_step", counted)
+    old, new = ([[side + n for n in range(at, at + 500)] for at in range(20)] for side in (0, 9999))
+    assert patches.apply(old, patches.diff(old, new)) == new
+    assert len(steps) <= patches.MOST_WORK
 
 
 def test_fields_are_told_one_by_one() -> None:
