@@ -80,7 +80,7 @@ def test_a_link_outlives_the_secret_key_it_was_made_under(
 ) -> None:
     url = link_to(asked())
     settings.SECRET_KEY = "another, with no fallbacks"
-    assert send(visitor, url, decision="approve").status_code == 302
+    assert send(visitor, url, decision="reject", reason="no").status_code == 302
     assert Decision.objects.get().by_label == DANA
 
 
