@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
+from django.utils import translation
 from hypothesis import settings
 
 from tests import databases
@@ -83,6 +84,13 @@ def _no_webhooks_of_another_test() -> None:
     from hitl_django import outbox
 
     outbox.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_language_of_another_test() -> Iterator[None]:
+    """Has each test begin in the settings' language: a request leaves its own behind."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from ..models.fields import digest_json
 from .errors import InvalidRequest
 from .faults import Fault
 
+#: One strong ETag, which may hold commas; Django takes these for what parts several.
+_ONE = re.compile(r'"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
 #: What may change of a question without another version of it.
 _CHANGING = (
@@ -48,7 +50,8 @@ def expected(request: Request) -> tuple[str | None, int | None]:
     if header is None:
         return None, None
 
-    tags = parse_etags(header)
+    header = header.strip()
+    tags = [header] if _ONE.fullmatch(header) else parse_etags(header)
     if tags == ["*"]:
         return None, None
     if len(tags) != 1:

@@ -223,6 +223,15 @@ def test_what_was_not_seen_is_not_decided(api: Any, asked: Asked) -> None:
     assert response.status_code == 202
 
 
+def test_a_tag_with_a_comma_is_one_tag_and_none_of_ours(api: Any, asked: Asked) -> None:
+    question, tag = asked(), {"If-Match": '"a,b"'}
+    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=tag)
+    assert (response.status_code, response.json()["code"]) == (412, "stale_question")
+    two = {"If-Match": '"a", "b"'}
+    response = api.post("decisions", question.pk, body={"type": "approve"}, headers=two)
+    assert response.status_code == 400
+
+
 @pytest.mark.promise("P5")
 @pytest.mark.parametrize("name", ["decisions", "decision-validate"])
 @pytest.mark.parametrize(
