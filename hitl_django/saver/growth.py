@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from hitl_django.engine.errors import CorruptPayloadError
-from hitl_django.engine.serde import digest
+from hitl_django.engine.serde import Checked, digest
 
 LEAST = 2048  # bytes of a list that is stored whole in any case
 EACH = 64  # parts from one seal to the next
@@ -47,6 +47,13 @@ class Tip(NamedTuple):
     seals: tuple[int, ...]  # the first, whole version among them
     sealed: int  # bytes of the items up to the newest seal
     parts: int  # since then
+    checked: Checked | None = None  # where it is worth remembering
+
+    def end_in(self, data: bytes) -> int:
+        """Returns where in a list's bytes its items end, 0 where the list doesn't go on from it."""
+        head = _head_size(data)
+        items = memoryview(data)[head : head + self.size]
+        return head + self.size if xxhash.xxh3_128_digest(items) == self.digest else 0
 
 
 class Part(NamedTuple):

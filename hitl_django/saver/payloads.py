@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hitl_django.engine.errors import CorruptPayloadError, PayloadError
-from hitl_django.engine.serde import Codec, digest
+from hitl_django.engine.serde import Checked, Codec, digest
 
 codec = Codec()
 
@@ -21,6 +21,20 @@ def pack_channel(channel: str, value: Any) -> tuple[bytes, str]:
     """Like pack; a refusal names the channel as the first step of its path."""
     try:
         return pack(value)
+    except PayloadError:
+        codec.encode({channel: value})
+        raise
+
+
+def pack_more(
+    channel: str, value: list[Any], before: Checked, begin: Callable[[bytes], int]
+) -> tuple[bytes, Checked | None]:
+    """Returns the bytes of a list that may have grown, and what was checked by now.
+
+    A refusal is that of pack_channel.
+    """
+    try:
+        return codec.encode_more(value, before, begin)
     except PayloadError:
         codec.encode({channel: value})
         raise

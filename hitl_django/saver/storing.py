@@ -11,7 +11,7 @@ from hitl_django.engine.serde import digest
 
 from . import growth, scalars, statements, steps, versions
 from .grounds import Ground
-from .payloads import codec, pack_channel, pack_writes
+from .payloads import codec, pack_channel, pack_more, pack_writes
 from .places import Place
 from .writing import Writing
 
@@ -134,12 +134,17 @@ class Batch:
         return codec.encode_record(record)
 
     def _blob(self, channel: str, version: Version, value: Any) -> Row:
-        data, its_digest = pack_channel(channel, value)
+        tip = None if self.ground is None else self.ground.tips.get(channel)
+        if tip is not None and tip.checked is not None and type(value) is list:
+            data, checked = pack_more(channel, value, tip.checked, tip.end_in)
+            its_digest = ""
+        else:
+            (data, its_digest), checked = pack_channel(channel, value), None
         if self.ground is not None and growth.is_long_list(data):
-            (data, its_digest), self.grown[channel] = growth.store(
-                self.ground.tips.get(channel), version, data, len(value)
-            )
-        return self.place.ns, channel, version, data, its_digest
+            checked = checked or codec.checked(data, len(value))
+            (data, its_digest), grown = growth.store(tip, version, data, len(value))
+            self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
+        return self.place.ns, channel, version, data, its_digest or digest(data)
 
     def write(self, thread: int, writing: Writing) -> None:
         """Adds the rows to what is written."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import xxhash
 
 from .classes import TypeCodec, adopt_model, register_model, register_type
-from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Codec
+from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
 from .typed import JsonPlusSerializer
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_ITEMS",
+    "Checked",
     "Codec",
     "JsonPlusSerializer",
     "TypeCodec",

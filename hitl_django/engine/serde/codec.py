@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import ormsgpack
 from ormsgpack import Ext, Fragment, packb, unpackb
@@ -19,7 +19,7 @@ from ..errors import (
 from .classes import REGISTERED, TypeCodec, TypeTable
 from .table import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
 from .walk import needs_walk, rewrite
-from .wire import measure
+from .wire import Size, measure, measure_added
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 255  # ormsgpack's own, in both directions
@@ -56,6 +56,13 @@ _HEAD = {
 
 class _TooManyLevels(Exception):
     """Extensions nest deeper than the fast path follows them."""
+
+
+class Checked(NamedTuple):
+    """The items of a list that were checked and found storable: how many, and their size."""
+
+    length: int
+    size: Size
 
 
 class Codec:
@@ -125,6 +132,44 @@ class Codec:
             self._check_limits(data)
         return data
 
+    def checked(self, data: bytes, length: int) -> Checked | None:
+        """Returns what encode_more wants to know of a list of ``length`` items that was encoded.
+
+        None where encode checks the whole list by a glance at its bytes, and that is as good.
+        """
+        if len(data) <= self._free_bytes and not _is_doubtful(data):
+            return None
+        return Checked(length, measure(data))
+
+    def encode_more(
+        self, value: list[Any], before: Checked, begin: Callable[[bytes], int]
+    ) -> tuple[bytes, Checked | None]:
+        """Like encode, for a list that may begin with the items of ``before``.
+
+        ``begin`` returns where in the list's bytes what was added to them begins, 0 where they
+        aren't those. Only what was added is checked then: equal bytes hold the same texts, and
+        nothing but bytes is written like a bytearray. Returns what was checked by now, too.
+        """
+        try:
+            data = packb(value, self._pack_hook, _OPTIONS)
+        except TypeError:
+            data = self._encode_slowly(value)
+            if len(data) > self._free_bytes:
+                self._check_limits(data)
+            return data, None
+        start = begin(data)
+        if not start:
+            return self.encode(value), None
+        added = data[start:]
+        doubted = value if before.size.blobs else value[before.length :]
+        look = before.size.blobs or _is_doubtful(added)
+        if look and needs_walk(doubted, self._dump_object):
+            return self.encode(value), None
+        size = measure_added(before.size, len(value) - before.length, added)
+        if len(data) > self._free_bytes:
+            self._check_limits(data, size)
+        return data, Checked(len(value), size)
+
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """Returns the value that ``data`` was encoded from.
 
@@ -162,7 +207,7 @@ class Codec:
 
     def _encode_deep(self, tree: Any) -> bytes:
         data = packb(tree, self._deep_pack_hook, _OPTIONS)
-        depth, _ = measure(data)
+        depth = measure(data).depth
         if depth > self.max_depth:
             raise self._depth_error(depth)
         return data
@@ -236,7 +281,7 @@ class Codec:
 
     def _decode_deep(self, data: bytes) -> Any:
         try:
-            depth, _ = measure(data)
+            depth = measure(data).depth
             if depth > self.max_depth:
                 raise self._depth_error(depth)
             return unpackb(data, ext_hook=self._deep_unpack_hook)
@@ -274,7 +319,7 @@ class Codec:
         self._fault.first = None
         return fault
 
-    def _check_limits(self, data: bytes) -> None:
+    def _check_limits(self, data: bytes, size: Size | None = None) -> None:
         if len(data) > self.max_bytes:
             raise PayloadLimitError(
                 f"The value takes {len(data)} bytes; the limit is {self.max_bytes}.",
@@ -282,7 +327,7 @@ class Codec:
                 found=len(data),
             )
         try:
-            depth, items = measure(data)
+            depth, items, _ = size or measure(data)
         except ValueError as error:
             self._refuse(error)
         if depth > self.max_depth:
@@ -300,6 +345,11 @@ class Codec:
             limit=self.max_depth,
             found=found,
         )
+
+
+def _is_doubtful(data: bytes) -> bool:
+    """Tells whether encoded bytes may hold what only a look at the values can tell apart."""
+    return 0 in data or 0xC4 in data or 0xC5 in data or 0xC6 in data
 
 
 def _as_bytes(data: Any) -> bytes:

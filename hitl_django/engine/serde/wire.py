@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from typing import NamedTuple
+
 from .table import LOAD_LEAF
 
 # Header byte → (bytes of a length field that follows, or of a fixed body).
@@ -19,13 +22,29 @@ _WHOLE = [
 ]  # fmt: skip
 
 
-def measure(data: bytes) -> tuple[int, int]:
-    """Returns how deep the value nests and how many values it holds; ValueError if malformed.
+class Size(NamedTuple):
+    """How deep a value nests, how many values it holds, and whether bytes are among them."""
+
+    depth: int
+    items: int
+    blobs: bool
+
+
+def measure_added(size: Size, length: int, added: bytes) -> Size:
+    """Returns the size of a list of ``size`` that has grown by ``length`` items."""
+    more = measure(struct.pack(">BI", 0xDD, length) + added)
+    depth = max(size.depth, more.depth)
+    return Size(depth, size.items + more.items - 1, size.blobs or more.blobs)
+
+
+def measure(data: bytes) -> Size:
+    """Returns the size of the value; ValueError if malformed.
 
     An extension that holds a value is a level of its own.
     """
     end = len(data)
     at = items = depth = 0
+    blobs = False
     left = 1  # values still to come of this container, and of those around it
     around: list[int] = []
     inside: int | None
@@ -34,7 +53,7 @@ def measure(data: bytes) -> tuple[int, int]:
             if not around:
                 if at != end:
                     raise ValueError("there are bytes after the value")
-                return depth, items
+                return Size(depth, items, blobs)
             left = around.pop()
         if at >= end:
             raise ValueError("unexpected end")
@@ -47,6 +66,7 @@ def measure(data: bytes) -> tuple[int, int]:
         if head < 0xA0:
             at, inside = at + 1, (head & 0x0F) * (2 if head < 0x90 else 1)
         else:
+            blobs = blobs or 0xC4 <= head <= 0xC6
             at, inside = _step(data, at, head)
         if inside is not None:
             around.append(left)
