@@ -7,11 +7,12 @@ however old it is. Several processes may do this at once: each takes threads tha
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from django.db import connections, router, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from .models import Checkpoint, Run, RunEvent, Thread
@@ -20,6 +21,7 @@ from .saver import DjangoSaver
 logger = logging.getLogger("hitl_django")
 
 BATCH = 100  # threads of one transaction
+LOOK = 500  # runs that one statement looks for
 
 
 def delete_ended(days: float, limit: int) -> int:
@@ -31,13 +33,15 @@ def delete_ended(days: float, limit: int) -> int:
     """
     using = router.db_for_write(Thread)
     deleted, refused = 0, dict[int, Exception]()
-    while deleted < limit:
-        size = min(BATCH, limit - deleted)
-        chosen = list(_ended(using, days).exclude(thread__in=list(refused))[:size])
-        gone, failures = _delete(using, days, chosen)
-        deleted += gone
-        refused |= failures
-        if not gone and not failures:
+    for ended in _ended(using, days):
+        chosen = [thread for thread in ended if thread not in refused]
+        while chosen and deleted < limit:
+            size = min(BATCH, limit - deleted)
+            gone, failures = _delete(using, days, chosen[:size])
+            chosen = chosen[size:]
+            deleted += gone
+            refused |= failures
+        if deleted >= limit:
             break
     if deleted:
         logger.info("retention: %s threads deleted", deleted)
@@ -63,9 +67,8 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, dict[int, 
 
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
-        found = _lock(using, chosen)
         # Looked at again behind the lock: a new run may have been started just before.
-        gone = set(_ended(using, days).filter(thread__in=found))
+        gone = _at_rest(using, days, _lock(using, chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
@@ -77,11 +80,15 @@ def prune_ended(days: float, limit: int) -> int:
     """
     using = router.db_for_write(Thread)
     # What is left of a pruned thread has no parent any more.
-    older = Checkpoint.objects.filter(thread=OuterRef("thread"), parent_id__isnull=False)
-    ended = _ended(using, days).filter(Exists(older))[:limit]
-    threads = Thread.objects.using(using).filter(pk__in=list(ended))
-    names = list(threads.values_list("thread_id", flat=True))
-    DjangoSaver().prune(names)
+    older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
+    names: list[str] = []
+    for ended in _ended(using, days):
+        threads = Thread.objects.using(using).filter(Exists(older), pk__in=ended)
+        found = list(threads.values_list("thread_id", flat=True)[: limit - len(names)])
+        DjangoSaver().prune(found)
+        names += found
+        if len(names) >= limit:
+            break
     if names:
         logger.info("retention: %s threads pruned", len(names))
     return len(names)
@@ -94,9 +101,8 @@ def delete_events(days: float, limit: int) -> int:
     events are kept.
     """
     using = router.db_for_write(Run)
-    before = Now() - timedelta(days=days)
     # As the index has it: runs of which nothing is kept any more are not looked at.
-    told = Run.objects.using(using).filter(finished_at__lt=before, first_event__lte=F("last_event"))
+    told = _old(using, days).filter(first_event__lte=F("last_event"))
     pruned = 0
     while pruned < limit:
         with transaction.atomic(using=using):
@@ -115,13 +121,35 @@ def delete_events(days: float, limit: int) -> int:
     return pruned
 
 
-def _ended(using: str, days: float) -> QuerySet[Run, Any]:
-    """Returns the threads all of whose runs ended before; runs that ended have a time of it."""
-    before = Now() - timedelta(days=days)
-    runs = Run.objects.using(using)
-    others = runs.filter(thread=OuterRef("thread")).exclude(finished_at__lt=before)
-    latest = runs.filter(finished_at__lt=before).filter(~Exists(others))
-    return latest.order_by("finished_at").values_list("thread", flat=True)
+def _ended(using: str, days: float) -> Iterator[list[int]]:
+    """Yields the threads all of whose runs ended before, in portions, longest ago first.
+
+    Along the index, and no run is looked at twice: of a thread that goes on there may be as many
+    that ended as of all others.
+    """
+    ended = _old(using, days).order_by("finished_at", "pk")
+    rows = list(ended.values_list("finished_at", "pk", "thread_id")[:LOOK])
+    while rows:
+        yield _at_rest(using, days, list(dict.fromkeys(thread for *_, thread in rows)))
+        at, pk, _ = rows[-1]
+        further = ended.filter(finished_at__gte=at).exclude(finished_at=at, pk__lte=pk)
+        rows = list(further.values_list("finished_at", "pk", "thread_id")[:LOOK])
+
+
+def _at_rest(using: str, days: float, threads: list[int]) -> list[int]:
+    """Returns those of these threads of which no run is under way or ended later."""
+    runs = Run.objects.using(using).filter(thread__in=threads).order_by()
+    others = runs.exclude(finished_at__lt=_before(days)).values_list("thread_id", flat=True)
+    going = set(others.distinct())
+    return [thread for thread in threads if thread not in going]
+
+
+def _old(using: str, days: float) -> QuerySet[Run]:
+    return Run.objects.using(using).filter(finished_at__lt=_before(days))
+
+
+def _before(days: float) -> Combinable:
+    return Now() - timedelta(days=days)
 
 
 def _lock(using: str, threads: list[int]) -> list[int]:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.models import ProtectedError, QuerySet
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import answers, audit, retention, services
@@ -28,6 +30,7 @@ from hitl_django.models import (
 from hitl_django.sweep import sweep
 
 from .conftest import asked
+from .test_queue_order import plan
 
 pytestmark = pytest.mark.django_db
 SECRET = "canary 4711"
@@ -91,6 +94,31 @@ def test_threads_go_in_batches_and_those_longest_ended_first(
     assert retention.delete_ended(30, 3) == 3
     assert kept() == {threads[0].pk, threads[2].pk}
     assert retention.delete_ended(30, 100) == 2
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_each_run_that_ended_is_looked_at_once_whatever_its_thread(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, live: bool
+) -> None:
+    monkeypatch.setattr(retention, "LOOK", 4)
+    long, last = Thread.objects.create(thread_id="long"), ended(advance, days=31)
+    at = timezone.now() - timedelta(days=50)
+    runs = [Run(thread=long, graph="steps", state="succeeded", finished_at=at) for _ in range(22)]
+    Run.objects.bulk_create(runs)  # all at the same moment
+    if live:
+        Run.objects.create(thread=long, graph="steps", state="interrupted")
+    looks = list(retention._ended("default", 30))
+    assert len(looks) == 6
+    assert looks == [[] if live else [long.pk]] * 5 + [[last.pk] if live else [long.pk, last.pk]]
+    with CaptureQueriesContext(connection) as queries:
+        assert retention.delete_ended(30, 10) == (1 if live else 2)
+    assert sum("LIMIT 4" in each["sql"] for each in queries) == (7 if live else 3)
+    assert kept() == ({long.pk} if live else set())
+
+
+def test_what_has_ended_is_read_along_its_index() -> None:
+    found = plan(retention._old("default", 30).order_by("finished_at", "pk")[:10])
+    assert "hitl_run_ended" in found, found
 
 
 def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], int]) -> None:
