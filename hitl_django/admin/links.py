@@ -62,7 +62,7 @@ class LinkForm(forms.Form):
 class ReviewLinkAdmin(ReadOnlyAdmin):
     """Links that were made, newest first; their addresses aren't known any more."""
 
-    list_display = ("link", "state", "created_by_label", "expires_at")
+    list_display = ("link", "state", "maker", "expires_at")
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
     empty_text = _("No link was made yet. One is made on the page of a question.")
     actions = ("take_back",)
@@ -91,6 +91,10 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     @admin.display(description=_("state"))
     def state(self, row: ReviewLink) -> str:
         return str(STATES[services.link_state(row.pk)])
+
+    @admin.display(description=_("made by"), ordering="created_by_label")
+    def maker(self, row: ReviewLink) -> str:
+        return visible(row.created_by_label)
 
     @admin.action(description=_("Take back"), permissions=["take_back"])
     def take_back(self, request: HttpRequest, rows: QuerySet[Any]) -> None:

@@ -66,7 +66,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
         said = visible(run.said) if run.state in STUCK else ""
-        return entry(run, run.graph, run.thread.thread_id, *filter(None, [said]))
+        return entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [said]))
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:

@@ -10,6 +10,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .fields import JSONTextField
 from .review import Interrupt
 
@@ -47,4 +49,4 @@ class ReviewLink(models.Model):
         ordering: ClassVar = ["-created_at", "-id"]
 
     def __str__(self) -> str:
-        return self.name
+        return visible(self.name)

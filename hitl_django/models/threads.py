@@ -13,6 +13,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .fields import JSONTextField
 
 
@@ -57,7 +59,7 @@ class Thread(models.Model):
         permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
 
     def __str__(self) -> str:
-        return self.thread_id
+        return visible(self.thread_id)
 
 
 class Run(models.Model):

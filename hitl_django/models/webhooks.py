@@ -10,6 +10,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .fields import JSONTextField
 
 
@@ -64,7 +66,7 @@ class WebhookEndpoint(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.description or self.url
+        return visible(self.description or self.url)
 
 
 class Delivery(models.Model):
