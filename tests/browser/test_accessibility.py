@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -100,3 +101,25 @@ def test_no_kind_of_question_has_a_serious_fault(
                 summary.click()
         found[name] = faults(page)
     assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_german_pages_and_the_page_of_a_link_have_no_serious_fault_and_fit_a_phone(
+    start: Callable[..., Run], log_in: Callable[..., Any], settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    reviewer, _ = people(PASSWORD)
+    item = Interrupt.objects.get(run=start("approval", text="the news"))
+    link = services.make_link(item.pk, name="Lena", by=reviewer)
+    page = log_in("rita", **WAYS[1])
+    found = {}
+    for address in (
+        "/admin/hitl_django/reviewitem/",
+        f"/admin/hitl_django/reviewitem/{item.pk}/change/",
+        "/admin/hitl_django/reviewlink/",
+        urlsplit(link.url).path,
+    ):
+        page.goto(address)
+        assert page.get_attribute("html", "lang") == "de"
+        found[address] = faults(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+    assert {address: said for address, said in found.items() if said} == {}
