@@ -199,17 +199,25 @@ class Inner(TypedDict):
     done: Annotated[list[int], operator.add]
 
 
-def fan_out_subgraphs(e: Any, n: int) -> Once:
-    """Each item goes through a graph of its own, of four nodes."""
-
+def _fan_subgraphs(e: Any, n: int, steps: int) -> Once:
     def step(state: Inner) -> dict[str, Any]:
         return {"item": state["item"] + 1}
 
-    inner = chain(e, 3, step, Inner)
+    inner = chain(e, steps - 1, step, Inner)
     inner.add_node("last", lambda state: {"done": [state["item"]]})
-    inner.add_edge("node2", "last")
+    inner.add_edge(f"node{steps - 2}", "last")
     app = inner.compile()
     return _fan(e, n, None, lambda state: {"done": app.invoke({**state, "done": []})["done"]})
+
+
+def fan_out_subgraphs(e: Any, n: int) -> Once:
+    """Each item goes through a graph of its own, of twelve nodes."""
+    return _fan_subgraphs(e, n, 12)
+
+
+def fan_out_small(e: Any, n: int) -> Once:
+    """Each item goes through a graph of its own, of four nodes: to begin one counts for more."""
+    return _fan_subgraphs(e, n, 4)
 
 
 # Wide states.
@@ -436,8 +444,11 @@ WORKLOADS: dict[str, Workload] = {
             "fanout-memory", "fan-out to 100, in-memory saver", fan_out_saved, 100, "task", 20
         ),
         Workload(
-            "fanout-subgraphs", "fan-out to 100 graphs of 4 nodes", fan_out_subgraphs, 100,
+            "fanout-subgraphs", "fan-out to 100 graphs of 12 nodes", fan_out_subgraphs, 100,
             "item", 20, growth=(10, 30, 100),
+        ),
+        Workload(
+            "fanout-small", "fan-out to 100 graphs of 4 nodes", fan_out_small, 100, "item", 20
         ),
         Workload("wide", "300 keys, no saver", wide, 100, "super-step", 5),
         Workload("wide-memory", "300 keys, in-memory saver", wide_saved, 100, "super-step", 8),
