@@ -54,10 +54,12 @@ class Kept(NamedTuple):
 class Log:
     """Adds events of a run to what is written of it; ``last`` is the number of the newest."""
 
-    __slots__ = ("choice", "graph", "last", "run_id")
+    __slots__ = ("_known", "choice", "graph", "last", "run_id")
 
     def __init__(self, run_id: UUID, graph: str, choice: str, last: int) -> None:
         self.run_id, self.graph, self.choice, self.last = run_id, graph, choice, last
+        #: What the run's row says, which is committed; its rows may have been deleted since.
+        self._known = last
 
     @classmethod
     def of(cls, run: Run) -> Log:
@@ -70,9 +72,14 @@ class Log:
         return modes_of(self.choice)
 
     def catch_up(self, using: str) -> None:
-        """Looks up the last number: a worker that is gone may have told more than its run says."""
-        if self.choice and (found := LAST.run(using, run=self.run_id)):
-            self.last = max(self.last, found[0][0])
+        """Looks up the last number.
+
+        A worker that is gone may have told more than its run says; and where a commit has failed,
+        what was counted for it may never have been written.
+        """
+        if self.choice:
+            found = LAST.run(using, run=self.run_id)
+            self.last = max(self._known, found[0][0] if found else 0)
 
     def state(self, writing: Writing, state: str, **about: Any) -> int:
         """Adds that the run comes to be in this state; returns the last number."""

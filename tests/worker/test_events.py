@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from django.db import OperationalError
 
 from hitl_django import (
     END,
@@ -25,6 +26,7 @@ from hitl_django import (
     testing,
     worker,
 )
+from hitl_django.events import Log
 from hitl_django.models import Interrupt, PendingWrite, Run, RunEvent, Thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -417,3 +419,22 @@ def test_what_cannot_be_looked_at_fails_nobody(tell: Tell) -> None:
     info = tell(line(a=says(Spoiled(a=1))), events=["custom"])
     assert kinds_of(info) == ["queued", "custom", "succeeded"]
     assert data_of(info, "custom") == ["<Spoiled>"]
+
+
+def test_what_was_counted_for_a_commit_that_failed_leaves_no_gap(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, faults = Log.tell, [OperationalError("the connection is gone")]
+
+    def counted_in_vain(self: Log, writing: Any, chunks: Any) -> None:
+        add(self, writing, chunks)
+        if chunks and faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(Log, "tell", counted_in_vain)
+    info = tell(line(a=one, b=one), events=["updates"])
+    worker.advance(str(info.id))
+    assert not faults
+    assert kinds_of(info)[-1] == "succeeded"  # and their numbers have no gap
+    run = Run.objects.get(pk=info.id)
+    assert (run.state, run.last_event) == ("succeeded", len(events_of(info)))
