@@ -38,4 +38,5 @@ def test_what_the_sweep_looks_for_has_an_index_each() -> None:
     pending = Interrupt.objects.filter(queue.PENDING).order_by()
     assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
     due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
-    assert "hitl_interrupt_due" in plan(due)
+    # Of an empty table SQLite may as well take the queue's own index, which begins with overdue.
+    assert any(name in plan(due) for name in ("hitl_interrupt_due", "hitl_interrupt_queue"))
