@@ -160,3 +160,12 @@ def test_invoke_may_collect_a_stream() -> None:
         {"a": {"log": ["a"]}},
         {"b": {"log": ["b"], "x": 2}},
     ]
+
+
+def test_invoke_collects_what_a_node_writes_behind_a_step_of_several() -> None:
+    def writes(name: str) -> Any:
+        return lambda state: get_stream_writer()(name) or {"log": [name]}
+
+    graph = side_by_side(a=writes("a"), b=writes("b")).add_node("c", writes("c"))
+    found = saved(graph.add_edge("a", "c").add_edge("b", "c"))
+    assert found.invoke({"x": 1}, CONFIG, stream_mode="custom") == ["a", "b", "c"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -137,7 +138,7 @@ class AsyncDriver:
         self.ended: list[Task] = []
         #: What ended a task that was no failure of its node.
         self.crash: BaseException | None = None
-        self.chunks: list[Chunk] = []
+        self.chunks: deque[Chunk] = deque()
         self.wake: asyncio.Event | None = None
         self.home: asyncio.AbstractEventLoop | None = None
         self.deadline: float | None = None
@@ -276,9 +277,9 @@ class AsyncDriver:
                 raise TimeoutError("Timed out") from None
         self.wake.clear()
 
-    def _drain(self) -> list[Chunk]:
-        chunks, self.chunks = self.chunks, []
-        return chunks
+    def _drain(self) -> Iterator[Chunk]:
+        while self.chunks:
+            yield self.chunks.popleft()
 
     async def _cancel(self) -> int:
         running, self.running = self.running, {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
@@ -61,7 +62,8 @@ class SyncDriver:
         self.guard = saver_calls if loop.run.within else nullcontext
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
-        self.chunks: list[Chunk] = []
+        #: What nodes emit, on whatever thread they run.
+        self.chunks: deque[Chunk] = deque()
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
@@ -250,18 +252,17 @@ class SyncDriver:
             raise threads.crash
 
     def _drain(self) -> Iterator[Chunk]:
-        chunks, self.chunks = self.chunks, []
-        yield from chunks
+        while self.chunks:
+            yield self.chunks.popleft()
 
     def _drop(self) -> int:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""
-        if self.threads is None:
-            self.chunks.append(chunk)
-        else:
-            self.threads.inbox.put(lambda: self.chunks.append(chunk))
+        self.chunks.append(chunk)
+        if self.threads is not None:
+            self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
         """Tells whether the calling thread may wait for another one: the driver's own may not."""
