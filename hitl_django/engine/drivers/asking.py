@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from ..checkpoint import BaseCheckpointSaver
 from ..effects import Call, List, Load, Query, Save
 
 
-def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Performs a look at, or a change of, what is stored; returns its result."""
-    reply: Any = None
+def carry_out(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
+    """Performs effects one after the other, with what fails raised where it was asked for.
+
+    Returns what they come to.
+    """
     try:
-        effect = next(query)
+        effect = next(effects)
         while True:
             try:
-                reply = answer_from(effect, saver)
+                reply = perform(effect)
             except BaseException as error:
-                effect = query.throw(error)
+                effect = effects.throw(error)
             else:
-                effect = query.send(reply)
+                effect = effects.send(reply)
     except StopIteration as done:
         return done.value
+
+
+def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Performs a look at, or a change of, what is stored; returns its result."""
+    return carry_out(query, partial(answer_from, saver=saver))
 
 
 def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:

@@ -28,7 +28,7 @@ from ..effects import (
 from ..loop import Loop
 from ..plan import Task
 from ..stream import Chunk
-from .asking import answer_from
+from .asking import answer_from, carry_out
 from .performing import perform
 from .standby import standby
 from .task_threads import MOST_THREADS, TaskThreads
@@ -209,22 +209,7 @@ class SyncDriver:
         assert threads is not None
         while self.at_work:
             if ended := threads.take():
-                self._take_in(ended)
-
-    def _take_in(self, ended: Sequence[Task]) -> None:
-        """Has the loop take in tasks that have ended."""
-        effects = self.loop.take_in(ended)
-        try:
-            effect = next(effects)
-            while True:
-                try:
-                    reply = self._perform(effect)
-                except BaseException as error:
-                    effect = effects.throw(error)
-                else:
-                    effect = effects.send(reply)
-        except StopIteration:
-            return
+                carry_out(self.loop.take_in(ended), self._perform)
 
     def _relieve(self, deputy: Future[None]) -> None:
         """Takes over again from the deputy; from now on the step's tasks are left to others."""
