@@ -17,6 +17,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
+from hitl_django.text import storable
 
 from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
@@ -92,7 +93,7 @@ def check_answer(
     _refuse_if_unheard(interrupt)
     agreement.refuse_own(interrupt, type, by)
     asked = answers.asked_of(interrupt)
-    answer = answers.compose(asked, type, answers.said(asked, type, value, reason))
+    answer = answers.compose(asked, type, answers.said(asked, type, value, storable(reason)))
     if interrupt.quorum > 1 and type != REJECT and agreement.is_seconded(asked, answer):
         agreement.refuse_second_vote(interrupt, by)
     return answer

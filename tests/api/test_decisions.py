@@ -283,6 +283,23 @@ def test_validating_says_what_the_graph_would_get_and_stores_nothing(
     assert not Decision.objects.exists()
 
 
+def test_validating_heeds_the_reason_where_deciding_hands_it_to_the_graph(
+    api: Any, asked: Asked
+) -> None:
+    question = asked(free=True)
+    call = {"name": "send", "args": {}, "description": "Send it?"}
+    rule = {"action_name": "send", "allowed_decisions": ["approve", "reject"]}
+    Interrupt.objects.filter(pk=question.pk).update(
+        payload={"action_requests": [call], "review_configs": [rule]},
+        dialect="hitl_request",
+        allowed_decisions=["approve", "reject"],
+    )
+    body = {"type": "reject", "reason": "Not today."}
+    checked = api.post("decision-validate", question.pk, body=body).json()
+    assert checked["resume"] == {"decisions": [{"type": "reject", "message": "Not today."}]}
+    assert api.post("decisions", question.pk, body=body).json()["value"] == checked["resume"]
+
+
 def test_a_decided_question_needs_no_validating(api: Any, asked: Asked) -> None:
     question = asked()
     services.decide(question.pk, "approve")
