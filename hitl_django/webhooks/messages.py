@@ -17,13 +17,13 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from hitl_django import dispatch
+from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
 from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
 from hitl_django.policy import get_policy
 
 from .signing import sign
 
-SYSTEM = "system"
 #: Names of links, the view each leads to, and the id that the view takes.
 LINKS = (
     ("interrupt", "hitl_django:interrupt", "interrupt_id"),
@@ -83,10 +83,10 @@ def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any]
     if "interrupt_id" not in data:
         return None
     rows = Interrupt.objects.using(dispatch.alias()).filter(pk=UUID(data["interrupt_id"]))
-    if endpoint.created_by_label != SYSTEM:
-        if endpoint.created_by is None:  # the account is gone
-            return None
+    if endpoint.created_by is not None:
         rows = get_policy().visible_interrupts(endpoint.created_by, rows)
+    elif endpoint.created_by_label != SYSTEM:  # the account is gone
+        return None
     question = rows.first()
     if question is None or question.payload_digest != data.get("digest"):
         return None

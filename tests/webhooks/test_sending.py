@@ -338,6 +338,20 @@ def test_what_is_asked_is_sent_for_who_may_see_it_only(
     assert "question" not in json.loads(receiver.next().body)["data"]
 
 
+@pytest.mark.promise("P18")
+def test_an_account_of_the_name_that_stands_for_code_sees_no_more_than_it_may(
+    hook: Hook, receive: Receive, advance: Advance, django_user_model: Any
+) -> None:
+    maker = django_user_model.objects.create_superuser("system")
+    receiver = receive()
+    hook(receiver, with_question=True, events=["interrupt.created"], by=maker)
+    django_user_model.objects.update(is_active=False)
+    services.start("approval", {"text": "x"})
+    advance()
+    deliver(Delivery.objects.get())
+    assert "question" not in json.loads(receiver.next().body)["data"]
+
+
 @pytest.mark.promise("P8")
 def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
