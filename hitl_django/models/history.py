@@ -98,10 +98,11 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """What one task wrote on top of a checkpoint, while the others of its super-step are under way.
+    """What one task wrote on top of a checkpoint, where no checkpoint that followed holds it.
 
-    Slot 0 holds all its channel writes as one unit and is kept as first written; a control write
-    has a slot of its own (constants.CONTROL_SLOTS) and replaces the earlier one.
+    The task ended before its siblings, asked, failed or waits, or wrote much. Slot 0 holds all its
+    channel writes as one unit and is kept as first written; a control write has a slot of its own
+    (constants.CONTROL_SLOTS) and replaces the earlier one.
     """
 
     thread = models.ForeignKey(

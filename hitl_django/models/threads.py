@@ -118,7 +118,7 @@ class Run(models.Model):
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
     step = models.IntegerField(_("step"), default=-1)
-    #: What is told of it while it goes (events.kinds), the number of the last such event as of its
+    #: What is told of it while it goes (events.KINDS), the number of the last such event as of its
     #: last change of state, and of the first that is still kept.
     events = models.CharField(max_length=60, blank=True)
     last_event = models.PositiveIntegerField(default=0)

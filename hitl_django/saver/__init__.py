@@ -1,9 +1,10 @@
 """DjangoSaver: the engine's saver over the ORM.
 
-One transaction for each super-step. A checkpoint row holds ids and versions; the values of its
-channels stand in rows of their own, one for each version of each channel, so that a step stores
-only what it changed. Every payload is encoded by the state codec and carries a digest that is
-checked when it is read.
+One transaction for each super-step, and mostly one row: a checkpoint with its ids and versions,
+the small values of its channels and what the tasks wrote that led to it. Larger values stand in
+rows of their own, one for each version of each channel, so that a step stores only what it
+changed. Every payload is encoded by the state codec and carries a digest that is checked when it
+is read.
 """
 
 from __future__ import annotations

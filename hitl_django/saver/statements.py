@@ -2,8 +2,8 @@
 
 Building and compiling a query anew costs the ORM several times what the databases take to run
 it, and these run in every super-step. SQLite and PostgreSQL take the same text. All of it goes
-through Django's own cursor, so it is part of the caller's transaction and seen by whatever
-watches a connection's queries; every value is a parameter.
+through Django's connection, so it is part of the caller's transaction and seen by whoever watches
+(``cursors``); every value is a parameter.
 """
 
 from __future__ import annotations
