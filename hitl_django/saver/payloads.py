@@ -40,10 +40,10 @@ def pack_more(
         raise
 
 
-def pack_writes(writes: Sequence[tuple[str, Any]]) -> tuple[bytes, str]:
-    """Like pack, for (channel, value) pairs; a refusal names the channel."""
+def pack_writes(writes: Sequence[tuple[str, Any]]) -> bytes:
+    """Returns the bytes of (channel, value) pairs; a refusal names the channel."""
     try:
-        return pack([[channel, value] for channel, value in writes])
+        return codec.encode([[channel, value] for channel, value in writes])
     except PayloadError:
         for channel, value in writes:
             pack_channel(channel, value)

@@ -18,7 +18,7 @@ from .payloads import codec, intact
 UNIT = 0  # the slot of a task's channel writes
 MOST = 4096  # bytes of what tasks wrote that a checkpoint's row takes
 
-Ended = Sequence[tuple[str, str, bytes]]  # task id, path, and what it wrote
+Ended = tuple[str, str, bytes]  # a task's id, its path, and what it wrote
 
 
 class Step(Protocol):
@@ -32,7 +32,7 @@ class Step(Protocol):
     ended: bytes
 
 
-def pack(ended: Ended) -> bytes:
+def pack(ended: Sequence[Ended]) -> bytes:
     """Returns what tasks wrote as a checkpoint's column."""
     return codec.encode_record([[*task] for task in ended])
 
@@ -78,7 +78,7 @@ def _led_on(row: Sequence[Any], parent: Step) -> bytes:
     return intact_parts(row, f"after {parent.checkpoint_id}")[-1]
 
 
-def tasks_in(led_here: Any) -> Ended:
+def tasks_in(led_here: Any) -> Sequence[Ended]:
     """Returns the tasks that led to a checkpoint, by its column."""
     return [(task, path, data) for task, path, data in codec.decode(led_here)] if led_here else ()
 

@@ -38,7 +38,7 @@ class Batch:
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
         self._checkpoints: list[Row] = []
-        self._ended: list[Row] = []
+        self._ended: list[steps.Ended] = []
         #: The checkpoint of this commit, if all of its values have rows of their own.
         self.apart: str | None = None
         #: Ids of questions that were answered and that their task has since asked otherwise.
@@ -55,19 +55,18 @@ class Batch:
         """
         for slot, writes in _by_slot(task.writes).items():
             unit = slot == steps.UNIT and task.task_id != NULL_TASK_ID
+            ended = task.task_id, task.task_path, pack_writes(writes)
+            if unit and ends_step:
+                self._ended.append(ended)
+                continue
             stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
-            into = self._kept if stands else self._replaced
-            into = self._ended if unit and ends_step else into
-            into.append(self._write(task, slot, writes))
+            (self._kept if stands else self._replaced).append(self._write(slot, *ended))
             if slot == CHANGES:
                 self.changed += writes[0][1]
 
-    def _write(self, task: TaskWrites, slot: int, writes: Sequence[tuple[str, Any]]) -> Row:
+    def _write(self, slot: int, task_id: str, path: str, data: bytes) -> Row:
         ns, checkpoint_id = self.place.ns, self.place.checkpoint_id or ""
-        data, its_digest = pack_writes(writes)
-        return (
-            ns, checkpoint_id, task.task_id, task.task_path, slot, data, its_digest, self.epoch,
-        )  # fmt: skip
+        return ns, checkpoint_id, task_id, path, slot, data, digest(data), self.epoch
 
     def add_checkpoint(
         self,
@@ -107,10 +106,10 @@ class Batch:
 
     def _led_here(self) -> bytes:
         """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
-        if sum(len(row[5]) for row in self._ended) > steps.MOST:
-            self._kept += self._ended
+        if sum(len(data) for *_, data in self._ended) > steps.MOST:
+            self._kept += [self._write(steps.UNIT, *ended) for ended in self._ended]
             return b""
-        return steps.pack([row[2:4] + row[5:6] for row in self._ended]) if self._ended else b""
+        return steps.pack(self._ended) if self._ended else b""
 
     def _set_apart(
         self, head: versions.Head, values: dict[str, Any], new_versions: dict[str, Version]
