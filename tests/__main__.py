@@ -1,4 +1,4 @@
-"""Runs the whole suite on SQLite, then what uses a database once more on PostgreSQL.
+"""Runs the suite on SQLite, then on PostgreSQL what a database can have a say in.
 
     python -m tests [arguments for pytest]
 

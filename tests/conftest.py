@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--database-only",
         action="store_true",
-        help="leave out the tests that use no database",
+        help="leave out the tests that use no database, or show nothing of it",
     )
     parser.addoption(
         "--soak",
@@ -70,6 +70,8 @@ def has_long_form(item: pytest.Item) -> bool:
 
 def uses_database(item: pytest.Item) -> bool:
     """Say whether the outcome of a test can depend on the database behind Django."""
+    if item.get_closest_marker("any_database"):
+        return False
     if item.get_closest_marker("django_db"):
         return True
     if DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())):

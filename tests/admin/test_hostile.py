@@ -17,6 +17,8 @@ from hitl_django.text import question_title, visible
 
 from .conftest import list_of, make_question, page_of
 
+#: What a page makes of a text is the template's doing.
+pytestmark = pytest.mark.any_database
 MARK = "hostile"
 EVERY = ("approve", "edit", "reject", "respond")
 TEXTS = [

@@ -39,6 +39,7 @@ def value_of(item: Interrupt) -> str:
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Client) -> None:
     shown = visible(text)[:255]
@@ -74,6 +75,7 @@ def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Cli
     assert admin_client.get(list_of(), {"q": text}).status_code == 200
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> None:
     hook = services.create_webhook(URL, description=visible(text)[:255])
@@ -100,6 +102,7 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
     assert_inert(text_of(refused), says="Add webhook")
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_user: Any) -> None:
     item = make_question({text: text, "why": text}, title=visible(text)[:255], why=text)
@@ -119,6 +122,7 @@ def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_use
         assert_inert(text_of(response))
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_names_of_people_and_groups(text: str, admin_user: Any, admin_client: Client) -> None:
     Group.objects.create(name=text[:150])

@@ -15,7 +15,7 @@ from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Run
 from .conftest import page_of
 from .test_hostile import TEXTS, assert_inert
 
-pytestmark = pytest.mark.promise("P19")
+pytestmark = [pytest.mark.promise("P19"), pytest.mark.any_database]
 
 
 class State(TypedDict, total=False):

@@ -27,6 +27,10 @@ from hitl_django.models import Interrupt, Run
 from .document import document
 
 
+#: The one of the two that refuses what a request may well hold: NUL, for one.
+pytestmark = pytest.mark.database("postgresql")
+
+
 def requests() -> Iterator[Any]:
     """Yields each operation with what there is and what there isn't, with a fault and without."""
     for path, methods in document()["paths"].items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.__main__ import spread, total
+from tests.conftest import uses_database
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,12 @@ def test_who_wants_to_see_one_process_gets_one(argument: str) -> None:
 def test_tests_that_must_not_meet_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
+
+
+@pytest.mark.django_db
+def test_what_uses_a_database_runs_on_each_unless_it_shows_nothing_of_it(
+    request: pytest.FixtureRequest,
+) -> None:
+    assert uses_database(request.node)
+    request.node.add_marker("any_database")
+    assert not uses_database(request.node)

@@ -17,7 +17,11 @@ from .conftest import PASSWORD
 from .scenes import people, scenes
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
 
 SERIOUS = {"serious", "critical"}
 WAYS = [

@@ -234,6 +234,7 @@ def test_rows_are_added_changed_and_taken_out(
     ]
 
 
+@pytest.mark.any_database
 def test_a_page_from_right_to_left_fits_as_well(
     log_in: Callable[..., Any], start: Start, settings: Any
 ) -> None:
@@ -321,6 +322,7 @@ def test_a_page_left_open_and_the_back_button_change_nothing(
     assert Decision.objects.get().type == "approve"
 
 
+@pytest.mark.any_database
 def test_a_themed_admin_keeps_the_page_whole(
     log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_form_is_taken_although_no_other_site_is_told_where_it_came_from(
     assert Decision.objects.get().type == "reject"
 
 
+@pytest.mark.any_database
 def test_on_a_phone_nothing_sticks_out_and_buttons_can_be_hit(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:

@@ -14,7 +14,11 @@ from .scenes import people, scenes
 from .screenshots import DIRECTORY
 from .test_reviewing import PHONE
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.any_database,
+    pytest.mark.django_db(transaction=True),
+]
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 LOOKS = {

@@ -86,6 +86,7 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
     assert Checkpoint.objects.filter(source="fork").count() == 1
 
 
+@pytest.mark.any_database
 def test_the_picture_of_a_wide_graph_scrolls_and_not_the_page(
     operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
 ) -> None:

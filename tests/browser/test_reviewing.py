@@ -132,6 +132,7 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 
+@pytest.mark.any_database
 def test_targets_on_a_phone_are_large_enough_and_nothing_scrolls_sideways(
     log_in: Callable[..., Any], start: Start
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_reviewer_takes_the_next_and_rejects_the_others_together(
     assert sorted(Decision.objects.values_list("type", flat=True)) == ["reject", "reject"]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "ar"])
 def test_the_queue_fits_a_phone_in_either_direction(
     log_in: Callable[..., Any], start: Start, settings: Any, language: str
@@ -200,6 +202,7 @@ def test_the_queue_fits_a_phone_in_either_direction(
     assert (tick["x"] > title["x"]) is rtl
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_column_of_the_queue_stands_beyond_its_edge(
     log_in: Callable[..., Any], start: Start, width: int

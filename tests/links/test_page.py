@@ -218,6 +218,7 @@ def test_a_link_for_some_decisions_offers_no_other(
     assert not Decision.objects.exists()
 
 
+@pytest.mark.any_database
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_no_text_becomes_anything_else(text: str, visitor: Client) -> None:
