@@ -71,8 +71,15 @@ def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Cli
     ):
         assert response.status_code == 200
         assert_inert(text_of(response))
-    # Whether it is found depends on what the database takes for a word.
-    assert admin_client.get(list_of(), {"q": text}).status_code == 200
+
+
+def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
+    for text in LONG:
+        item = make_question({text: text}, title=visible(text)[:255], why=text, node=text[:200])
+        assert_inert(text_of(admin_client.get(page_of(item))))
+        for model in ("reviewitem", "run", "thread", "decision", "delivery"):
+            # Whether it is found depends on what the database takes for a word.
+            assert admin_client.get(list_of(model), {"q": text}).status_code == 200, text
 
 
 @pytest.mark.any_database

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 from urllib.parse import quote
 
@@ -128,9 +127,7 @@ def test_a_body_that_does_not_fit(
     code: str,
     pointer: str | None,
 ) -> None:
-    start = time.process_time()
     response = api.post(name, question.pk, body=raw)
-    assert time.process_time() - start < 0.5
     assert (response.status_code, response.json()["code"]) == (status, code), response.content
     assert response["Content-Type"] == "application/problem+json"
     if pointer is not None:

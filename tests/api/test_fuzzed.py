@@ -26,7 +26,6 @@ from hitl_django.models import Interrupt, Run
 
 from .document import document
 
-
 #: The one of the two that refuses what a request may well hold: NUL, for one.
 pytestmark = pytest.mark.database("postgresql")
 

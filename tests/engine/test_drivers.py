@@ -88,21 +88,25 @@ def test_a_single_task_runs_where_the_caller_is(run: Run) -> None:
 @WAYS
 def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
     lock = threading.Lock()
-    running, most = 0, 0
+    in_pairs, third = threading.Barrier(2, timeout=60), threading.Event()
+    running: list[int] = []
 
     def work(state: State) -> dict[str, Any]:
-        nonlocal running, most
         with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.01)
+            running.append(1)
+            found = len(running)
+        if found > 2:
+            third.set()
+        in_pairs.wait()
+        third.wait(0.02)  # it has its chance to come
         with lock:
-            running -= 1
-        return {"log": ["done"]}
+            running.pop()
+        return {"log": [found]}
 
     graph = saved(side_by_side(**{f"n{i}": work for i in range(6)}))
-    assert len(run(graph, {"x": 1}, {**CONFIG, "max_concurrency": 2})["log"]) == 6
-    assert most == 2
+    found = run(graph, {"x": 1}, {**CONFIG, "max_concurrency": 2})["log"]
+    assert len(found) == 6
+    assert max(found) == 2
 
 
 class Watched(InMemorySaver):
@@ -380,9 +384,10 @@ def test_a_long_run_of_wide_steps_keeps_nothing_of_those_behind_it() -> None:
     kept: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
-        kept.append(sum(isinstance(found, Future) for found in gc.get_objects()))
+        kept.append(sum(type(found) is Future for found in gc.get_objects()))
         return {"log": ["again"]}
 
+    gc.collect()  # what earlier tests left doesn't go meanwhile
     graph = StateGraph(State)
     for name in "ab":
         graph.add_node(name, node).add_edge("__start__", name)
