@@ -91,11 +91,16 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
     refusal = refusals.recorded("release", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
         interrupt = questions.find(interrupt_id, by)
-        own = _row(interrupt).filter(claimed_by=by.pk) if by is not None else _row(interrupt).none()
-        if own.update(**unclaimed()) or not _row(interrupt).filter(queue.HELD).exists():
+        if by is not None and interrupt.claimed_by_id == by.pk:
+            # Zero rows: it was taken over, or closed, since it was read, and nothing is left to
+            # end. The row may be locked by now, so it is too late to ask for the thread's lock.
+            _row(interrupt).filter(claimed_by=by.pk).update(**unclaimed())
+            return
+        if not _row(interrupt).filter(queue.HELD).exists():
             return
         thread, interrupt = questions.lock(interrupt.pk, by)
-        _refuse_unless_may_take_over(interrupt, by)
+        if by is None or interrupt.claimed_by_id != by.pk:
+            _refuse_unless_may_take_over(interrupt, by)
         if _row(interrupt).filter(queue.HELD).update(**unclaimed()):
             _record(thread, "release", interrupt, by, via)
 

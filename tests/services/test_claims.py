@@ -353,13 +353,17 @@ def test_what_is_somebody_elses_by_the_time_it_would_be_taken_is_passed_by(
     assert again(question).claimed_by is None
 
 
-def test_who_takes_over_holds_the_threads_lock_before_the_questions(
-    question: Interrupt, reviewer: User, lead: User
+@pytest.mark.parametrize("verb", ["claim", "release"])
+def test_who_takes_it_from_somebody_holds_the_threads_lock_before_the_questions(
+    question: Interrupt, reviewer: User, lead: User, verb: str
 ) -> None:
     """As a decision does: in another order two of them could wait for each other."""
     services.claim(question.pk, by=reviewer)
     with CaptureQueriesContext(connection) as queries:
-        services.claim(question.pk, by=lead, take_over=True)
+        if verb == "claim":
+            services.claim(question.pk, by=lead, take_over=True)
+        else:
+            services.release(question.pk, by=lead)
     texts = [query["sql"] for query in queries]
     locks = [at for at, text in enumerate(texts) if text.startswith('SELECT "hitl_django_thread"')]
     writes = [at for at, text in enumerate(texts) if 'UPDATE "hitl_django_interrupt"' in text]
