@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import dispatch, signals
@@ -12,6 +16,11 @@ from hitl_django.conf import hitl
 from hitl_django.models import Interrupt
 
 from . import queue
+
+logger = logging.getLogger("hitl_django")
+
+#: When one for which that failed is looked at again.
+PUT_OFF = timedelta(minutes=5)
 
 
 def mark_overdue() -> int:
@@ -29,29 +38,53 @@ def mark_overdue() -> int:
 
 def warn_expiring() -> int:
     """Sends interrupt_expiring for what is about to expire, a batch of it; returns how many."""
-    using = dispatch.alias()
-    soon = Interrupt.objects.using(using).filter(
+    soon = Interrupt.objects.using(dispatch.alias()).filter(
         queue.PENDING, queue.ANSWERABLE, warn_at__lte=Now()
     )
-    found = soon.order_by("warn_at").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
-    return sum(_warn(pk, using) for pk in list(found))
+    return each(soon, "warn_at", _warn)
 
 
-def _warn(pk: UUID, using: str) -> bool:
-    with transaction.atomic(using=using):
-        row = Interrupt.objects.using(using).filter(queue.PENDING, pk=pk, warn_at__lte=Now())
-        # Zero rows: another sweep warns of it, or it was decided. One warning is all there is,
-        # whoever listens: a receiver that must not miss any reads the rows.
-        if not row.update(warn_at=None):
-            return False
-        told = Interrupt.objects.using(using).select_related("thread").defer("payload").get(pk=pk)
-        signals.send_on_commit(
-            signals.interrupt_expiring,
-            using=using,
-            interrupt_id=str(pk),
-            run_id=str(told.run_id),
-            thread_id=told.thread.thread_id,
-            graph=told.graph,
-            expires_at=told.expires_at,
-        )
-        return True
+def each(rows: QuerySet[Interrupt], at: str, act: Callable[[UUID], bool]) -> int:
+    """Does something with a batch of questions that its moment has come for, the earliest first.
+
+    Each has a transaction of its own. One that fails is put off, or a batch of those would keep
+    all that stand behind them from ever having their turn. Returns for how many it was done.
+    """
+    using, done = dispatch.alias(), 0
+    found = rows.order_by(at).values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
+    for pk in list(found):
+        try:
+            with transaction.atomic(using=using):
+                done += act(pk)
+        except Exception:
+            logger.exception("question %s: what is due by its %s failed", pk, at)
+            _put_off(pk, at, using)
+    return done
+
+
+def _put_off(pk: UUID, at: str, using: str) -> None:
+    past = Interrupt.objects.using(using).filter(queue.PENDING, pk=pk, **{f"{at}__lte": Now()})
+    try:
+        past.update(**{at: Now() + PUT_OFF})
+    except Exception:
+        logger.exception("question %s could not be put off", pk)
+
+
+def _warn(pk: UUID) -> bool:
+    using = dispatch.alias()
+    row = Interrupt.objects.using(using).filter(queue.PENDING, pk=pk, warn_at__lte=Now())
+    # Zero rows: another sweep warns of it, or it was decided. One warning is all there is,
+    # whoever listens: a receiver that must not miss any reads the rows.
+    if not row.update(warn_at=None):
+        return False
+    told = Interrupt.objects.using(using).select_related("thread").defer("payload").get(pk=pk)
+    signals.send_on_commit(
+        signals.interrupt_expiring,
+        using=using,
+        interrupt_id=str(pk),
+        run_id=str(told.run_id),
+        thread_id=told.thread.thread_id,
+        graph=told.graph,
+        expires_at=told.expires_at,
+    )
+    return True

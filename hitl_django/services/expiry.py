@@ -7,18 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, events, leases, outbox, signals
-from hitl_django.conf import hitl
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
 
-from . import closing, resuming, statements
+from . import closing, due, resuming, statements
 
 logger = logging.getLogger("hitl_django")
 
@@ -31,25 +29,16 @@ STAYING = ("keep", "escalate")
 def expire_due() -> int:
     """Expires the questions whose time is up, as many as one batch holds; returns how many.
 
-    Each in a transaction of its own, so that one that fails keeps no other from expiring. A run
-    that is under way is left until it pauses again.
+    Each in a transaction of its own. A run that is under way is left until it pauses again.
     """
     waiting = Interrupt.objects.using(dispatch.alias()).filter(
         status=Interrupt.Status.PENDING, expires_at__lte=Now(), run__state=Run.State.INTERRUPTED
     )
-    due = waiting.order_by("expires_at").values_list("pk", "thread_id")[: hitl.SWEEP_BATCH]
-    expired = 0
-    for pk, thread_pk in list(due):
-        try:
-            with transaction.atomic(using=dispatch.alias()):
-                expired += _expire(pk, thread_pk)
-        except Exception:
-            logger.exception("question %s could not be expired", pk)
-    return expired
+    return due.each(waiting, "expires_at", _expire)
 
 
-def _expire(pk: UUID, thread_pk: int) -> bool:
-    thread = leases.lock_thread(pk=thread_pk)
+def _expire(pk: UUID) -> bool:
+    thread = leases.lock_thread(interrupt=pk)
     interrupts = Interrupt.objects.using(dispatch.alias())
     interrupt = interrupts.select_related("run").get(pk=pk)
     if interrupt.run.state != Run.State.INTERRUPTED:

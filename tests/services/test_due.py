@@ -113,6 +113,29 @@ def test_the_warning_comes_once_and_a_set_time_before(
     assert [what for what, _ in told] == ["expiring", "expired"]
 
 
+def test_a_warning_that_fails_keeps_no_other_from_being_sent(
+    question: Callable[..., Interrupt],
+    told: list[tuple[str, Any]],
+    sweeping: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = question(DAY), question(DAY)
+    pass_(DAY - timedelta(minutes=30))
+    send = signals.send_on_commit
+
+    def broken(*args: Any, interrupt_id: str, **values: Any) -> None:
+        if interrupt_id == str(first.pk):
+            raise RuntimeError("no more room")
+        send(*args, interrupt_id=interrupt_id, **values)
+
+    monkeypatch.setattr(signals, "send_on_commit", broken)
+    sweeping()
+    monkeypatch.undo()
+    pass_(timedelta(minutes=5))
+    sweeping()
+    assert [values["interrupt_id"] for _, values in told] == [str(second.pk), str(first.pk)]
+
+
 def test_of_a_short_time_half_is_left(
     question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from hitl_django import Expiry, audit, services, signals
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.services import closing
 from hitl_django.sweep import sweep
 from tests import graphs
 from tests.chaos import invariants
@@ -180,9 +181,34 @@ def test_one_that_fails_keeps_no_other_from_expiring(
 
     monkeypatch.setattr(audit, "append", broken)
     assert services.expire_due() == 1
-    assert "could not be expired" in caplog.text
+    assert f"question {first.pk}: what is due by its expires_at failed" in caplog.text
     assert (again(first).status, again(second).status) == ("pending", "expired")
     assert Run.objects.get(pk=first.run_id).state == "interrupted"
+
+
+def test_those_that_fail_each_time_leave_room_for_the_others(
+    question: Callable[..., Interrupt],
+    advance: Advance,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+) -> None:
+    settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
+    first = question(DAY)
+    Interrupt.objects.update(expiry={"seconds": 86400, "then": "cancel"})
+    second = asked("patient", {"log": []}, advance)
+    pass_(DAY)
+
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no more room")
+
+    monkeypatch.setattr(closing, "cancel_run", broken)
+    assert [services.expire_due() for _ in range(2)] == [0, 1]
+    assert (again(first).status, again(second).status) == ("pending", "expired")
+    monkeypatch.undo()
+    assert services.expire_due() == 0
+    pass_(timedelta(minutes=5))
+    assert services.expire_due() == 1
+    assert again(first).status == "expired"
 
 
 def test_a_named_answer_that_the_node_refuses_is_not_given_for_ever(
