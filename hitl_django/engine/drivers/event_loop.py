@@ -37,6 +37,7 @@ from ..plan import Task
 from ..stream import Chunk
 from ..timeouts import Watch
 from .asking import answer_from
+from .async_tasks import AsyncTasks
 from .calling import as_failure, injected
 from .performing import call_here
 from .task_threads import MOST_THREADS
@@ -127,21 +128,16 @@ async def aperform(context: TaskContext) -> Task:
 
 
 class AsyncDriver:
-    """Drives a loop from a coroutine, with an asyncio task for each task of several."""
+    """Drives a loop from a coroutine; the tasks of a step of several go side by side."""
 
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
-        self.gate = asyncio.Semaphore(max_concurrency) if max_concurrency else None
-        #: Kept here, too, because an event loop keeps only weak references.
-        self.running: dict[TaskContext, asyncio.Task[None]] = {}
-        self.ended: list[Task] = []
-        #: What ended a task that was no failure of its node.
-        self.crash: BaseException | None = None
+        self.limit = max_concurrency
         self.chunks: deque[Chunk] = deque()
-        self.wake: asyncio.Event | None = None
+        #: The tasks of steps of several.
+        self.tasks: AsyncTasks | None = None
         self.home: asyncio.AbstractEventLoop | None = None
-        self.deadline: float | None = None
         #: Threads for the tasks that sync nodes call.
         self.pool: ThreadPoolExecutor | None = None
         loop.run.crew = self
@@ -157,16 +153,14 @@ class AsyncDriver:
                 kind = type(effect)
                 try:
                     if kind is Run:
-                        await self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply, self.ended = self.ended, []
+                        reply = await self._start(effect.contexts)  # type: ignore[union-attr]
                     elif kind is Await:
-                        while not self.ended and self.crash is None:
-                            await self._take()
+                        tasks = self.tasks
+                        while not tasks.has_news:  # type: ignore[union-attr]
+                            await tasks.wait()  # type: ignore[union-attr]
                             for chunk in self._drain():
                                 yield chunk
-                        if not self.ended:
-                            raise self.crash  # type: ignore[misc]
-                        reply, self.ended = self.ended, []
+                        reply = tasks.take()  # type: ignore[union-attr]
                     elif kind is Save:
                         await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
                         reply = None
@@ -175,10 +169,9 @@ class AsyncDriver:
                             yield chunk
                         reply = None
                     elif kind is Cancel:
-                        reply = await self._cancel()
+                        reply = await self.tasks.drop()  # type: ignore[union-attr]
                     elif kind is RunBeside:
-                        await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
-                        reply, self.ended = self.ended, []
+                        reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
                     elif kind is Recall:
                         reply = await self.loop.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
                     elif kind is Keep:
@@ -200,7 +193,8 @@ class AsyncDriver:
             for chunk in self._drain():
                 yield chunk
         finally:
-            await self._cancel()
+            if self.tasks is not None:
+                await self.tasks.drop()
             if self.pool is not None:
                 self.pool.shutdown(wait=False)
 
@@ -222,72 +216,26 @@ class AsyncDriver:
                 return await asyncio.to_thread(run.perform, answer_from, effect, saver)
             return await _aanswer(effect, saver)
 
-    async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> None:
+    async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
+        """Starts tasks; returns those that have ended already."""
         timeout = self.loop.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
             context.is_async = not self.loop.run.calls_home
-        if timeout is not None:
-            self.deadline = self.deadline if beside else time.monotonic() + timeout
-        elif len(contexts) == 1 and not (
-            self.loop.run.live or beside or _tells_of_calls(contexts[0])
+        if len(contexts) == 1 and not (
+            timeout is not None or self.loop.run.live or beside or _tells_of_calls(contexts[0])
         ):
-            self.ended.append(await aperform(contexts[0]))
-            return
-        if self.wake is None:
-            self.wake = asyncio.Event()
-        create = asyncio.get_running_loop().create_task
-        for context in contexts:
-            self.running[context] = create(self._work(context))
-
-    async def _work(self, context: TaskContext) -> None:
-        """Performs one of several tasks, and reports it ended unless it was cancelled."""
-        try:
-            if self.gate is None:
-                await aperform(context)
-            else:
-                async with self.gate:
-                    await aperform(context)
-        except BaseException as error:
-            if not self._leaves(context):
-                raise
-            # SystemExit and its like end the run, from the driver: first the loop is handed what
-            # has ended beside it, so that it is stored and doesn't run again.
-            self.crash = self.crash or error
-        else:
-            if self._leaves(context):
-                self.ended.append(context.task)
-
-    def _leaves(self, context: TaskContext) -> bool:
-        """Wakes the driver for a task that has come to its end; not for one that it dropped."""
-        if self.wake is None or self.running.pop(context, None) is None:
-            return False
-        self.wake.set()
-        return True
-
-    async def _take(self) -> None:
-        assert self.wake is not None
-        if self.deadline is None:
-            await self.wake.wait()
-        else:
-            left = max(0.0, self.deadline - time.monotonic())
-            try:
-                await asyncio.wait_for(self.wake.wait(), left)
-            except TimeoutError:
-                raise TimeoutError("Timed out") from None
-        self.wake.clear()
+            return (await aperform(contexts[0]),)
+        if self.tasks is None:
+            self.tasks = AsyncTasks(self.limit, aperform)
+        if timeout is not None and not beside:
+            self.tasks.deadline = time.monotonic() + timeout
+        self.tasks.take_on(contexts)
+        return ()
 
     def _drain(self) -> Iterator[Chunk]:
         while self.chunks:
             yield self.chunks.popleft()
-
-    async def _cancel(self) -> int:
-        running, self.running = self.running, {}
-        for task in running.values():
-            task.cancel()
-        if running:
-            await asyncio.gather(*running.values(), return_exceptions=True)
-        return len(running)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a saver call for a sync node, which runs on a thread of its own."""
@@ -304,8 +252,8 @@ class AsyncDriver:
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""
         self.chunks.append(chunk)
-        if self.wake is not None and self.home is not None:
-            self.home.call_soon_threadsafe(self.wake.set)
+        if self.tasks is not None and self.home is not None:
+            self.home.call_soon_threadsafe(self.tasks.wake.set)
 
 
 def _tells_of_calls(context: TaskContext) -> bool:
