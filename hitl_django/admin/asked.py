@@ -110,7 +110,7 @@ class Page:
             sheet=sheet,
             then="" if sheet is None else then_of(item),
             agreement=agreement,
-            refused=self.refusals.get((item.pk, item.version - 2)),
+            refused=self.refusals.get((item.pk, item.refused_version)),
         )
 
     def _forms(self, item: Interrupt, standing: Standing) -> Forms:
@@ -145,10 +145,10 @@ def beside(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 
-def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int], Decision]:
+def _refusals(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
     """Finds the decisions whose answer didn't fit, by question and version."""
-    pending = Interrupt.Status.PENDING
-    reopened = [item.pk for item in items if item.version > 2 and item.status == pending]
+    open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
+    reopened = [item.pk for item in open_ if item.refused_version is not None]
     if not reopened:
         return {}
     found = Decision.objects.filter(interrupt__in=reopened, effective=True).exclude(refusal="")

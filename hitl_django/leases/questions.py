@@ -112,6 +112,7 @@ def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> No
     Decision.objects.using(using).filter(pk=made.pk).update(
         refusal=storable(refusal)[:REFUSAL_LENGTH]
     )
+    row.refused_version = made.version
     thread = lock_thread(pk=lease.thread.pk)
     DjangoSaver(lease.thread).drop_answer(row)
     # The reason may quote the answer, so the record names only what was refused.
@@ -185,6 +186,7 @@ def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str)
         snoozed_until=None,
         approvals=0,
         proposal=None,
+        refused_version=row.refused_version if question.refusal or same_words else None,
         payload=asked.payload,
         payload_digest=asked.payload_digest,
         response_schema=asked.response_schema,

@@ -106,6 +106,8 @@ class Interrupt(models.Model):
     warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
     #: When its time was up and it stayed open nevertheless, as its terms say.
     escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
+    #: The version whose answer didn't fit, as long as the same is asked.
+    refused_version = models.PositiveIntegerField(db_default=None, null=True, editable=False)
     #: When its node, running again, asked something else in its place than was answered.
     changed_at = models.DateTimeField(_("asked otherwise"), null=True, blank=True)
 
@@ -238,8 +240,9 @@ class Interrupt(models.Model):
 
     def refused(self) -> Decision | None:
         """Returns the decision whose answer didn't fit, so that the question is open again."""
-        # The decision raised the version, and reopening the question raised it once more.
-        found = self._effective(self.version - 2) if self.status == self.Status.PENDING else None
+        if self.status != self.Status.PENDING or self.refused_version is None:
+            return None
+        found = self._effective(self.refused_version)
         return found if found is not None and found.refusal else None
 
     @property

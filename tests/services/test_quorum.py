@@ -232,6 +232,8 @@ def test_a_question_that_is_asked_again_forgets_its_votes(
     assert again.payload_digest == question.payload_digest
     assert again.refused() is not None
     services.decide(question.pk, "respond", {"seats": 4}, by=people[0])
+    # Whoever looks at what is proposed instead still sees what was wrong with the answer before.
+    assert now(question).refused() == again.refused()
     services.decide(question.pk, "respond", {"seats": 4}, by=people[1])
     advance()
     assert Run.objects.get(pk=question.run_id).state == "succeeded"
