@@ -134,6 +134,9 @@ class Run(models.Model):
         verbose_name=_("started by"),
     )
     started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
+    #: Of a fork, the run that was started: of it this is a fork, or of a fork of it. No foreign
+    #: key, as deleting a run would have to look for those that name it.
+    origin = models.UUIDField(null=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
     #: When a worker was last told about the run; the sweep tells one again after a while.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Exists, OuterRef, Q
+
 from hitl_django import answers, audit, dispatch, patches
 from hitl_django.answers import APPROVE, REJECT, UNSET, Asked
 from hitl_django.engine.errors import (
@@ -12,7 +14,7 @@ from hitl_django.engine.errors import (
     InvalidAnswerError,
     SelfApprovalError,
 )
-from hitl_django.models import Decision, Interrupt, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
 
 from . import questions
 from .info import DecisionInfo
@@ -20,12 +22,30 @@ from .info import DecisionInfo
 OWN = "You started this run, so somebody else has to approve what it asks."
 
 
+def started_by(user: Any, run: str = "") -> Q:
+    """Selects the runs that the user started; ``run`` is the path that leads to a run.
+
+    A fork is somebody's who made it, who started the run that it is a fork of, or who made another
+    fork of that one: what it asks may come of what any of them gave.
+    """
+    of = f"{run}__" if run else ""
+    family = Run.objects.filter(
+        Q(pk=OuterRef(f"{of}origin")) | Q(origin=OuterRef(f"{of}origin")),
+        thread=OuterRef(f"{of}thread"),
+        started_by=user.pk,
+    )
+    return Q(**{f"{of}started_by": user.pk}) | Q(Exists(family), **{f"{of}origin__isnull": False})
+
+
 def is_own(interrupt: Interrupt, by: Any) -> bool:
     """Says whether the user can't approve an answer because they started the run."""
     if by is None or not interrupt.no_self_approval:
         return False
-    starter = interrupt.run.started_by_id
-    return starter is not None and starter == by.pk
+    run = interrupt.run
+    if run.origin is None:
+        return run.started_by_id is not None and run.started_by_id == by.pk
+    runs = Run.objects.using(dispatch.alias()).filter(pk=run.pk)
+    return runs.filter(started_by(by)).exists()
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002

@@ -69,7 +69,7 @@ def fork(
             _refuse_unless_free(thread, last, checkpoint_id)
             key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
             shapes.refuse_if_changed(
-                key, _fingerprint(place, last), registered, checkpoint_id=checkpoint_id
+                key, _run_of(place, last).fingerprint, registered, checkpoint_id=checkpoint_id
             )
             before, closed = str(last.state), _replace(last, thread)
             run.save(using=using, force_insert=True)
@@ -148,7 +148,14 @@ def _new_run(
         step=place.metadata.get("step", -1),
         started_by=by,
         started_by_label=audit.label(by),
+        origin=_origin(place, last),
     )
+
+
+def _origin(place: CheckpointTuple, last: Run) -> UUID:
+    """Returns the run that was started, of that which stored a checkpoint."""
+    run = _run_of(place, last)
+    return run.origin or run.pk
 
 
 class _Planner(BaseCheckpointSaver):
@@ -194,15 +201,14 @@ def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
         raise CheckpointNotFound
 
 
-def _fingerprint(place: CheckpointTuple, last: Run) -> str:
-    """Returns the shape of the graph under which a checkpoint was stored."""
+def _run_of(place: CheckpointTuple, last: Run) -> Run:
+    """Returns the run that stored a checkpoint; the newest where none of the thread's did."""
     try:
         run_id = UUID(str(place.metadata.get("run_id")))
     except ValueError:  # stored by something else than a run
-        return last.fingerprint
+        return last
     runs = Run.objects.using(dispatch.alias()).filter(thread=last.thread_id, pk=run_id)
-    found = runs.values_list("fingerprint", flat=True).first()
-    return last.fingerprint if found is None else found
+    return runs.first() or last
 
 
 def _replace(last: Run, thread: Thread) -> list[str]:

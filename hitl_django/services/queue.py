@@ -15,6 +15,8 @@ from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.words import has_words
 from hitl_django.policy import get_policy
 
+from . import agreement
+
 PENDING = Q(status=Interrupt.Status.PENDING)
 HELD = Q(claimed_until__gt=Now())
 UNHELD = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
@@ -64,5 +66,5 @@ def _spent(user: Any) -> Q:
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )
-    own = Q(no_self_approval=True, run__started_by=user.pk)
+    own = Q(agreement.started_by(user, "run"), no_self_approval=True)
     return own | Q(Exists(votes), quorum__gt=1)

@@ -258,6 +258,29 @@ def test_whoever_started_the_run_does_not_approve_it(
     assert services.decide(question.pk, "reject", by=starter).value is False
 
 
+def test_whoever_started_what_was_forked_does_not_approve_it_either(
+    advance: Advance, people: list[User], user: Make
+) -> None:
+    starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
+    operator = ("view_run", "view_thread", "operate_run")
+    forker, other = user("olga", "view_interrupt", "decide_interrupt", *operator), people[0]
+    given = {"payload": {"amount": 5}, "terms": {"no_self_approval": True}}
+    thread = services.start("reviewed", given, by=starter).thread_id
+    advance()
+    place = Interrupt.objects.get().checkpoint_id
+    for by in (forker, None):  # a fork of a fork as well
+        newest = services.fork(thread, place, by=by).id
+        advance()
+        place = Interrupt.objects.get(run=newest).checkpoint_id
+    question = Interrupt.objects.get(status="pending")
+    for own in (starter, forker):
+        with pytest.raises(NotAllowedError, match="You started this run"):
+            services.decide(question.pk, "approve", by=own)
+        assert services.take_next(by=own) is None
+    assert services.take_next(by=other) == question.pk
+    services.decide(question.pk, "approve", by=other)
+
+
 def test_a_question_that_has_to_be_claimed_is_decided_by_its_holder(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
