@@ -11,6 +11,7 @@ from .dialects import NAMED, RAW, recognise
 from .hitl_request import Action
 from .hitl_request import actions as actions_of
 from .limits import check_limits
+from .meaning import meaning
 from .raw import APPROVED
 from .words import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
 
@@ -31,6 +32,7 @@ __all__ = [
     "changes_of",
     "check_limits",
     "compose",
+    "meaning",
     "offered",
     "proposal_of",
     "recognise",

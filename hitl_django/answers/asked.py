@@ -13,7 +13,7 @@ from hitl_django.models import Interrupt
 from . import raw
 from .dialects import NAMED, RAW
 from .limits import check_limits
-from .words import APPROVE, DECISIONS, EDIT, REJECT, UNSET, refuse
+from .words import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET, refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,11 @@ class Asked:
             return raw.prefill(self.payload, self.schema)
         return NAMED[self.dialect].start(self.payload)
 
+    @property
+    def replaced(self) -> Mapping[str, Any]:
+        """The other resume values that hold for it."""
+        return {} if self.schema is not None or self.kind != "interrupt" else self.instead
+
     def edited(self, value: Any) -> Any:
         """Returns what a value makes of the original, for the record of what was changed."""
         if self.dialect == RAW:
@@ -104,12 +109,12 @@ def compose(asked: Asked, type: str, value: Any = UNSET) -> Any:  # noqa: A002
     if type == APPROVE and value is UNSET and asked.proposal is not None:
         return asked.proposal["answer"]
     answer = _answer(asked, type, value)
-    if asked.editable is not None and type in (APPROVE, EDIT) and value is not UNSET:
+    if asked.editable is not None and value is not UNSET and _may_edit(asked, type, value):
         _refuse_if_fixed(asked, type, value)
     if asked.schema is not None:
         faults = schemas.faults(asked.schema, answer)
         if faults:
-            raise InvalidAnswerError(_sentence(faults), faults)
+            raise InvalidAnswerError(sentence(faults), faults)
     return answer
 
 
@@ -167,8 +172,14 @@ def _merged(asked: Asked, type: str, value: Any) -> Any:  # noqa: A002
 def _answer(asked: Asked, type: str, value: Any) -> Any:  # noqa: A002
     if asked.dialect != RAW:
         return NAMED[asked.dialect].compose(asked.payload, type, value)
-    instead = {} if asked.schema is not None or asked.kind != "interrupt" else asked.instead
-    return raw.compose(asked.start, asked.schema, instead, type, value)
+    return raw.compose(asked.start, asked.schema, asked.replaced, type, value)
+
+
+def _may_edit(asked: Asked, type: str, value: Any) -> bool:  # noqa: A002
+    # To decide each of several actions on its own, some of them may be edited.
+    return type in (APPROVE, EDIT) or (
+        type == RESPOND and asked.dialect == "hitl_request" and isinstance(value, list)
+    )
 
 
 def _refuse_if_fixed(asked: Asked, type: str, value: Any) -> None:  # noqa: A002
@@ -183,7 +194,8 @@ def _refuse_if_fixed(asked: Asked, type: str, value: Any) -> None:  # noqa: A002
         raise refuse("The edit changes what may not be changed.", *faults)
 
 
-def _sentence(faults: list[tuple[str, str]]) -> str:
+def sentence(faults: list[tuple[str, str]]) -> str:
+    """Says in a line what the response schema has against an answer."""
     pointer, reason = faults[0]
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"The answer doesn't fit: {pointer or 'the value'}: {reason}{more}."

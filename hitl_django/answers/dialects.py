@@ -6,6 +6,7 @@ import logging
 from typing import Any, Protocol
 
 from . import hitl_request, human_interrupt, tool_approval, tool_call
+from .words import Meant
 
 logger = logging.getLogger("hitl_django")
 
@@ -41,6 +42,10 @@ class Dialect(Protocol):
 
     def compose(self, payload: Any, type: str, value: Any) -> Any:  # noqa: A002
         """Returns the resume value of a decision that is allowed."""
+        ...
+
+    def read(self, payload: Any, resume: Any) -> list[Meant]:
+        """Returns the decisions that may have come to a resume value."""
         ...
 
 

@@ -24,6 +24,7 @@ from .words import (
     REJECT,
     RESPOND,
     UNSET,
+    Meant,
     a_text,
     an_object,
     no_value,
@@ -136,6 +137,19 @@ def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
     if type == EDIT:
         _refuse_unless_edit(made)
     return {"decisions": made}
+
+
+def read(payload: Any, resume: Any) -> list[Meant]:
+    """Returns the decisions that may have come to a resume value."""
+    match resume:
+        case {"decisions": [{"type": "reject", "message": message}, *_]}:
+            one_for_all = [Meant(REJECT, message)]
+        case {"decisions": [*_]}:
+            one_for_all = []
+        case _:
+            return []
+    entries, where = resume["decisions"], "/decisions"
+    return [*one_for_all, Meant(EDIT, entries, where), Meant(RESPOND, entries, where)]
 
 
 def _checked(

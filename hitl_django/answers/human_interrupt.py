@@ -15,6 +15,7 @@ from .words import (
     EDIT,
     REJECT,
     RESPOND,
+    Meant,
     a_text,
     an_object,
     no_value,
@@ -90,6 +91,16 @@ def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
     a_text(action["action"], "/action")
     an_object(action["args"], "/args")
     return [{"type": "edit", "args": action}]
+
+
+def read(payload: Any, resume: Any) -> list[Meant]:
+    """Returns the decisions that may have come to a resume value."""
+    match resume:
+        case [{"type": "response", "args": text}]:
+            return [Meant(RESPOND, text, "/0/args")]
+        case [{"type": "edit", "args": action}]:
+            return [Meant(EDIT, action, "/0/args")]
+    return []
 
 
 def _request(payload: Any) -> dict[str, Any]:

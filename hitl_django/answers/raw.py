@@ -20,7 +20,7 @@ from typing import Any
 from hitl_django import schemas
 from hitl_django.reviewing import VALUE
 
-from .words import APPROVE, EDIT, REJECT, RESPOND, UNSET, an_object, no_value, required
+from .words import APPROVE, EDIT, REJECT, RESPOND, UNSET, Meant, an_object, no_value, required
 
 APPROVED = "approved"
 
@@ -82,6 +82,21 @@ def compose(
     return {**start, **changes, APPROVED: yes}
 
 
+def read(
+    payload: Any, schema: dict[str, Any] | None, instead: Mapping[str, Any], resume: Any
+) -> list[Meant]:
+    """Returns the decisions that may have come to a resume value, the likeliest first."""
+    if schema is None:
+        edit = Meant(EDIT, _given(instead.get(EDIT, VALUE), resume, resume), "")
+        respond = Meant(RESPOND, _given(instead.get(RESPOND, VALUE), resume, resume), "")
+        return [edit, respond] if type(edit.value) is type(payload) else [respond, edit]
+    if not asks_approval(schema) or not isinstance(resume, dict):
+        return [Meant(RESPOND, resume, "")]
+    if resume.get(APPROVED) is True:
+        return [Meant(EDIT, resume, ""), Meant(APPROVE, resume, "")]
+    return [Meant(REJECT, resume, "")]
+
+
 def asks_approval(schema: dict[str, Any]) -> bool:
     """Says whether the answer is an object that says ``approved`` or not."""
     approved = (schemas.properties(schema) or {}).get(APPROVED)
@@ -90,6 +105,19 @@ def asks_approval(schema: dict[str, Any]) -> bool:
 
 def _instead(instead: Mapping[str, Any], type: str, value: Any) -> Any:  # noqa: A002
     return _filled(instead[type], value) if type in instead else value
+
+
+def _given(template: Any, answer: Any, otherwise: Any) -> Any:
+    """Returns what an answer has where its template has VALUE."""
+    if template is VALUE:
+        return answer
+    parts: list[tuple[Any, Any]] = []
+    if isinstance(template, dict) and isinstance(answer, dict):
+        parts = [(part, answer[key]) for key, part in template.items() if key in answer]
+    elif isinstance(template, list) and isinstance(answer, list):
+        parts = list(zip(template, answer, strict=False))
+    found = (_given(part, inner, UNSET) for part, inner in parts)
+    return next((value for value in found if value is not UNSET), otherwise)
 
 
 def _filled(template: Any, value: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .words import APPROVE, EDIT, REJECT, an_object, no_value, refuse, required
+from .words import APPROVE, EDIT, REJECT, Meant, an_object, no_value, refuse, required
 
 ACTION, MESSAGE = "action", "message"
 
@@ -60,3 +60,11 @@ def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
     if ACTION in arguments:
         raise refuse("The action can't be changed.", (f"/{ACTION}", "is not an argument"))
     return {**arguments, ACTION: APPROVE}
+
+
+def read(payload: Any, resume: Any) -> list[Meant]:
+    """Returns the decisions that may have come to a resume value."""
+    match resume:
+        case {"action": "approve", **arguments}:
+            return [Meant(EDIT, arguments, "")]
+    return []

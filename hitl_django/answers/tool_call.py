@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .words import APPROVE, EDIT, RESPOND, a_text, an_object, no_value, required
+from .words import APPROVE, EDIT, RESPOND, Meant, a_text, an_object, no_value, required
 
 
 def speaks(payload: Any) -> bool:
@@ -61,3 +61,13 @@ def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
     if type == EDIT:
         return ["update", an_object(required(type, value))]
     return ["feedback", a_text(required(type, value))]
+
+
+def read(payload: Any, resume: Any) -> list[Meant]:
+    """Returns the decisions that may have come to a resume value."""
+    match resume:
+        case ["update", arguments]:
+            return [Meant(EDIT, arguments, "/1")]
+        case ["feedback", text]:
+            return [Meant(RESPOND, text, "/1")]
+    return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.engine.terms import DECISIONS as DECISIONS
@@ -22,6 +22,14 @@ class Unset:
 
 
 UNSET: Final = Unset()
+
+
+class Meant(NamedTuple):
+    """A decision that a resume value may stand for; ``pointer`` leads to its value in there."""
+
+    type: str
+    value: Any = UNSET
+    pointer: str | None = None
 
 
 def refuse(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:

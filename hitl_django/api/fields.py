@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
@@ -203,6 +203,10 @@ class Body(serializers.Serializer):
     Ignoring would hide a misspelt ``reson`` and invite ``state`` and ``user``.
     """
 
+    #: Fields of which one group is given and no other, each beginning with the one that has to be;
+    #: what stands in none of them may be given beside any.
+    either: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
     def to_internal_value(self, data: Any) -> Any:
         known = self.fields
         unknown = [key for key in data if key not in known] if isinstance(data, dict) else []
@@ -213,7 +217,23 @@ class Body(serializers.Serializer):
                     for key in unknown[:SHOWN]
                 }
             )
-        return super().to_internal_value(data)
+        taken = super().to_internal_value(data)
+        if self.either:
+            self._refuse_unless_one(taken)
+        return taken
+
+    def _refuse_unless_one(self, taken: Any) -> None:
+        chosen = next((group for group in self.either if group[0] in taken), None)
+        if chosen is None:
+            first, *rest = (group[0] for group in self.either)
+            detail = gettext("Is required where there is no {names}.")
+            detail = detail.format(names=", ".join(rest))
+            raise serializers.ValidationError({first: [ErrorDetail(detail, "required")]})
+        others = {name for group in self.either for name in group}.difference(chosen)
+        detail = gettext("Can't be given together with {name}.").format(name=chosen[0])
+        faults = {name: [ErrorDetail(detail, "conflict")] for name in taken if name in others}
+        if faults:
+            raise serializers.ValidationError(faults)
 
 
 class Query(Body):

@@ -164,14 +164,21 @@ class WorkerHealthSerializer(serializers.Serializer):
 
 
 class DecisionBody(Body):
-    """What a person decides."""
+    """What a person decides: a decision of some type, or what it comes to for the graph."""
+
+    either = (("type", "value"), ("resume",))
 
     type = Choice(
         choices=[answers.APPROVE, answers.EDIT, answers.REJECT, answers.RESPOND],
+        required=False,
         help_text="One of the question's allowed_decisions.",
     )
     value = AnyJSON(
         required=False, help_text="The answer, where the decision takes one; see response_schema."
+    )
+    resume = AnyJSON(
+        required=False,
+        help_text="What the graph receives, as one of the allowed_decisions would have it.",
     )
     reason = Text(max_length=10_000, allow_blank=True, required=False)
 

@@ -17,7 +17,6 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
-from hitl_django.text import storable
 
 from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
@@ -26,9 +25,10 @@ from .recording import Guest, Request
 
 def decide(
     interrupt_id: UUID | str,
-    type: str,  # noqa: A002  (the word of the API)
+    type: str | None = None,  # noqa: A002  (the word of the API)
     value: Any = UNSET,
     *,
+    resume: Any = UNSET,
     by: Any = None,
     via: str = "code",
     reason: str = "",
@@ -50,8 +50,13 @@ def decide(
     question stays open. It counts for the version that was approved; another answer than that is
     proposed to the others as another version, which begins with the approval of who proposed it.
     A rejection needs no second. AlreadyApprovedError where the same person has agreed before.
+
+    ``resume`` stands in the place of type and value: what the graph is to receive. It is the
+    decision that comes to this, and refused where none does that the question can be given.
     """
-    request = Request.of(type, value, by=by, via=via, reason=reason, key=key, guest=guest)
+    request = Request.of(
+        type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
+    )
     refusal = refusals.recorded("decide", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
         thread, interrupt = _locked(interrupt_id, by)
@@ -62,11 +67,11 @@ def decide(
             raise conflicts.already_decided(interrupt)
         _refuse_if_stale(interrupt, digest, version)
         _refuse_if_unheard(interrupt)
-        agreement.refuse_own(interrupt, type, by)
-        agreement.refuse_unless_claimed(interrupt, thread, by)
         asked = answers.asked_of(interrupt)
-        said = answers.said(asked, type, value, request.reason)
-        answer = answers.compose(asked, type, said)
+        request = request.read(asked)
+        agreement.refuse_own(interrupt, request.type, by)
+        agreement.refuse_unless_claimed(interrupt, thread, by)
+        answer = request.answer(asked)
         decision = recording.record(interrupt, asked, answer, request, thread)
         info = DecisionInfo.of(decision, interrupt.run_id)
         if info.complete:
@@ -76,9 +81,10 @@ def decide(
 
 def check_answer(
     interrupt_id: UUID | str,
-    type: str,  # noqa: A002
+    type: str | None = None,  # noqa: A002
     value: Any = UNSET,
     *,
+    resume: Any = UNSET,
     by: Any = None,
     reason: str = "",
 ) -> Any:
@@ -86,15 +92,17 @@ def check_answer(
 
     Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
     """
+    request = Request.of(type, value, resume=resume, by=by, via="", reason=reason, key="")
     interrupt = _visible(_uuid(interrupt_id), by)
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise conflicts.already_decided(interrupt)
     _refuse_if_unheard(interrupt)
-    agreement.refuse_own(interrupt, type, by)
     asked = answers.asked_of(interrupt)
-    answer = answers.compose(asked, type, answers.said(asked, type, value, storable(reason)))
-    if interrupt.quorum > 1 and type != REJECT and agreement.is_seconded(asked, answer):
+    request = request.read(asked)
+    agreement.refuse_own(interrupt, request.type, by)
+    answer = request.answer(asked)
+    if interrupt.quorum > 1 and request.type != REJECT and agreement.is_seconded(asked, answer):
         agreement.refuse_second_vote(interrupt, by)
     return answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hitl_django import answers, audit, dispatch, events, outbox
@@ -29,10 +29,14 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody sent: who, through what, and what makes a repeat of it the same."""
+    """What somebody sent: who, through what, and what makes a repeat of it the same.
+
+    ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
+    """
 
     type: str
     value: Any
+    resume: Any
     by: Any
     via: str
     reason: str
@@ -43,9 +47,10 @@ class Request:
     @classmethod
     def of(
         cls,
-        type: str,  # noqa: A002
+        type: str | None,  # noqa: A002
         value: Any,
         *,
+        resume: Any = UNSET,
         by: Any,
         via: str,
         reason: str,
@@ -56,12 +61,31 @@ class Request:
             raise InvalidAnswerError(
                 f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
             )
+        if (type is None) is (resume is UNSET) or (type is None and value is not UNSET):
+            raise TypeError("A decision has a type, with a value or without, or a resume value.")
         reason = storable(reason)
-        content: dict[str, Any] = {"type": str(type), "reason": reason}
-        if value is not UNSET:
-            answers.check_limits(value)
-            content["value"] = value
-        return cls(type, value, by, via, reason, key, guest, digest_json(content))
+        content: dict[str, Any] = {"reason": reason}
+        if type is not None:
+            content["type"] = str(type)
+        for name, given in (("value", value), ("resume", resume)):
+            if given is not UNSET:
+                answers.check_limits(given)
+                content[name] = given
+        return cls(type or "", value, resume, by, via, reason, key, guest, digest_json(content))
+
+    def read(self, asked: Asked) -> Request:
+        """Returns it with the type and the value that it comes down to."""
+        if self.resume is UNSET:
+            return self
+        meant = answers.meaning(asked, self.resume)
+        return replace(self, type=meant.type, value=meant.value)
+
+    def answer(self, asked: Asked) -> Any:
+        """Returns the resume value of the decision, once it was read."""
+        if self.resume is not UNSET:
+            return self.resume
+        value = answers.said(asked, self.type, self.value, self.reason)
+        return answers.compose(asked, self.type, value)
 
 
 def record(

@@ -23,7 +23,7 @@ names = st.sampled_from(["approve", "edit", "reject", "respond"])
 decisions = st.fixed_dictionaries(
     {"type": names | values},
     optional={"value": st.fixed_dictionaries({"amount": values}) | values, "reason": values},
-)
+) | st.fixed_dictionaries({"resume": values}, optional={"reason": st.text()})
 starts = st.fixed_dictionaries(
     {"graph": st.just("invoice") | values, "input": values},
     optional=dict.fromkeys(("key", "thread_id", "metadata", "on_pending", "other"), values),

@@ -100,6 +100,7 @@ def test_each_is_asked_of_the_policy(as_role: Any, make_question: Any) -> None:
         (None, "/decisions"),
         ([{"interrupt": ABSENT, "type": "approve"}] * 101, "/decisions"),
         ([{"interrupt": ABSENT}], "/decisions/0/type"),
+        ([{"interrupt": ABSENT, "type": "approve", "resume": 1}], "/decisions/0/resume"),
         ([{"interrupt": "x", "type": "approve"}], "/decisions/0/interrupt"),
         ([{"interrupt": ABSENT.upper(), "type": "approve", "by": 1}], "/decisions/0/by"),
         ([{"interrupt": 5, "type": "approve"}], "/decisions/0/interrupt"),

@@ -300,6 +300,38 @@ def test_validating_heeds_the_reason_where_deciding_hands_it_to_the_graph(
     assert api.post("decisions", question.pk, body=body).json()["value"] == checked["resume"]
 
 
+def test_what_the_graph_is_to_receive_is_a_decision_too(api: Any, asked: Asked) -> None:
+    question = asked()
+    resume = {"approved": True, "amount": 7}
+    checked = api.post("decision-validate", question.pk, body={"resume": resume})
+    assert checked.json() == {"valid": True, "resume": resume}
+    wrong = {**resume, "amount": "7"}
+    for name in ("decisions", "decision-validate"):
+        refused = api.post(name, question.pk, body={"resume": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_answer")
+        assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/resume/amount"]
+    done = api.post("decisions", question.pk, body={"resume": resume, "reason": "Part of it."})
+    assert done.status_code == 202
+    assert (done.json()["type"], done.json()["value"]) == ("edit", resume)
+    assert done.json()["reason"] == "Part of it."
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({"type": "approve", "resume": True}, ["/resume"]),
+        ({"value": 1, "resume": True}, ["/value"]),
+        ({"reason": "x"}, ["/type"]),
+    ],
+)
+def test_a_decision_is_given_in_one_way(
+    api: Any, asked: Asked, body: Any, pointers: list[str]
+) -> None:
+    refused = api.post("decisions", asked().pk, body=body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+    assert [fault["pointer"] for fault in refused.json()["errors"]] == pointers
+
+
 def test_a_decided_question_needs_no_validating(api: Any, asked: Asked) -> None:
     question = asked()
     services.decide(question.pk, "approve")

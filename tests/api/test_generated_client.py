@@ -89,8 +89,8 @@ def test_it_starts_lists_decides_and_reads_the_result(client: Made) -> None:
     shown = client.call("interrupts", "get_interrupt", row.id)
     assert shown.parsed.payload == {"title": "Pay 12 EUR?", "amount": 12}
 
-    types = client.module("models").DecisionBodyType
-    body = client.model("DecisionBody", type_=types.EDIT, value={"amount": 7})
+    types = client.module("models").DecisionBodyByTypeType
+    body = client.model("DecisionBodyByType", type_=types.EDIT, value={"amount": 7})
     headers = {"if_match": shown.headers["ETag"], "idempotency_key": "made-1"}
     decided = client.call("interrupts", "decide", row.id, body=body, **headers)
     assert (decided.status_code, decided.parsed.value) == (202, {"amount": 7, "approved": True})
@@ -106,7 +106,7 @@ def test_what_goes_wrong_has_a_type_of_its_own(client: Made) -> None:
     start = client.model("StartBody", graph="invoice", input_={"amount": 12})
     run = client.call("runs", "start_run", body=start).parsed
     (question,) = client.call("interrupts", "list_interrupts", run=run.id).parsed.results
-    approve = client.model("DecisionBody", type_=models.DecisionBodyType.APPROVE)
+    approve = client.model("DecisionBodyByType", type_=models.DecisionBodyByTypeType.APPROVE)
     first = client.call("interrupts", "decide", question.id, body=approve)
 
     late = client.call("interrupts", "decide", question.id, body=approve)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
-from hitl_django.answers import UNSET, Asked, compose, recognise
+from hitl_django.answers import UNSET, Asked, compose, meaning, recognise
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.models import Interrupt, Run
 from hitl_django.text import question_title
@@ -224,6 +225,8 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
         answer = compose(question, decision, value)
         ANSWERS[dialect].validate_json(json.dumps(answer))
         assert answer == compose(question, decision, value)
+        meant = meaning(question, answer)
+        assert compose(question, meant.type, meant.value) == answer
         if dialect == "hitl_request":
             assert len(answer["decisions"]) == len(payload["action_requests"])
             for made, config in zip(answer["decisions"], payload["review_configs"], strict=True):
@@ -249,6 +252,9 @@ def test_no_value_whatever_makes_an_answer_of_another_shape(
         faults = error.faults or None
     assert faults is not None
     assert all(pointer == "" or pointer.startswith("/") for pointer, _ in faults)
+    with contextlib.suppress(InvalidAnswerError):
+        meaning(question, value)
+        ANSWERS[dialect].validate_json(json.dumps(value))
 
 
 ACTION = {"action": "send", "args": {"to": "a"}}

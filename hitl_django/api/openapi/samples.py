@@ -10,13 +10,15 @@ _FORMATS = {
     "uri": "https://example.com/hitl/api/v1/",
 }
 #: What stands under a name, where the schema leaves that open.
-_NAMES = {
+_NAMES: dict[str, Any] = {
     "by": "Dana K.",
     "code": "invalid",
     "detail": "Has to be one of: approve, edit, reject, respond.",
     "graph": "refund",
     "key": "refund:10443",
     "node": "review",
+    "resume": {"amount": 5000, "approved": True},
+    "value": {"amount": 5000},
     "pointer": "/type",
     "reason": "Half, as agreed.",
     "refusal": "",
@@ -29,9 +31,9 @@ _NAMES = {
 
 
 def illustrate(components: dict[str, Any]) -> None:
-    """Gives each component that is an object an example."""
+    """Gives each component that is an object, or one of several, an example."""
     for schema in components.values():
-        if schema.get("type") == "object" and "examples" not in schema:
+        if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
             schema["examples"] = [sample(schema, components)]
 
 
@@ -61,4 +63,4 @@ def _typed(kind: str | None, schema: dict[str, Any], components: dict[str, Any],
     if kind == "string":
         return _FORMATS.get(schema.get("format", "")) or _NAMES.get(name, "text")
     plain: dict[Any, Any] = {"integer": schema.get("minimum", 1), "number": 1.5, "boolean": True}
-    return plain.get(kind)
+    return plain.get(kind, _NAMES.get(name))

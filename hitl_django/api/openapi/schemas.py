@@ -6,6 +6,7 @@ guessed would follow the host's settings, and know neither our strictness nor ou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
@@ -57,23 +58,38 @@ class Schemas:
 
     def of(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
         """Returns the schema of what a Body takes, or of what another serializer shows."""
-        taken = isinstance(serializer, Body)
-        sometimes: frozenset[str] = getattr(serializer, "sometimes", frozenset())
-        fields = serializer.fields.items()
+        told = self._about(serializer)
+        fields = serializer.fields
+        if not isinstance(serializer, Body):
+            sometimes: frozenset[str] = getattr(serializer, "sometimes", frozenset())
+            shown = [name for name, _ in fields.items() if name not in sometimes]
+            return self._object(fields, shown) | told
+        if serializer.either:
+            return {"oneOf": [self._form(serializer, group) for group in serializer.either]} | told
+        required = [name for name, field in fields.items() if field.required]
+        return self._closed(fields, required) | told
+
+    def _form(self, serializer: Body, group: tuple[str, ...]) -> dict[str, Any]:
+        """Returns the reference to a body that has fields of this group, and of no other."""
+        others = {name for names in serializer.either for name in names}.difference(group)
+        fields = {name: field for name, field in serializer.fields.items() if name not in others}
+        required = [name for name, field in fields.items() if field.required or name == group[0]]
+        name = f"{type(serializer).__name__}By{group[0].capitalize()}"
+        return self.add(name, self._closed(fields, required), (type(serializer), group))
+
+    def _about(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
+        doc = (type(serializer).__doc__ or "").strip().partition("\n\n")[0]
+        return {"description": " ".join(doc.split())} if doc else {}
+
+    def _closed(self, fields: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+        return {**self._object(fields, required), "additionalProperties": False}
+
+    def _object(self, fields: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {name: self.of_field(field) for name, field in fields},
+            "properties": {name: self.of_field(field) for name, field in fields.items()},
         }
-        if doc := (type(serializer).__doc__ or "").strip().partition("\n\n")[0]:
-            schema["description"] = " ".join(doc.split())
-        required = [
-            name for name, field in fields if (field.required if taken else name not in sometimes)
-        ]
-        if required:
-            schema["required"] = required
-        if taken:
-            schema["additionalProperties"] = False
-        return schema
+        return {**schema, "required": required} if required else schema
 
     def of_field(self, field: Any) -> dict[str, Any]:
         """Returns the schema of one field."""

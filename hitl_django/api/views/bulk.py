@@ -76,7 +76,8 @@ class BulkDecisions(Resource):
             answer = answer_to(error)
             if answer is None:  # a fault of ours: the host's to hear of, as anywhere else
                 raise
-            told = problem(error, answer, f"/decisions/{index}/value")
+            part = "resume" if "resume" in decision else "value"
+            told = problem(error, answer, f"/decisions/{index}/{part}")
             return {**result, "status": answer.status, "problem": told}
         status = 202 if made.complete else 200
         return {**result, "status": status, "repeated": made.repeated, "decision": made}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -96,6 +97,12 @@ class Answering(Resource):
 
     part = "/value"
 
+    def decision(self) -> dict[str, Any]:
+        """Returns the decision in the body; what is wrong with it is said of what it holds."""
+        taken = self.body()
+        self.part = "/resume" if "resume" in taken else "/value"
+        return taken
+
     @property
     def limits(self) -> Limits:  # type: ignore[override]
         # The service measures the answer itself. A body may be larger: a character written as
@@ -146,7 +153,7 @@ class DecisionList(Answering):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Decides a question; exactly one decision wins, and every other is told which (409)."""
-        body = self.body()
+        body = self.decision()
         digest, version = expected(request)
         decision = services.decide(
             interrupt_id,
@@ -176,5 +183,5 @@ class DecisionValidation(Answering):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Checks a decision as deciding would, and records nothing."""
-        resume = services.check_answer(interrupt_id, by=request.user, **self.body())
+        resume = services.check_answer(interrupt_id, by=request.user, **self.decision())
         return Response({"valid": True, "resume": resume})
