@@ -92,6 +92,13 @@ class DiagramQuery(Query):
     )
 
 
+class SubjectBody(Body):
+    """One of the product's own objects, as threads/ shows it."""
+
+    type = Text(max_length=200, help_text="Its model, as app_label.model.")
+    id = Text(max_length=255, help_text="Its key.")
+
+
 class StartBody(Body):
     """What a run is started with."""
 
@@ -104,6 +111,9 @@ class StartBody(Body):
     )
     thread_id = Text(
         max_length=255, required=False, help_text="Continues this thread, or names a new one."
+    )
+    subject = SubjectBody(
+        required=False, help_text="What it is about: something that you may see (422)."
     )
     metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
     on_pending = Choice(

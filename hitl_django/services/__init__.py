@@ -49,6 +49,7 @@ from .operations import cancel, retry
 from .results import run_result
 from .starts import start
 from .states import StateInfo, thread_state
+from .subjects import SubjectKey
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -84,6 +85,7 @@ __all__ = [
     "RunInfo",
     "StateInfo",
     "Step",
+    "SubjectKey",
     "WebhookInfo",
     "Whereabouts",
     "WorkerHealth",

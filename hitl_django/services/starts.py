@@ -30,6 +30,7 @@ from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value
 
 from . import closing, refusals, statements
 from .info import RunInfo
+from .subjects import SubjectKey, subject_at
 
 NAME_LENGTH = 255
 ON_PENDING = ("refuse", "discard")
@@ -42,7 +43,7 @@ def start(
     by: Any = None,
     via: str = "code",
     key: str | None = None,
-    subject: Model | None = None,
+    subject: Model | SubjectKey | None = None,
     thread_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     on_pending: str = "refuse",
@@ -53,8 +54,9 @@ def start(
     The same ``key`` and input give the run that is there already (``created`` is False); the same
     key with another input is an IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
-    ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about.
-    ``events`` names what the run's events tell, where that isn't what its graph says.
+    ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about,
+    or its key, for whoever may see it. ``events`` names what the run's events tell, where that
+    isn't what its graph says.
     """
     with refusals.recorded("start", by=by, via=via):
         if by is not None and not get_policy().may_start(by, graph):
@@ -69,6 +71,8 @@ def start(
         raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
     _check_metadata(metadata)
     registered.graph.validate_input(input)
+    if isinstance(subject, SubjectKey):
+        subject = subject_at(subject, by)
     request = _Start(
         registered, input, digest_value(input), by, via, key, subject, thread_id, metadata,
         on_pending, registered.events if events is None else chosen(events),
@@ -206,6 +210,7 @@ class _Start:
                 f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
                 [("thread_id", f"belongs to the graph {thread.graph!r}")],
             )
+        self._settle_subject(thread)
         runs = Run.objects.using(dispatch.alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
@@ -218,6 +223,20 @@ class _Start:
         self.discard = True
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
         shapes.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
+
+    def _settle_subject(self, thread: Thread) -> None:
+        """Makes sure that the thread is about what the run is to be about."""
+        if self.subject is None:
+            return
+        kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)
+        if thread.subject_type_id is None:
+            thread.subject_type, thread.subject_id = kind, key
+            thread.save(using=dispatch.alias(), update_fields=["subject_type", "subject_id"])
+        elif (thread.subject_type_id, thread.subject_id) != (kind.pk, key):
+            raise InvalidInputError(
+                f"The thread {thread.thread_id!r} is about something else.",
+                [("subject", "is not what the thread is about")],
+            )
 
     def _replace(self, live: Run, thread: Thread) -> None:
         if live.state != Run.State.INTERRUPTED:

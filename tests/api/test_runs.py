@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, Permission
 
 from hitl_django.models import Run, Thread
 
@@ -38,6 +39,55 @@ def test_a_start_is_accepted_and_says_where_the_run_is(api: Any, invoice: str) -
     assert response["Location"] == response.json()["url"]
     assert Thread.objects.get().metadata == {"channel": "mail"}
     assert api.client.get(response["Location"]).json()["state"] == "queued"
+
+
+def test_a_start_names_what_it_is_about(api: Any, invoice: str, make_user: Any) -> None:
+    customer = {"type": "auth.group", "id": str(Group.objects.create(name="Dana's shop").pk)}
+    clerk = make_user("start_run", "view_thread")
+    clerk.user_permissions.add(Permission.objects.get(codename="view_group"))
+    api.client.force_login(clerk)
+    started = api.post("runs", body={**BODY, "subject": customer})
+    assert started.status_code == 202, started.content
+    thread_id = started.json()["thread_id"]
+    assert api.get("thread", thread_id).json()["subject"] == customer
+    assert api.post("runs", body={**BODY, "thread_id": thread_id}).status_code == 409
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("named", [
+    {"type": "auth.permission", "id": "1"},  # there, and not for this user
+    {"type": "auth.group", "id": "0"},
+    {"type": "auth.group", "id": "9" * 255},
+    {"type": "auth.group", "id": "one"},
+    {"type": "auth.unheard", "id": "1"},
+    {"type": "group", "id": "1"},
+    {"type": "auth.group.name", "id": "1"},
+])  # fmt: skip
+def test_what_one_may_not_see_no_run_is_about(
+    api: Any, invoice: str, make_user: Any, named: Any
+) -> None:
+    clerk = make_user("start_run")
+    clerk.user_permissions.add(Permission.objects.get(codename="view_group"))
+    api.client.force_login(clerk)
+    refused = api.post("runs", body={**BODY, "subject": named})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+    assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/subject"]
+    assert not Thread.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "pointer"),
+    [
+        ("auth.group:1", "/subject"),
+        ({"type": "auth.group"}, "/subject/id"),
+        ({"type": "auth.group", "id": 1}, "/subject/id"),
+        ({"type": "auth.group", "id": "1", "name": "x"}, "/subject/name"),
+    ],
+)
+def test_a_subject_is_a_model_and_a_key(api: Any, invoice: str, named: Any, pointer: str) -> None:
+    refused = api.post("runs", body={**BODY, "subject": named})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+    assert [fault["pointer"] for fault in refused.json()["errors"]] == [pointer]
 
 
 @pytest.mark.promise("P2")

@@ -49,6 +49,22 @@ def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Ad
     assert AuditEntry.objects.get().via == "api"
 
 
+def test_a_thread_stays_with_what_it_is_about(advance: Advance) -> None:
+    about, other = (Group.objects.create(name=name) for name in ("order 7", "order 8"))
+    services.start("approval", {"text": "x"}, thread_id="t")
+    advance()
+    with pytest.raises(OpenQuestionsError):
+        services.start("approval", {"text": "x"}, thread_id="t", subject=about)
+    again = {"thread_id": "t", "on_pending": "discard"}
+    assert Thread.objects.get().subject is None
+    services.start("approval", {"text": "x"}, subject=about, **again)
+    advance()
+    with pytest.raises(InvalidInputError, match="about something else"):
+        services.start("approval", {"text": "x"}, subject=other, **again)
+    services.start("approval", {"text": "x"}, subject=about, **again)
+    assert Thread.objects.get().subject == about
+
+
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
 def test_a_start_that_is_rolled_back_never_was() -> None:

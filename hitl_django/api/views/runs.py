@@ -73,7 +73,10 @@ class RunList(Collection):
     )
     def post(self, request: Request) -> Response:
         """Starts a run of a graph: once for each ``key``."""
-        run = services.start(by=request.user, via="api", **self.body())
+        body = self.body()
+        if "subject" in body:
+            body["subject"] = services.SubjectKey(**body["subject"])
+        run = services.start(by=request.user, via="api", **body)
         shown = self.render(RunInfoSerializer, run)
         # A key that was used before names the run it started: nothing was accepted just now.
         status = 202 if run.created else 200
