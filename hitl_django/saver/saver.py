@@ -266,7 +266,9 @@ class DjangoSaver(BaseCheckpointSaver):
         for thread_id in wanted:
             upkeep.refuse_live(self.using, thread__thread_id=thread_id)
         for thread_id in wanted:
-            self.delete_thread(thread_id)
+            with transaction.atomic(using=self.using):
+                upkeep.refuse_live_in(self.using, thread_id)  # one may have been started since
+                self.delete_thread(thread_id)
 
     # Reading.
 

@@ -57,16 +57,24 @@ def keep_latest_of(using: str, thread_ids: Sequence[str]) -> None:
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     """Deletes what the runs stored, in whatever thread."""
     wanted = list(dict.fromkeys(map(str, run_ids)))
-    refuse_live(using, pk__in=[run for run in wanted if _is_uuid(run)])
+    runs = [run for run in wanted if _is_uuid(run)]
+    refuse_live(using, pk__in=runs)
     threads: dict[int, set[Place]] = {}
     for thread, place in _of_runs(using, wanted):
         threads.setdefault(thread, set()).add(place)
     for thread, places in threads.items():
         with transaction.atomic(using=using):
             _lock(using, pk=thread)
+            refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
             history = _History(using, thread)
             dead = history.without(history.places.keys() - places)
         dead.delete()
+
+
+def refuse_live_in(using: str, thread_id: str) -> None:
+    """Raises RunStateError if a run of a thread is under way; none begins before the lock ends."""
+    _lock(using, thread_id__in=[thread_id])
+    refuse_live(using, thread__thread_id=thread_id)
 
 
 def refuse_live(using: str, **which: Any) -> None:
@@ -75,7 +83,7 @@ def refuse_live(using: str, **which: Any) -> None:
     found = live.values_list("pk", "state").first()
     if found is not None:
         raise RunStateError(
-            f"Run {found[0]} is {found[1]} and needs its history. Nothing was deleted.",
+            f"Run {found[0]} is {found[1]} and needs its history, so it is kept.",
             state=found[1],
             allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
         )

@@ -183,13 +183,19 @@ class _Start:
             thread = statements.NEW_THREAD.make(dispatch.alias(), thread, statements.THREAD)
             thread.now = thread.created_at
             return thread, True
-        thread, created = Thread.objects.get_or_create(
-            thread_id=self.thread_id, defaults=self._about()
-        )
-        thread = leases.lock_thread(pk=thread.pk)
+        thread, created = self._found_or_made(self.thread_id)
         if not created:
             self._take_over(thread)
         return thread, created
+
+    def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
+        while True:
+            rows = Thread.objects.using(dispatch.alias())
+            thread, created = rows.get_or_create(thread_id=thread_id, defaults=self._about())
+            try:
+                return leases.lock_thread(pk=thread.pk), created
+            except Thread.DoesNotExist:
+                continue  # it had ended long ago, and was deleted while we waited for its lock
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}

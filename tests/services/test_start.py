@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
 
-from hitl_django import audit, dispatch, services
+from hitl_django import audit, dispatch, leases, services
 from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
@@ -175,6 +175,24 @@ def test_a_thread_takes_one_run_after_the_other(advance: Advance) -> None:
     thread = Thread.objects.get(thread_id="log")
     assert list(thread.runs.values_list("state", flat=True)) == ["succeeded"] * 2
     assert [entry.seq for entry in thread.audit.order_by("seq")] == [1, 2]
+
+
+def test_a_thread_that_is_deleted_while_it_is_waited_for_begins_anew(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = services.start("steps", {"log": []}, thread_id="log")
+    advance()
+    lock = leases.lock_thread
+
+    def too_late(**which: Any) -> Thread:
+        Thread.objects.filter(runs=old.id).delete()  # as the retention may, until it is locked
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", too_late)
+    new = services.start("steps", {"log": []}, thread_id="log")
+    advance()
+    assert Run.objects.get().pk == new.id
+    assert Run.objects.get().state == "succeeded"
 
 
 def test_a_thread_with_a_live_run_takes_no_other(

@@ -323,6 +323,31 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("how", ["prune", "delete_for_runs"])
+def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = DjangoSaver()
+    run = Run(graph="approval", state=Run.State.FAILED)
+    chain(saver, 2, run_id=str(run.pk))
+    run.thread = Thread.objects.get()
+    run.save()
+    lock = upkeep._lock
+
+    def retried_first(*args: Any, **which: Any) -> Any:
+        Run.objects.update(state=Run.State.QUEUED)
+        return lock(*args, **which)
+
+    monkeypatch.setattr(upkeep, "_lock", retried_first)
+    with pytest.raises(RunStateError, match="is kept"):
+        if how == "prune":
+            saver.prune(["t"], strategy="delete")
+        else:
+            saver.delete_for_runs([str(run.pk)])
+    assert steps(saver, place()) == [2, 1]
+
+
+@pytest.mark.django_db
 def test_a_checkpoint_that_a_question_is_at_stays() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
