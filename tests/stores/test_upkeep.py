@@ -323,9 +323,16 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("how", ["prune", "delete_for_runs"])
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda saver, run: saver.prune(["t"], strategy="delete"),
+        lambda saver, run: saver.delete_for_runs([str(run.pk)]),
+    ],
+    ids=["prune", "delete_for_runs"],
+)
 def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
-    how: str, monkeypatch: pytest.MonkeyPatch
+    delete: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=Run.State.FAILED)
@@ -340,10 +347,7 @@ def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
 
     monkeypatch.setattr(upkeep, "_lock", retried_first)
     with pytest.raises(RunStateError, match="is kept"):
-        if how == "prune":
-            saver.prune(["t"], strategy="delete")
-        else:
-            saver.delete_for_runs([str(run.pk)])
+        delete(saver, run)
     assert steps(saver, place()) == [2, 1]
 
 
