@@ -36,6 +36,7 @@ STATES: dict[str, Any] = {
     services.LinkState.DECIDED: _("somebody else decided"),
     services.LinkState.CLOSED: _("the question is no longer asked"),
     services.LinkState.WAITING: _("its run has stopped"),
+    services.LinkState.HELD: _("somebody else holds the question"),
 }
 
 

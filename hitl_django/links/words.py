@@ -47,6 +47,10 @@ SPENT: dict[str, Words] = {
     LinkState.WAITING: Words(
         _("This can't be decided right now"), (_("Open the link again later."),)
     ),
+    LinkState.HELD: Words(
+        _("Somebody else is at it right now"),
+        (_("Nothing of yours was recorded."), _("Open the link again later.")),
+    ),
 }
 
 RECORDED: dict[str, Any] = {

@@ -72,6 +72,8 @@ class LinkState(StrEnum):
     CLOSED = "closed"
     #: The question's run has stopped, and may go on.
     WAITING = "waiting"
+    #: Somebody else holds the question, which only who holds it decides.
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,9 @@ def links_of(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     if interrupt is None:
         raise InterruptNotFound
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
-    return [_info(row) for row in _rows().filter(interrupt=pk)]
+    # Whether a maker may still make one is asked once, however many links are theirs.
+    makers: dict[Any, bool] = {}
+    return [_info(row, makers=makers) for row in _rows().filter(interrupt=pk)]
 
 
 def follow_link(token: str) -> LinkInfo:
@@ -191,13 +195,15 @@ def decide_by_link(
     """Decides a question with a link, which is used up by it.
 
     LinkSpentError says why it can't be: nothing is written then, as with every other refusal.
+    Where a question has to be claimed, the link stands for the claim, unless somebody else than
+    its maker has one.
     """
     link = _found(token)
     with transaction.atomic(using=dispatch.alias()):
         # First the thread's lock, as everywhere: what follows sees link and question as they are.
-        leases.lock_thread(interrupt=link.interrupt_id)
+        thread = leases.lock_thread(interrupt=link.interrupt_id)
         row = _rows().get(pk=link.pk)
-        state = _state(row)
+        state = _state(row, now=thread.now)
         if state != LinkState.OPEN:
             raise LinkSpentError(state=str(state))
         if type not in row.decisions:
@@ -240,13 +246,15 @@ def _found(token: str) -> ReviewLink:
     return row
 
 
-def _state(row: ReviewLink) -> LinkState:
-    question = row.interrupt
+def _state(
+    row: ReviewLink, *, now: datetime | None = None, makers: dict[Any, bool] | None = None
+) -> LinkState:
+    question, now = row.interrupt, now or timezone.now()
     if row.used_at is not None:
         return LinkState.USED
     if row.revoked_at is not None:
         return LinkState.REVOKED
-    if row.expires_at <= timezone.now():
+    if row.expires_at <= now:
         return LinkState.EXPIRED
     if question.status == Interrupt.Status.DECIDED:
         return LinkState.DECIDED
@@ -254,16 +262,29 @@ def _state(row: ReviewLink) -> LinkState:
         return LinkState.CLOSED
     if (question.payload_digest, question.version) != (row.payload_digest, row.version):
         return LinkState.STALE
-    if not _stands(row):
+    if not _stands(row, {} if makers is None else makers):
         return LinkState.VOID
-    return LinkState.OPEN if question.run.state in Run.ANSWERABLE else LinkState.WAITING
+    if question.run.state not in Run.ANSWERABLE:
+        return LinkState.WAITING
+    return LinkState.HELD if _is_held(row, now) else LinkState.OPEN
 
 
-def _stands(row: ReviewLink) -> bool:
-    """Says whether who made the link could still make it."""
-    if row.created_by_label == audit.SYSTEM and row.created_by is None:
-        return True
-    return row.created_by is not None and _may(row.created_by, row.interrupt)
+def _stands(row: ReviewLink, makers: dict[Any, bool]) -> bool:
+    """Says whether who made the link could still make it; ``makers`` are those already asked."""
+    maker = row.created_by
+    if maker is None:
+        return row.created_by_label == audit.SYSTEM
+    if maker.pk not in makers:
+        makers[maker.pk] = _may(maker, row.interrupt)
+    return makers[maker.pk]
+
+
+def _is_held(row: ReviewLink, now: datetime) -> bool:
+    """Says whether a claim keeps the link from deciding: another's, who is not its maker."""
+    question = row.interrupt
+    if not question.claim_required or question.claimed_until is None:
+        return False
+    return question.claimed_until > now and question.claimed_by_id != row.created_by_id
 
 
 def _may(user: Any, interrupt: Interrupt) -> bool:
@@ -343,10 +364,10 @@ def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     return end
 
 
-def _info(row: ReviewLink, *, url: str = "") -> LinkInfo:
+def _info(row: ReviewLink, *, url: str = "", makers: dict[Any, bool] | None = None) -> LinkInfo:
     names = set(LinkInfo.__dataclass_fields__) - {"state", "url"}
     shown = {name: getattr(row, name) for name in names}
-    return LinkInfo(**shown, state=str(_state(row)), url=url)
+    return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)
 
 
 def _digest(secret: bytes) -> str:

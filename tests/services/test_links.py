@@ -7,7 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import audit, services
@@ -217,6 +220,37 @@ def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer
     with pytest.raises(LinkNotFound):
         services.revoke_link("nothing", by=maker)
     assert [one.state for one in services.links_of(question.pk, by=maker)] == ["used"]
+
+
+def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(
+    question: Interrupt, maker: Any
+) -> None:
+    def queries_for(links: int) -> int:
+        for _ in range(links):
+            services.make_link(question.pk, name=DANA, by=User.objects.get(pk=maker.pk))
+        with CaptureQueriesContext(connection) as told:
+            services.links_of(question.pk, by=User.objects.get(pk=maker.pk))
+        return len(told)
+
+    assert queries_for(1) == queries_for(5)
+
+
+def test_where_a_question_has_to_be_claimed_a_link_stands_for_the_claim(
+    question: Interrupt, maker: Any, reviewer: Any
+) -> None:
+    Interrupt.objects.update(claim_required=True)
+    links = [services.make_link(question.pk, name=DANA, by=by) for by in (maker, None)]
+    services.claim(question.pk, by=reviewer, via="code")
+    for link in links:
+        assert services.follow_link(token_of(link)).state == "held"
+        with pytest.raises(LinkSpentError) as caught:
+            services.decide_by_link(token_of(link), "approve")
+        assert caught.value.state == "held"
+    assert not Decision.objects.exists()
+    services.release(question.pk, by=reviewer, via="code")
+    services.claim(question.pk, by=maker, via="code")  # who hands it out need not give it up first
+    assert services.follow_link(token_of(links[1])).state == "held"
+    assert services.decide_by_link(token_of(links[0]), "approve").by_label == DANA
 
 
 def test_what_is_forgotten_has_no_address_left(question: Interrupt) -> None:
