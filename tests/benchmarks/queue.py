@@ -1,8 +1,9 @@
 """Measures the review queue with 1,000 questions and with 1,000,000, of which a tenth waits.
 
-    python -m tests.benchmarks.queue [--sizes 1000 1000000] [--repeat N] [--json FILE]
+    python -m tests.benchmarks.queue [--sizes 1000 1000000] [--repeat N] [--json FILE] [--keep]
 
-On PostgreSQL: a new server from a wheel, or the one that DATABASE_URL names. Whole requests as a
+On PostgreSQL: a new server from a wheel, or the one that DATABASE_URL names; with --keep the filled
+databases stay on that, and are measured again the next time. Whole requests as a
 reviewer's browser makes them, without the network; medians. Whatever a page shows, it shows as many
 rows of it at each size, so that the ratio is that of finding them.
 """
@@ -34,26 +35,28 @@ SIZES = (1_000, 1_000_000)
 FEW = 20
 
 LIST = "/admin/hitl_django/reviewitem/"
+API = "/hitl/interrupts/"
 PAGES = {
-    "list": "",
-    "page 2": "?p=2",
-    "mine": "?show=mine",
-    "free": "?show=free",
-    "held by others": "?show=held",
-    "overdue": "?show=overdue",
-    "put off": "?show=snoozed",
-    "graph": "?graph=typed",
-    "group": "?group={group}",
-    "search, common word": "?q=refund",
-    "search, rare word": "?q=zebr",
-    "search, no match": "?q=unicorn",
-    "by age": "?o=3",
+    "list": LIST,
+    "page 2": LIST + "?p=2",
+    "mine": LIST + "?show=mine",
+    "free": LIST + "?show=free",
+    "held by others": LIST + "?show=held",
+    "overdue": LIST + "?show=overdue",
+    "put off": LIST + "?show=snoozed",
+    "graph": LIST + "?graph=typed",
+    "group": LIST + "?group={group}",
+    "group, none free": LIST + "?group={group}&show=free",
+    "search, common word": LIST + "?q=refund",
+    "search, rare word": LIST + "?q=zebr",
+    "search, no match": LIST + "?q=unicorn",
+    "by age": LIST + "?o=3",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    found = {size: _measured(size, options.repeat) for size in options.sizes}
+    found = {size: _measured(size, options) for size in options.sizes}
     print(table(found))
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
@@ -66,27 +69,37 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")
     parser.add_argument("--repeat", type=int, default=25, help="times of each (25)")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
+    parser.add_argument("--keep", action="store_true", help="leave the databases")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these rows alone")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def table(found: dict[int, dict[str, Any]]) -> str:
-    """Returns the times in milliseconds, and how many times as long the largest size takes."""
+    """Returns the times in milliseconds, how many times as long the largest size takes, and the
+    most queries of a row.
+    """
     sizes = list(found)
-    lines = [f"{'':24}" + "".join(f"{size:>12,}" for size in sizes) + f"{'ratio':>10}"]
+    heads = "".join(f"{size:>12,}" for size in sizes)
+    lines = [f"{'':24}{heads}{'ratio':>10}{'queries':>9}"]
     for name in found[sizes[0]]:
-        times = [found[size][name] for size in sizes]
-        ratio = times[-1] / times[0]
+        rows = [found[size][name] for size in sizes]
+        times = "".join(f"{row['ms']:12.1f}" for row in rows)
+        ratio = rows[-1]["ms"] / rows[0]["ms"]
         late = "  over" if ratio > TARGET else ""
-        lines.append(f"{name:24}" + "".join(f"{t:12.1f}" for t in times) + f"{ratio:10.2f}{late}")
+        queries = max(row["queries"] for row in rows)
+        lines.append(f"{name:24}{times}{ratio:10.2f}{queries:9}{late}")
     return "\n".join(lines)
 
 
-def _measured(size: int, repeat: int) -> dict[str, Any]:
+def _measured(size: int, options: argparse.Namespace) -> dict[str, Any]:
     """Fills a database and measures in a process of its own, which begins with nothing cached."""
-    with _database(size) as url:
+    told = ["--child", str(size), "--repeat", str(options.repeat)]
+    if options.only:
+        told += ["--only", *options.only]
+    with _database(size, options.keep) as url:
         done = subprocess.run(
-            [sys.executable, "-m", __spec__.name, "--child", str(size), "--repeat", str(repeat)],
+            [sys.executable, "-m", __spec__.name, *told],
             cwd=ROOT,
             env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
             stdout=subprocess.PIPE,
@@ -99,20 +112,23 @@ def _measured(size: int, repeat: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _database(size: int) -> Iterator[str]:
+def _database(size: int, keep: bool) -> Iterator[str]:
     import psycopg
 
     with stores.postgres_server() as server:
-        name = f"hitl_queue_{size}_{os.getpid()}"
+        name = f"hitl_queue_{size}" if keep else f"hitl_queue_{size}_{os.getpid()}"
         with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+            if known.fetchone() is None:
+                connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
             try:
                 yield urlsplit(server)._replace(path=f"/{name}").geturl()
             finally:
-                connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]
+                if not keep:
+                    connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]
 
 
-def _child(size: int, repeat: int) -> None:
+def _child(size: int, repeat: int, only: Sequence[str] | None) -> None:
     import django
 
     django.setup()
@@ -125,17 +141,17 @@ def _child(size: int, repeat: int) -> None:
 
     call_command("migrate", verbosity=0)
     began = time.perf_counter()
-    reviewer, group = queue_rows.fill(size)
+    reviewer, group = queue_rows.found() or queue_rows.fill(size)
     print(f"{size:,} questions stored in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     setup_test_environment()
     client = Client()
     client.force_login(reviewer)
+    visits = {
+        name: (_get(client, url.format(group=group.pk)), _nothing) for name, url in PAGES.items()
+    }
+    rows = visits | _calls(reviewer)
     with override_settings(ALLOWED_HOSTS=["*"]):
-        found = {
-            name: _timed(_get(client, LIST + query.format(group=group.pk)), repeat)
-            for name, query in PAGES.items()
-        }
-        found |= {name: _timed(act, repeat, undo) for name, (act, undo) in _calls(reviewer).items()}
+        found = {name: _timed(*rows[name], repeat) for name in only or rows}
     print(json.dumps(found))
 
 
@@ -145,6 +161,10 @@ def _get(client: Any, url: str) -> Callable[[], Any]:
         assert response.status_code == 200, (url, response.status_code)
 
     return get
+
+
+def _nothing() -> None:
+    return
 
 
 def _calls(reviewer: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
@@ -158,31 +178,37 @@ def _calls(reviewer: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any
     def give_back() -> None:
         services.release(taken.pop(), by=reviewer)
 
-    def nothing() -> None:
-        return
-
     return {
-        "counts": (lambda: services.queue_counts(reviewer), nothing),
-        "statistics": (lambda: services.review_stats(reviewer), nothing),
+        "counts": (lambda: services.queue_counts(reviewer), _nothing),
+        "statistics": (lambda: services.review_stats(reviewer), _nothing),
         "take next": (take, give_back),
-        "sweep: overdue": (services.mark_overdue, nothing),
+        "sweep: overdue": (services.mark_overdue, _nothing),
     }
 
 
-def _timed(act: Callable[[], Any], repeat: int, undo: Callable[[], Any] = lambda: None) -> float:
-    """Returns the median time in milliseconds; what happens first of all is not counted."""
+def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict[str, Any]:
+    """Returns the median time in milliseconds, and the number of queries.
+
+    What happens first of all is not counted.
+    """
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
     times = []
     for _ in range(repeat + 3):
         began = time.perf_counter()
         act()
         times.append(time.perf_counter() - began)
         undo()
-    return median(times[3:]) * 1000
+    with CaptureQueriesContext(connection) as queries:
+        act()
+    undo()
+    return {"ms": median(times[3:]) * 1000, "queries": len(queries)}
 
 
 if __name__ == "__main__":
     chosen = parse(None)
     if chosen.child:
-        _child(chosen.child, chosen.repeat)
+        _child(chosen.child, chosen.repeat, chosen.only)
     else:
         sys.exit(main())

@@ -52,6 +52,12 @@ def fill(size: int) -> tuple[User, Group]:
     return reviewer, group
 
 
+def found() -> tuple[User, Group] | None:
+    """Returns the same of a database that was filled before."""
+    reviewer = User.objects.filter(username="rita").first()
+    return reviewer and (reviewer, Group.objects.get(name="Refund desk"))
+
+
 def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str, str]:
     """Returns what differs from question to question: n is its number, k that of its thread."""
     far = waiting // FEW  # every so many there is one of each rare kind
@@ -103,10 +109,13 @@ def _copy(row: Any, changes: dict[str, str], count: int) -> None:
         f"({changes[column]})" if column in changes else "made." + connection.ops.quote_name(column)
         for column in columns
     )
+    # What waits is stored last, as in life: who reads the table from its beginning to find some
+    # reads all that was ever decided.
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {table} ({names}) SELECT {values} "
-            f"FROM {table} made, ({numbers}) numbers WHERE made.id = %s",
+            f"FROM {table} made, ({numbers}) numbers WHERE made.id = %s "
+            f"ORDER BY n %% {EACH} = 0, n DESC",
             [count - 1, row.pk],
         )
     _MADE[row._meta.model] = row.pk
