@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth.models import Group
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -31,15 +33,24 @@ TABS: dict[str, tuple[str, Any]] = {
 
 def condition_of(tab: str, user: Any) -> Q:
     """Returns what a tab of the list shows."""
-    conditions = {
-        "mine": queue.mine,
-        "free": queue.free_for,
-        "held": queue.held_by_others,
-        "overdue": lambda user: queue.OVERDUE,
-        "snoozed": lambda user: queue.SNOOZED,
-    }
-    condition: Q = conditions[tab](user) if tab in conditions else queue.AWAKE
-    return condition
+    if tab == "free":
+        return queue.free_for(user)
+    return reduce(or_, parts_of(tab, user, (), None))
+
+
+def parts_of(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
+    """Returns the same in parts (services.queue.first).
+
+    ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
+    """
+    if tab == "free":
+        return queue.free_parts(user, groups, group)
+    if tab == "overdue":
+        return queue.OVERDUE_PARTS
+    whole = {"mine": queue.mine, "held": queue.held_by_others}
+    if tab in whole:
+        return [whole[tab](user)]
+    return [queue.SNOOZED if tab == "snoozed" else queue.AWAKE]
 
 
 class WaitingGraphFilter(admin.SimpleListFilter):
@@ -64,13 +75,13 @@ class WaitingGroupFilter(admin.SimpleListFilter):
 
     title = _("group")
     parameter_name = "group"
+    #: The keys of those that the user is in.
+    theirs: Collection[Any] = ()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        waiting = queue.waiting(request.user).filter(group=OuterRef("pk"))
-        if waiting.query.is_empty():
-            return []
-        groups = Group.objects.filter(Exists(waiting)).order_by("name")
-        return [(str(group.pk), visible(group.name)) for group in groups]
+        found = services.waiting_groups(request.user)
+        self.theirs = [key for key, _name, is_theirs in found if is_theirs]
+        return [(str(key), visible(name)) for key, name, _is_theirs in found]
 
     def has_output(self) -> bool:
         return bool(self.lookup_choices) or self.value() is not None

@@ -37,7 +37,6 @@ from hitl_django.engine.errors import (
     ThreadNotFound,
 )
 from hitl_django.models import Interrupt, ReviewItem
-from hitl_django.models.review import queue_order
 from hitl_django.services import queue
 
 from .actions import sheet_of
@@ -351,8 +350,8 @@ class ItemPages(ReadOnlyAdmin):
         if graph := QueryDict(filters).get("graph"):
             waiting = waiting.filter(graph=graph)
         mine = queue.mine(request.user) & queue.AWAKE & queue.ANSWERABLE
-        waiting = waiting.filter(mine | queue.free_for(request.user)).order_by(*queue_order())
-        found = waiting.values_list("pk", flat=True).first()
+        free = queue.free_parts(request.user, queue.groups_of(request.user))
+        found = queue.first(waiting, [mine, *free], 1).values_list("pk", flat=True).first()
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)

@@ -22,11 +22,11 @@ from hitl_django.services import queue
 from hitl_django.services.counts import CAP
 
 from . import cells
-from .filters import TABS, WHOSE, condition_of, group_of
+from .filters import TABS, WHOSE, WaitingGroupFilter, condition_of, group_of, parts_of
 from .readonly import ReadOnlyAdmin
 from .topics import Subject, subjects_of
 
-#: As far as the tabs count. Counting to a thousand for each would take longer than the page.
+#: As far as the tabs count. Counting to CAP for each would take longer than the page.
 MOST = 100
 
 
@@ -44,7 +44,7 @@ class QueueList(ChangeList):
     """A page of the queue. Its rows know their place, their subject and the way to their page.
 
     All counts come from one query; those of the tabs go no further than MOST, and the pages no
-    further than CAP: who looks for something beyond a thousand questions narrows the list.
+    further than CAP: who looks for something beyond narrows the list.
     """
 
     model_admin: ReadOnlyAdmin
@@ -63,8 +63,26 @@ class QueueList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
+        if not self.query and "o" not in self.params:
+            parts = parts_of(self.tab, request.user, self.own_groups, self.group)
+            return queue.first(rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP))
         rows = rows.filter(condition_of(self.tab, request.user))
         return self._matching(rows) if self.query else rows
+
+    @property
+    def own_groups(self) -> list[Any]:
+        """The keys of the groups that the user is in, of which something waits."""
+        return [
+            key
+            for spec in self.filter_specs
+            if isinstance(spec, WaitingGroupFilter)
+            for key in spec.theirs
+        ]
+
+    @property
+    def group(self) -> int | None:
+        """The key of the group that the list is narrowed to."""
+        return group_of(_first(self.get_filters_params().get("group")))
 
     def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Searches: in the index of words for a few rows, and for many in the queue's own order.
@@ -92,9 +110,10 @@ class QueueList(ChangeList):
         self.counts, count = services.count_queue(
             request.user,
             graph=_first(chosen.get("graph")) or None,
-            group=group_of(_first(chosen.get("group"))),
+            group=self.group,
+            groups=self.own_groups,
             most=MOST,
-            listed=self.queryset,
+            listed=self.queryset if self.query else TABS[self.tab][0],
         )
         # What a row shows besides is joined to the rows of a page, and not to what is counted.
         paginator = Paginator(cells.shown(self.queryset), self.list_per_page)

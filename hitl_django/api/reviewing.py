@@ -68,7 +68,7 @@ class StatsQuery(Query):
 
 
 class CountsSerializer(serializers.Serializer):
-    """How many questions wait for whom; each counted no further than 1000."""
+    """How many questions wait for whom; each counted no further than 500."""
 
     mine = serializers.IntegerField(help_text="Those you hold, or that are assigned to you.")
     free = serializers.IntegerField(help_text="Those you could take.")

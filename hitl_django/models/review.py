@@ -207,7 +207,26 @@ class Interrupt(models.Model):
                 condition=models.Q(status="pending", claimed_until__isnull=False),
                 name="hitl_interrupt_claimed",
             ),
-            # Of few rows each: deleting a user or a group looks for its rows by them as well.
+            # What a filter leaves and what nobody is named for, in the order of the queue, so that
+            # a page of them costs the same however much else waits before it.
+            models.Index(
+                "graph",
+                *queue_order(),
+                condition=models.Q(status="pending"),
+                name="hitl_interrupt_graph",
+            ),
+            models.Index(
+                "group",
+                *queue_order(),
+                condition=models.Q(status="pending", group__isnull=False),
+                name="hitl_interrupt_group",
+            ),
+            models.Index(
+                *queue_order(),
+                condition=models.Q(status="pending", assignee__isnull=True, group__isnull=True),
+                name="hitl_interrupt_unassigned",
+            ),
+            # Of few rows each: deleting a user looks for its rows by them as well.
             models.Index(
                 fields=["claimed_by"],
                 condition=models.Q(claimed_by__isnull=False),
@@ -217,11 +236,6 @@ class Interrupt(models.Model):
                 fields=["assignee", "status"],
                 condition=models.Q(assignee__isnull=False),
                 name="hitl_interrupt_assignee",
-            ),
-            models.Index(
-                fields=["group", "status"],
-                condition=models.Q(group__isnull=False),
-                name="hitl_interrupt_group",
             ),
         ]
         permissions: ClassVar = [

@@ -23,6 +23,7 @@ from .counts import (
     queue_counts,
     review_stats,
     waiting_graphs,
+    waiting_groups,
 )
 from .decisions import check_answer, decide
 from .due import mark_overdue, warn_expiring
@@ -129,6 +130,7 @@ __all__ = [
     "thread_state",
     "try_webhook",
     "waiting_graphs",
+    "waiting_groups",
     "warn_expiring",
     "whereabouts",
     "worker_health",

@@ -117,38 +117,38 @@ def take_next(
     _refuse_nobody(by)
     due.mark_overdue()
     with transaction.atomic(using=dispatch.alias()):
-        free = _free(by, graph, group)
-        for candidates in _candidates(free, by):
-            taken = _take_first(free, candidates, by)
+        rows = _waiting(by, graph, group)
+        for candidates in _candidates(rows, by, group):
+            taken = _take_first(rows, candidates, by)
             if taken is not None:
                 return taken
     return None
 
 
-def _free(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
-    rows = queue.waiting(by).filter(queue.free_for(by))
+def _waiting(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
+    rows = queue.waiting(by)
     if graph is not None:
         rows = rows.filter(graph=graph)
-    if group is not None:
-        rows = rows.filter(group=group)
-    return rows.order_by(*queue_order())
+    return rows if group is None else rows.filter(group=group)
 
 
-def _candidates(rows: QuerySet[Interrupt], by: Any) -> Iterator[list[UUID]]:
-    """Gives the keys of what the user may decide, a batch at a time; nothing is locked."""
+def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list[UUID]]:
+    """Gives the keys of what is free and may be decided, a batch at a time; nothing is locked."""
     policy, seen = get_policy(), set[UUID]()
+    parts = queue.free_parts(by, queue.groups_of(by), group)
     rows = rows.select_related("run", "thread").defer("payload", "response_schema")
     while len(seen) < MOST:
         size = MANY if seen else FEW
-        found = list(rows.exclude(pk__in=seen)[:size])
+        found = list(queue.first(rows.exclude(pk__in=seen), parts, size)[:size])
         yield [row.pk for row in found if policy.may_decide(by, row)]
         seen.update(row.pk for row in found)
         if len(found) < size:
             return
 
 
-def _take_first(free: QuerySet[Interrupt], candidates: list[UUID], by: Any) -> UUID | None:
+def _take_first(rows: QuerySet[Interrupt], candidates: list[UUID], by: Any) -> UUID | None:
     """Claims the first of the candidates that is still free, and that nobody else is taking."""
+    free = rows.filter(queue.free_for(by)).order_by(*queue_order())
     while candidates:
         # All conditions again: it may have been assigned or put off since it was read. Where rows
         # can be locked, those that another caller is about to take are passed by instead of waited

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import Exists, IntegerField, Min, QuerySet, Subquery
+from django.contrib.auth.models import Group
+from django.db.models import Exists, IntegerField, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from hitl_django import dispatch, registry
 from hitl_django.models import Decision, Interrupt
+from hitl_django.models.review import queue_order
 from hitl_django.policy import get_policy
 
 from . import queue
 
 #: A count goes no further: nobody needs to know whether 12,000 or 12,001 wait, and finding out
 #: would take as long as there are rows.
-CAP = 1000
+CAP = 500
+#: Counts of what is rare, for which there are indexes of few rows each.
+RARE = frozenset({"mine", "held", "snoozed"})
 #: Decisions that the statistics look at: the latest, and no older than that.
-SAMPLE, WITHIN = 500, timedelta(days=30)
+SAMPLE, WITHIN = 200, timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,7 @@ class _Capped(Subquery):
     empty_result_set_value = 0
 
     def __init__(self, rows: QuerySet[Any], most: int) -> None:
-        super().__init__(rows.order_by().values("pk")[:most])
+        super().__init__(rows.values("pk")[:most])
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
@@ -79,32 +84,52 @@ def count_queue(
     *,
     graph: str | None = None,
     group: Any = None,
+    groups: Collection[Any] | None = None,
     most: int = CAP,
-    listed: QuerySet[Interrupt] | None = None,
+    listed: str | QuerySet[Interrupt] = "",
 ) -> tuple[QueueCounts, int]:
     """Returns the same, each at most ``most``, and how many are ``listed`` (at most CAP).
 
-    All of it is one query.
+    That is one of the counts, by its name, or a query. ``groups`` are the keys of those that the
+    user is in, of which something waits. With them all of it is one query.
     """
     rows = queue.waiting(user)
     if graph is not None:
         rows = rows.filter(graph=graph)
     if group is not None:
         rows = rows.filter(group=group)
-    counted = {
-        "mine": rows.filter(queue.mine(user)),
-        "free": rows.filter(queue.free_for(user)),
-        "held": rows.filter(queue.held_by_others(user)),
-        "overdue": rows.filter(queue.OVERDUE),
-        "snoozed": rows.filter(queue.SNOOZED),
-        "awake": rows.filter(queue.AWAKE),
-        "pending": rows,
+    parts = _parts(user, queue.groups_of(user) if groups is None else groups, group)
+    figures = [
+        (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
+        for name, some in parts.items()
+        for part in some
+    ]
+    if not isinstance(listed, str):
+        figures.append(("", _Capped(listed.order_by(), CAP)))
+    names, counted = zip(*figures, strict=True)
+    found = dict.fromkeys(names, 0)
+    for name, count in zip(names, _own_row(user).values_list(*counted).first() or (), strict=False):
+        found[name] = min(found[name] + count, CAP)
+    shown = found.pop("", 0) if not isinstance(listed, str) else found.get(listed, 0)
+    return QueueCounts(**{name: min(count, most) for name, count in found.items()}), shown
+
+
+def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence[Q]]:
+    return {
+        "mine": [queue.mine(user)],
+        "free": queue.free_parts(user, groups, group),
+        "held": [queue.held_by_others(user)],
+        "overdue": queue.OVERDUE_PARTS,
+        "snoozed": [queue.SNOOZED],
+        "awake": [queue.AWAKE],
+        "pending": [Q()],
     }
-    figures = [_Capped(some, most) for some in counted.values()]
-    if listed is not None:
-        figures.append(_Capped(listed, CAP))
-    found = _own_row(user).values_list(*figures).first() or (0,) * len(figures)
-    return QueueCounts(**dict(zip(counted, found, strict=False))), found[-1]
+
+
+def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
+    # Of what there may be much, the first so many in an order that an index has. In none, the
+    # planner expects to come upon them in the table soon; they are at its end, where it is newest.
+    return rows if name in RARE else rows.order_by(*queue_order())
 
 
 def waiting_graphs(user: Any) -> list[str]:
@@ -112,8 +137,29 @@ def waiting_graphs(user: Any) -> list[str]:
     names, rows = registry.names(), queue.waiting(user)
     if not names or rows.query.is_empty():
         return []
-    found = _own_row(user).values_list(*(Exists(rows.filter(graph=name)) for name in names)).first()
-    return [name for name, waits in zip(names, found or (), strict=False) if waits]
+    found = _own_row(user).values_list(*(_first_of(rows.filter(graph=name)) for name in names))
+    return [name for name, key in zip(names, found.first() or (), strict=False) if key is not None]
+
+
+def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
+    """Returns the groups of which something waits that the user may see.
+
+    Of each its key, its name, and whether the user is in it.
+    """
+    rows = queue.waiting(user)
+    if rows.query.is_empty():
+        return []
+    groups = Group.objects.using(dispatch.alias()).alias(
+        first=_first_of(rows.filter(group=OuterRef("pk")))
+    )
+    theirs = Exists(user.groups.filter(pk=OuterRef("pk")))
+    found = groups.filter(first__isnull=False).annotate(is_theirs=theirs).order_by("name")
+    return list(found.values_list("pk", "name", "is_theirs"))
+
+
+def _first_of(rows: QuerySet[Any]) -> Subquery:
+    # And not whether it exists: that has no order, and the planner reads the table for it.
+    return Subquery(rows.order_by(*queue_order()).values("pk")[:1])
 
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
@@ -128,8 +174,8 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
     approved = sum(kind in (Decision.Type.APPROVE, Decision.Type.EDIT) for kind in types)
     ruled = approved + types.count(Decision.Type.REJECT)
     return ReviewStats(
-        pending=rows[:CAP].count(),
-        overdue=rows.filter(queue.OVERDUE)[:CAP].count(),
+        pending=rows.order_by(*queue_order())[:CAP].count(),
+        overdue=_count(rows, queue.OVERDUE_PARTS),
         oldest_at=oldest,
         median_seconds=_median(seconds),
         approve_rate=approved / ruled if ruled else None,
@@ -153,6 +199,11 @@ def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
         made = made.filter(interrupt__graph=graph)
     latest = made.order_by("-created_at", "-id")[:SAMPLE]
     return latest.values_list("type", "interrupt__created_at", "created_at")
+
+
+def _count(rows: QuerySet[Any], parts: Sequence[Q]) -> int:
+    some = (rows.filter(part).order_by(*queue_order())[:CAP].count() for part in parts)
+    return min(sum(some), CAP)
 
 
 def _median(ordered: list[float]) -> float | None:

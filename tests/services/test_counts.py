@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.review import queue_order
 from hitl_django.services import queue
 
 from .conftest import asked
@@ -78,8 +79,10 @@ def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
     reviewer.has_perm("x")  # reads the permissions, once for a request
     listed = queue.waiting(reviewer)
     with CaptureQueriesContext(connection) as queries:
-        found, rows = services.count_queue(reviewer, most=2, listed=listed)
-    assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)
+        found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)
+        assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)
+        found, rows = services.count_queue(reviewer, groups=[], most=2, listed="free")
+        assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 2)
 
 
 def test_graph_and_group_narrow_what_is_counted(
@@ -100,6 +103,43 @@ def test_the_graphs_of_which_something_waits_are_named(
     ask("patient")
     ask("approval", status="cancelled")
     assert services.waiting_graphs(reviewer) == ["patient"]
+
+
+def test_the_groups_of_which_something_waits_are_named_with_whose_they_are(
+    ask: Callable[..., Interrupt], reviewer: User, user: Callable[..., User]
+) -> None:
+    crew, desk, _empty = (Group.objects.create(name=name) for name in ("Crew", "A desk", "Empty"))
+    ask(group=crew)
+    ask(group=desk)
+    ask(group=Group.objects.create(name="Done"), status="decided")
+    reviewer.groups.add(crew)
+    expected = [(desk.pk, "A desk", False), (crew.pk, "Crew", True)]
+    assert services.waiting_groups(reviewer) == expected
+    assert services.waiting_groups(user("blind", "decide_interrupt")) == []
+
+
+def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
+    ask: Callable[..., Interrupt], reviewer: User, sam: User
+) -> None:
+    crew, other = Group.objects.create(name="Crew"), Group.objects.create(name="Other")
+    reviewer.groups.add(crew)
+    for changes in (
+        {}, {"group": crew}, {"assignee": reviewer}, {"assignee": reviewer, "group": other},
+        {"group": other}, {"assignee": sam, "group": crew}, {"assignee": sam},
+        {"snoozed_until": Now() + MINUTE}, {"group": crew, "claimed_until": Now() + MINUTE},
+    ):  # fmt: skip
+        for priority in (0, 2, 1):
+            ask(priority=priority, **changes)
+    rows, groups = queue.waiting(reviewer), queue.groups_of(reviewer)
+    for group in (None, crew, other.pk):
+        chosen = rows if group is None else rows.filter(group=group)
+        free = list(chosen.filter(queue.free_for(reviewer)).order_by(*queue_order()))
+        parts = queue.free_parts(reviewer, groups, group)
+        for most in (1, 4, 50):
+            assert list(queue.first(chosen, parts, most)[:most]) == free[:most]
+        found, listed = services.count_queue(reviewer, group=group, listed="free")
+        assert found.free == listed == len(free)
+    assert len(free) == 3
 
 
 @pytest.mark.promise("P18")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.db.models.functions import Now
 
@@ -31,6 +34,24 @@ def test_a_page_of_it_is_read_without_sorting() -> None:
         assert "hitl_interrupt_queue" in found, found
         assert "TEMP B-TREE" not in found
         assert "Sort" not in found
+
+
+@pytest.mark.django_db
+def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> None:
+    crew = Group.objects.create(name="Crew")
+    user = User.objects.create_user("rita")
+    rows, crews, nobodys = queue.waiting(None), *queue.free_parts(user, [crew.pk])[1:]
+    for narrowed, name in (
+        (rows.filter(queue.AWAKE, graph="typed"), "hitl_interrupt_graph"),
+        (rows.filter(queue.AWAKE, group=crew), "hitl_interrupt_group"),
+        (rows.filter(crews), "hitl_interrupt_group"),
+        (rows.filter(nobodys), "hitl_interrupt_unassigned"),
+        (rows.filter(queue.OVERDUE_PARTS[0]), "hitl_interrupt_queue"),
+    ):
+        found = plan(narrowed.order_by(*queue_order()).values("pk")[:50])
+        assert re.search(rf"{name}\b", found), found
+        assert "TEMP B-TREE" not in found
+        assert "Sort" not in found, found
 
 
 @pytest.mark.django_db
