@@ -64,6 +64,7 @@ _NAMES = {
     "engine.errors": (
         "AlreadyApprovedError",
         "AlreadyDecidedError",
+        "AlreadyUnderWayError",
         "AttemptOverError",
         "CheckpointNotFound",
         "ClaimRequiredError",

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import ids
 from .checkpoint import Commit, Question, TaskWrites
 from .constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
+from .deeds import Deeds
 from .errors import (
     GraphInterrupt,
     InvalidAnswerError,
@@ -90,9 +91,9 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_asked", "_children", "_first_attempt_time", "_memory", "answers", "asked", "attempt",
-        "calls", "changed", "consumed", "is_async", "keyed", "once", "open", "perform", "run",
-        "task",
+        "_asked", "_children", "_deeds", "_first_attempt_time", "_memory", "answers", "asked",
+        "attempt", "calls", "changed", "consumed", "is_async", "keyed", "once", "open", "perform",
+        "run", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
@@ -279,10 +280,25 @@ class TaskContext:
     def check_in_time(self) -> None:
         """Refuses what an attempt would do after its time; this one has no end."""
 
-    def remember(self, key: str, result: Any) -> Commit | None:
-        """Notes a result of once(); returns the commit that makes it last, where there is one."""
+    @property
+    def deeds(self) -> Deeds:
+        """What code of the task is doing by once()."""
+        with changing:
+            if not hasattr(self, "_deeds"):
+                self._deeds = Deeds()
+            return self._deeds
+
+    def doing(self, key: str) -> AbstractContextManager[None]:
+        """Keeps this attempt from doing the same by once() twice at a time."""
+        return self.deeds.doing(self.task.name, self.attempt, key)
+
+    def remember(self, key: str, result: Any) -> None:
+        """Notes a result of once()."""
         with changing:
             self.once = {**self.once, key: result}
+
+    def results(self) -> Commit | None:
+        """Returns the commit that makes the results of once() last, where there is one."""
         return self._commit([(ONCE, self.once)])
 
     def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
@@ -424,3 +440,27 @@ async def akeep(context: TaskContext, commit: Commit) -> None:
             await saver.acommit(commit)
         else:
             await asyncio.to_thread(context.perform, saver.commit, commit)
+
+
+def keep_results(context: TaskContext) -> None:
+    """Stores the results of once(), if they are stored while their task is under way."""
+    if context.results() is not None:
+        with saver_calls():
+            context.perform(_store_results, context)
+
+
+async def akeep_results(context: TaskContext) -> None:
+    """Like keep_results, for a task on an event loop."""
+    saver: Any = context.run.saver
+    if context.results() is not None:
+        with saver_calls():
+            if context.is_async:
+                await saver.acall(_store_results, context)
+            else:
+                await asyncio.to_thread(context.perform, _store_results, context)
+
+
+def _store_results(context: TaskContext) -> None:
+    with context.deeds.storing:
+        # Whatever is known by now, and not what was when this thread's own was noted.
+        context.run.saver.commit(context.results())  # type: ignore[union-attr, arg-type]

@@ -10,6 +10,7 @@
     │  ├─ GraphDrained
     │  ├─ NodeTimeoutError
     │  ├─ AttemptOverError(RuntimeError)
+    │  ├─ AlreadyUnderWayError(RuntimeError)
     │  ├─ NodeCancelledError
     │  ├─ OpenTransactionError(RuntimeError)
     │  ├─ GraphChangedError
@@ -168,6 +169,16 @@ class AttemptOverError(GraphError, RuntimeError):
             "once(), tasks or graphs any more. Nothing was called or stored."
         )
         self.node, self.attempt = node, attempt
+
+
+class AlreadyUnderWayError(GraphError, RuntimeError):
+    """Code of a node called once() with a key under which something is being done right now."""
+
+    def __init__(self, node: str, key: str) -> None:
+        super().__init__(
+            f"Node '{node}' calls once({key!r}) while it is under way: give each its own key."
+        )
+        self.node, self.key = node, key
 
 
 class NodeCancelledError(GraphError):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from .context import TaskContext, akeep, current, keep
+from .context import TaskContext, akeep_results, current, keep_results
 from .errors import NoSaverError
 from .runtime import Runtime
 from .terms import ReviewTerms
@@ -119,31 +119,40 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     The result is stored before it is returned, so it outlives pauses, retries and a crash of a
     later line; a crash within ``function`` or before its result is stored calls it again. For an
     async function it returns an awaitable. The result has to be storable like state.
+
+    Code of a node may do several things at once, by threads or awaiting functions of its own, under
+    a key each: AlreadyUnderWayError where a key is used while what it stands for is being done.
     """
     context = running()
-    if key in context.once:
-        known = context.once[key]
-        return _ready(known) if inspect.iscoroutinefunction(function) else known
-    context.check_in_time()
     if inspect.iscoroutinefunction(function):
-        return _once_async(context, key, function(*args, **kwargs))
-    result = function(*args, **kwargs)
-    commit = context.remember(key, result)
-    if commit is not None:
-        keep(context, commit)
+        return _once_async(context, key, function, args, kwargs)
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        context.check_in_time()
+        result = function(*args, **kwargs)
+        context.remember(key, result)
+        keep_results(context)
     return result
 
 
-async def _once_async(context: TaskContext, key: str, running: Awaitable[Any]) -> Any:
-    result = await running
-    commit = context.remember(key, result)
-    if commit is not None:
-        await akeep(context, commit)
+async def _once_async(
+    context: TaskContext,
+    key: str,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        context.check_in_time()
+        result = await function(*args, **kwargs)
+        context.remember(key, result)
+        await akeep_results(context)
     return result
-
-
-async def _ready(value: Any) -> Any:
-    return value
 
 
 def get_config() -> RunnableConfig:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from .checkpoint import Commit
 from .context import TaskContext, changing, current
+from .deeds import Deeds
 from .effects import Call, Effects
 from .errors import AttemptOverError, NodeTimeoutError
 from .loop import Loop
@@ -188,10 +188,15 @@ class TimedContext(TaskContext):
         self.check_in_time()
         self.task_context.once = results
 
-    def remember(self, key: str, result: Any) -> Commit | None:
+    @property
+    def deeds(self) -> Deeds:
+        """What code of the task is doing, in whichever attempt."""
+        return self.task_context.deeds
+
+    def remember(self, key: str, result: Any) -> None:
         """Like the task's own, as long as there is time; counts as progress."""
         self.progress()
-        return super().remember(key, result)
+        super().remember(key, result)
 
     def child_ns(self) -> str:
         """Like the task's own, unless the namespace is the next attempt's by now."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from pydantic import ValidationError
 
-from ..checkpoint import Commit
 from ..context import TaskContext
 from ..errors import GraphInterrupt
 from ..terms import ReviewTerms
@@ -136,10 +136,13 @@ class CallContext:
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
-    def remember(self, key: str, result: Any) -> Commit | None:
+    def doing(self, key: str) -> AbstractContextManager[None]:
+        """Keeps this call from doing the same by once() twice at a time."""
+        return self._context.doing(self._prefix + key)
+
+    def remember(self, key: str, result: Any) -> None:
         """Notes a result of once() for this call."""
-        with self._lock:
-            return self._context.remember(self._prefix + key, result)
+        self._context.remember(self._prefix + key, result)
 
     def place_of_call(self, numbers: Iterator[int]) -> int:
         """Returns which of the tasks that this task calls comes next, by the call alone."""
