@@ -66,6 +66,7 @@ _NAMES = {
         "AlreadyDecidedError",
         "AlreadyUnderWayError",
         "AttemptOverError",
+        "BrokenGraphError",
         "CheckpointNotFound",
         "ClaimRequiredError",
         "CorruptPayloadError",

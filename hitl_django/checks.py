@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 
 from . import dispatch, registry
 from .conf import KEYS, Rate, hitl
+from .engine.errors import BrokenGraphError
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
@@ -275,8 +276,5 @@ def _lease() -> Iterator[checks.CheckMessage]:
 def _build(name: str) -> Iterator[checks.CheckMessage]:
     try:
         registry.get(name)
-    except Exception as error:  # whatever a factory of the project raises
-        yield checks.Error(
-            f"The graph {name!r} can't be built: {type(error).__name__}: {error}",
-            id="hitl_django.E007",
-        )
+    except BrokenGraphError as error:
+        yield checks.Error(str(error), id="hitl_django.E007")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .engine.errors import UnknownGraphError
+from .engine.errors import BrokenGraphError, UnknownGraphError
 from .engine.fingerprint import Shape, fingerprint_of, shape_of
 from .models.events import STATES, chosen
 from .reviewing import ReviewPolicy
@@ -36,6 +36,16 @@ class Registered:
     events: str
     #: Keys whose values nobody is told.
     redact: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What is known of a graph that can't be built, and why it can't."""
+
+    name: str
+    version: str
+    title: Any
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +147,26 @@ def duplicates() -> dict[str, list[str]]:
     return {name: list(places) for name, places in _duplicates.items()}
 
 
+def redacted_of(name: str) -> tuple[str, ...]:
+    """Returns the keys whose values nobody is told, whether or not the graph can be built here."""
+    entry = _entries.get(name)
+    return () if entry is None else entry.redact
+
+
+def look(name: str) -> Registered | Broken:
+    """Returns a registered graph, or what is known of it where it can't be built."""
+    try:
+        return get(name)
+    except BrokenGraphError as error:
+        entry = _entries[name]
+        return Broken(entry.name, entry.version, entry.title, error.reason)
+
+
 def get(name: str) -> Registered:
-    """Returns the graph of that name, built at first use; UnknownGraphError without one."""
+    """Returns the graph of that name, built at first use.
+
+    UnknownGraphError without one, and BrokenGraphError where its factory fails.
+    """
     found = _built.get(name)
     if found is not None:
         return found
@@ -146,9 +174,13 @@ def get(name: str) -> Registered:
         if name not in _entries:
             raise UnknownGraphError(name, names())
         if name in _duplicates:
-            raise ValueError(f"Graph {name!r} is registered in {', '.join(_duplicates[name])}.")
+            places = ", ".join(_duplicates[name])
+            raise BrokenGraphError(name, f"it is registered in {places}.")
         if name not in _built:
-            _built[name] = _build(_entries[name])
+            try:
+                _built[name] = _build(_entries[name])
+            except Exception as error:  # whatever a factory of the project raises
+                raise BrokenGraphError(name, f"{type(error).__name__}: {error}") from error
         return _built[name]
 
 

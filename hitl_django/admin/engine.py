@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import registry
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import PayloadError, UnknownGraphError
+from hitl_django.engine.errors import PayloadError
 from hitl_django.events.plain import shown
 from hitl_django.forms.text import visible
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
@@ -120,10 +120,7 @@ def _held(row: Any, name: str) -> Fact:
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
         return Fact(name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none")
-    try:
-        redact = registry.get(row.thread.graph).redact
-    except UnknownGraphError:
-        redact = ()
+    redact = registry.redacted_of(row.thread.graph)
     try:
         value = codec.decode(data)
         if isinstance(row, Checkpoint) and name == "writes":

@@ -65,6 +65,12 @@ ANSWERS: dict[type[Exception], Answer] = {
         # The error's own message lists the registered names, which are not everybody's to know.
         detail="No graph of that name is registered.",
     ),
+    errors.BrokenGraphError: Answer(
+        409,
+        "graph_broken",
+        # What its factory said may be nobody's to know either; graphs/ tells operators.
+        detail="The graph can't be built here, so nothing can be done with it.",
+    ),
     errors.InvalidInputError: Answer(422, "invalid_input", members.INPUT_FAULTS),
     errors.EmptyInputError: Answer(422, "empty_input"),
     errors.InvalidUpdateError: Answer(422, "invalid_input"),

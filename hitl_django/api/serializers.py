@@ -12,6 +12,8 @@ from .. import answers
 from ..engine.drawing import draw_mermaid
 from ..models import Decision, Interrupt, Run
 from ..models.events import KINDS
+from ..policy import get_policy
+from ..registry import Broken
 from .fields import (
     AnyJSON,
     Body,
@@ -62,14 +64,31 @@ class GraphSerializer(serializers.Serializer):
     name = serializers.CharField()
     url = Link("graph", source="name")
     version = serializers.CharField()
-    fingerprint = serializers.CharField()
+    fingerprint = serializers.CharField(allow_null=True)
     title = serializers.CharField()
     input_schema = JSONObject(
-        source="graph.input_json_schema", help_text="JSON Schema of what a run is started with."
+        source="graph.input_json_schema",
+        allow_null=True,
+        help_text="JSON Schema of what a run is started with.",
     )
     output_schema = JSONObject(
-        source="graph.output_json_schema", help_text="JSON Schema of what a run comes to."
+        source="graph.output_json_schema",
+        allow_null=True,
+        help_text="JSON Schema of what a run comes to.",
     )
+    fault = Computed(
+        serializers.CharField(
+            allow_null=True,
+            help_text="Why it can't be built, and so nothing be done with it; details for "
+            "operators. Null: it can.",
+        )
+    )
+
+    def get_fault(self, graph: Any) -> str | None:
+        if not isinstance(graph, Broken):
+            return None
+        told = get_policy().may_view_workers(self.context["request"].user)
+        return graph.reason if told else "It can't be built."
 
 
 class GraphDetailSerializer(GraphSerializer):

@@ -16,6 +16,7 @@
     │  ├─ GraphChangedError
     │  ├─ NoSaverError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
+    │     └─ BrokenGraphError(ValueError)
     ├─ ResumeError
     │  ├─ UnknownInterruptError(LookupError, RuntimeError)
     │  ├─ NothingPendingError(RuntimeError)
@@ -211,6 +212,17 @@ class UnknownGraphError(GraphError, LookupError):
         names = ", ".join(sorted(known)) or "none"
         super().__init__(f"No graph named {name!r} is registered. Registered: {names}.")
         self.name, self.known = name, tuple(known)
+
+
+class BrokenGraphError(UnknownGraphError, ValueError):
+    """The graph of that name is registered, and can't be built.
+
+    ``reason`` says why, for whoever can mend it.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super(UnknownGraphError, self).__init__(f"The graph {name!r} can't be built: {reason}")
+        self.name, self.known, self.reason = name, (), reason
 
 
 class ResumeError(HitlError):

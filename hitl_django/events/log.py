@@ -17,7 +17,6 @@ from django.db.models import Max
 
 from hitl_django import registry
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import UnknownGraphError
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import modes_of
 from hitl_django.saver import Writing
@@ -98,7 +97,7 @@ class Log:
 
     def keep(self, data: Any) -> Kept:
         """Returns what is kept of what the engine or a node tells."""
-        return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), _redacted(self.graph)))
+        return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph)))
 
     def _row(self, kind: str, data: Any, truncated: bool) -> tuple[Any, ...]:
         self.last += 1
@@ -124,10 +123,3 @@ def note(run: Run, using: str, state: str, **about: Any) -> None:
     writing.run()
     run.last_event = log.last
     Run.objects.using(using).filter(pk=run.pk).update(last_event=log.last)
-
-
-def _redacted(graph: str) -> Sequence[str]:
-    try:
-        return registry.get(graph).redact
-    except UnknownGraphError:
-        return ()

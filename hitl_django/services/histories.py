@@ -23,7 +23,6 @@ from hitl_django.engine.errors import (
     NotAllowedError,
     PayloadError,
     ThreadNotFound,
-    UnknownGraphError,
 )
 from hitl_django.events.plain import shown
 from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Thread
@@ -121,10 +120,7 @@ class _Page:
     def __init__(self, using: str, thread: Thread, by: Any) -> None:
         self.using, self.thread, self.by = using, thread, by
         self.room = PAGE
-        try:
-            self.redact: Sequence[str] = registry.get(thread.graph).redact
-        except UnknownGraphError:
-            self.redact = ()
+        self.redact = registry.redacted_of(thread.graph)
 
     def read(self, before: str | None, limit: int) -> History:
         rows = Checkpoint.objects.using(self.using).filter(thread=self.thread, ns="")

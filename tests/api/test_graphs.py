@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from hitl_django import registry
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import ModelPermissionPolicy
 
@@ -36,6 +37,39 @@ def test_a_graph_says_what_goes_in_what_comes_out_and_what_it_looks_like(
     assert graph["mermaid"].startswith("flowchart TD\n")
     assert "ask" in graph["mermaid"]
     assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
+
+
+def test_a_graph_that_cannot_be_built_keeps_no_other_from_the_list(
+    api: Any, invoice: str, asked: Any, make_user: Any
+) -> None:
+    question = asked()
+
+    def build() -> Any:
+        raise LookupError("no key in the vault")
+
+    registry.unregister(invoice)  # what was deployed until now
+    registry.register(invoice, version="4", title="Pay an invoice")(build)
+    try:
+        listed = {graph["name"]: graph for graph in api.get("graphs").json()["results"]}
+        broken = listed.pop(invoice)
+        assert listed
+        assert not [graph for graph in listed.values() if graph["fault"] is not None]
+        assert (broken["version"], broken["title"]) == ("4", "Pay an invoice")
+        assert (broken["fingerprint"], broken["input_schema"]) == (None, None)
+        assert broken["fault"] == "LookupError: no key in the vault"
+        for graph in API(make_user("start_run")).get("graphs").json()["results"]:
+            assert "vault" not in str(graph["fault"])
+        for refused in (
+            api.get("graph", invoice),
+            api.get("graph-diagram", invoice),
+            api.post("runs", body={"graph": invoice, "input": {"amount": 1}}),
+            api.get("thread-state", question.thread.thread_id),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (409, "graph_broken")
+            assert "vault" not in refused.json()["detail"]
+        assert api.get("run", question.run_id).status_code == 200
+    finally:
+        registry.unregister(invoice)
 
 
 def names(api: Any) -> list[str]:

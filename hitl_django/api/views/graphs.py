@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ... import pictures, registry, services
-from ...engine.errors import ThreadNotFound, UnknownGraphError
+from ...engine.errors import BrokenGraphError, ThreadNotFound, UnknownGraphError
 from .. import visible
 from ..operations import Shown, operation
 from ..resource import Resource
@@ -22,7 +22,7 @@ class GraphList(Resource):
     @operation("list_graphs", answers={200: Shown("All of them.", GraphSerializer, paged=True)})
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
-        graphs = [registry.get(name) for name in visible.graphs(request.user)]
+        graphs = [registry.look(name) for name in visible.graphs(request.user)]
         results = self.render(GraphSerializer, graphs, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
@@ -33,7 +33,7 @@ class GraphDetail(Resource):
     @operation(
         "get_graph",
         answers={200: Shown("The graph.", GraphDetailSerializer)},
-        errors=(UnknownGraphError,),
+        errors=(UnknownGraphError, BrokenGraphError),
     )
     def get(self, request: Request, name: str) -> Response:
         """Shows a graph: its schemas, its version, its shape for Mermaid."""
@@ -47,7 +47,7 @@ class GraphDiagram(Resource):
         "get_graph_diagram",
         query=DiagramQuery,
         answers={200: Shown("The picture.", schema={"type": "string"}, media=SVG)},
-        errors=(UnknownGraphError, ThreadNotFound),
+        errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         """Draws a graph as SVG, with classes and no styles."""

@@ -58,6 +58,7 @@ class RunList(Collection):
         },
         errors=(
             errors.UnknownGraphError,
+            errors.BrokenGraphError,
             errors.ThreadNotFound,
             errors.InvalidInputError,
             errors.EmptyInputError,

@@ -86,7 +86,7 @@ class ThreadState(Resource):
         "get_thread_state",
         query=StateQuery,
         answers={200: Shown("The state.", StateSerializer)},
-        errors=(errors.ThreadNotFound, errors.UnknownGraphError),
+        errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows what a thread's channels hold, now or at one of its checkpoints."""
@@ -130,6 +130,7 @@ class ThreadFork(Resource):
             errors.ThreadNotFound,
             errors.CheckpointNotFound,
             errors.UnknownGraphError,
+            errors.BrokenGraphError,
             errors.InvalidInputError,
             errors.InvalidUpdateError,
             errors.UnserializableError,
