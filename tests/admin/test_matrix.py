@@ -267,7 +267,7 @@ def everybody() -> Iterator[Any]:
 
 
 @pytest.mark.promise("P18")
-@pytest.mark.parametrize("who", everybody())
+@pytest.mark.parametrize("who", list(everybody()))
 def test_what_is_opened_and_sent(who: str, rows: dict[str, Any]) -> None:
     client = client_of(who)
     before = everything_of_ours()
@@ -332,7 +332,7 @@ def test_the_questions_of_a_graph_with_groups_are_there_for_their_members_alone(
 
 
 @pytest.mark.promise("P18")
-@pytest.mark.parametrize("who", everybody())
+@pytest.mark.parametrize("who", list(everybody()))
 def test_a_links_page_asks_for_its_secret_and_for_nothing_else(
     who: str, rows: dict[str, Any], admin_user: Any
 ) -> None:

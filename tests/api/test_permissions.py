@@ -194,7 +194,7 @@ def test_every_address_and_method_has_its_rows() -> None:
 
 
 @pytest.mark.promise("P18")
-@pytest.mark.parametrize("role", everybody())
+@pytest.mark.parametrize("role", list(everybody()))
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])
 def test_an_address_answers_a_role_by_each_method(
     name: str,
