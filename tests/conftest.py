@@ -11,7 +11,7 @@ from django.test import TransactionTestCase
 from django.utils import translation
 from hypothesis import settings
 
-from tests import databases
+from tests import clock, databases
 
 # No deadline: how long one example takes says more about the machine than about the code.
 settings.register_profile("suite", deadline=None, print_blob=True)
@@ -99,6 +99,13 @@ def _no_language_of_another_test() -> Iterator[None]:
 def database_url(transactional_db: None) -> Iterator[str]:
     """The test database's URL: DATABASE_URL for a child process that is to work on it."""
     return databases.to_url(connection)
+
+
+@pytest.fixture
+def leaping() -> Iterator[None]:
+    """Has waits on event loops take no time, and nothing come late on a slow machine."""
+    with clock.leaping():
+        yield
 
 
 @pytest.fixture

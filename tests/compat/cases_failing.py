@@ -345,7 +345,7 @@ def a_policy_for_nothing_an_exception_could_be(engine: Engine) -> Any:
 
 
 async def slow(state: State) -> dict[str, Any]:
-    await asyncio.sleep(5)
+    await asyncio.sleep(600)
     return {"log": ["too late"]}
 
 
@@ -360,7 +360,7 @@ def a_node_takes_too_long(engine: Engine) -> Any:
 
 @case(start({"x": 1}), ways=ASYNC)
 def a_node_does_nothing_for_too_long(engine: Engine) -> Any:
-    return alone(engine, slow, timeout=engine.TimeoutPolicy(idle_timeout=0.005, run_timeout=4))
+    return alone(engine, slow, timeout=engine.TimeoutPolicy(idle_timeout=0.005, run_timeout=60))
 
 
 @case(start({"x": 1}), ways=ASYNC)
@@ -369,10 +369,10 @@ def a_node_is_in_time(engine: Engine) -> Any:
         engine.get_stream_writer()("on it")
         return {"log": ["in time"]}
 
-    return alone(engine, node, timeout=5)
+    return alone(engine, node, timeout=60)
 
 
-@case(start({"x": 1}), ways=ASYNC)
+@case(start({"x": 1}), ways=ASYNC, leaps=True)
 def the_second_attempt_is_in_time(engine: Engine) -> Any:
     calls: list[int] = []
 
@@ -397,7 +397,7 @@ def a_handler_takes_a_timeout(engine: Engine) -> Any:
 @case(start({"x": 1}), ways=ASYNC)
 def a_branch_counts_in_its_nodes_time(engine: Engine) -> Any:
     async def choose(state: State) -> str:
-        await asyncio.sleep(5)
+        await asyncio.sleep(600)
         return "a"
 
     async def node(state: State) -> dict[str, Any]:
@@ -411,7 +411,7 @@ def a_question_of_a_node_with_a_timeout(engine: Engine) -> Any:
     async def node(state: State) -> dict[str, Any]:
         return {"log": [engine.interrupt("sure?")]}
 
-    return alone(engine, node, timeout=5)
+    return alone(engine, node, timeout=60)
 
 
 @case(start({"x": 1}), ways=ASYNC)
@@ -420,7 +420,7 @@ def each_sent_task_has_its_own_timeout(engine: Engine) -> Any:
         return await slow(state) if state["x"] == 2 else {"log": [f"{state['x']} in time"]}
 
     graph = engine.StateGraph(State)
-    graph.add_node("a", node, timeout=9, error_handler=lambda state: {"log": ["handled"]})
+    graph.add_node("a", node, timeout=60, error_handler=lambda state: {"log": ["handled"]})
     sends = [engine.Send("a", {"x": 1}), engine.Send("a", {"x": 2}, timeout=0.01)]
     return graph.add_conditional_edges(engine.START, lambda state: sends, ["a"])
 
@@ -433,7 +433,7 @@ def the_timeout_of_a_sent_task_is_stored_with_it(engine: Engine) -> Any:
     return graph.add_conditional_edges(engine.START, lambda state: sends, ["a"])
 
 
-@case(start({"x": 1}), ways=ASYNC)
+@case(start({"x": 1}), ways=ASYNC, leaps=True)
 def a_subgraph_takes_too_long(engine: Engine) -> Any:
     return alone(engine, alone(engine, slow).compile(), timeout=0.5)
 

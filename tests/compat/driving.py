@@ -85,18 +85,21 @@ class Case:
     config: dict[str, Any] = field(default_factory=dict)
     #: What the case is run with; a graph of async nodes can't be invoked.
     ways: tuple[str, ...] = ("invoke", "stream", "ainvoke", "astream")
+    #: Runs on event loops alone, and something in it has to be in time on any machine.
+    leaps: bool = False
     #: Kinds of lines that a row of the table of differences speaks about, and that row.
     leaves_out: tuple[str, ...] = ()
     differs: str = ""
+
+
+ABOUT = ("ways", "leaps", "leaves_out", "differs")
 
 
 def cases_of(register: list[Case]) -> Callable[..., Any]:
     """Returns a decorator that adds a builder, with its steps, to a list."""
 
     def case(*steps: Step, config: Any = None, **options: Any) -> Any:
-        about = {
-            key: options.pop(key) for key in ("ways", "leaves_out", "differs") if key in options
-        }
+        about = {key: options.pop(key) for key in ABOUT if key in options}
 
         def add(build: Callable[[Engine], Any]) -> Callable[[Engine], Any]:
             register.append(Case(build.__name__, build, steps, options, config or {}, **about))

@@ -38,7 +38,7 @@ def test_a_sent_timeout_for_a_sync_node() -> None:
     for name, engine in BOTH:
         leave = threading.Event()
         graph = engine.StateGraph(State)
-        graph.add_node("a", lambda state, leave=leave: leave.wait(5) and None)
+        graph.add_node("a", lambda state, leave=leave: leave.wait(60) and None)
         send = engine.Send("a", {"x": 1}, timeout=0.01)
         graph.add_conditional_edges(engine.START, lambda s, send=send: [send], ["a"])
 

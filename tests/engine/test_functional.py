@@ -244,6 +244,7 @@ def test_what_a_failed_task_had_called_is_kept_when_its_caller_is_tried_again() 
     assert ran == ["inner", "outer", "outer", "outer"]
 
 
+@pytest.mark.usefixtures("leaping")
 @pytest.mark.parametrize("timeout", [None, 60], ids=["of its caller", "of its own, too"])
 def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float | None) -> None:
     sent: list[int] = []
@@ -260,7 +261,7 @@ def test_a_task_that_was_cut_off_runs_again_with_what_it_did_once(timeout: float
     async def node(state: State) -> Any:
         return {"log": [await mail(state["x"])]}
 
-    graph = tried_again(node, timeout=0.05)
+    graph = tried_again(node, timeout=5)
     assert asyncio.run(graph.ainvoke({"x": 1}, CONFIG))["log"] == ["sent"]
     assert (sent, began) == ([1], [1, 1])
 
@@ -359,7 +360,7 @@ def test_tools_call_tasks_and_it_never_matters_which_tool_is_first() -> None:
         return name.upper()
 
     def first(x: int) -> str:
-        slow.wait(10)
+        slow.wait(60)
         return f"{step('first').result()} {interrupt('first?')} {step('end').result()}"
 
     def second(x: int) -> str:
@@ -386,13 +387,13 @@ def test_futures_are_those_of_the_standard_library() -> None:
 
     @entrypoint(Frail())
     def flow(x: int) -> list[int]:
-        return sorted(called.result(5) for called in as_completed([double(n) for n in range(x)]))
+        return sorted(called.result(60) for called in as_completed([double(n) for n in range(x)]))
 
     assert flow.invoke(3, CONFIG) == [0, 2, 4]
 
 
 def test_tasks_really_run_side_by_side() -> None:
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
 
     @task
     def meet() -> int:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from hitl_django import AttemptOverError, RetryPolicy, TimeoutPolicy, interrupt, once, task
-from hitl_django.engine import timeouts
 
 from .crashing import Crash
 from .graphs import CONFIG, State, line, log_of
 from .test_timeouts import AGAIN, WAYS, Run, ainvoked, for_ever, limited, saved
+
+pytestmark = pytest.mark.usefixtures("leaping")
 
 SAID = (
     "Attempt 1 at node 'a' has reached its timeout: it may not call once(), tasks or graphs any "
@@ -82,7 +83,7 @@ def test_what_an_attempt_would_do_after_its_time_is_left_to_the_next(run: Run, a
             refused.append((str(raised.value), [*done]))
             return {"log": ["late"]}
 
-    graph = saved(limited(node, TimeoutPolicy(idle_timeout=0.3), retry_policy=AGAIN))
+    graph = saved(limited(node, TimeoutPolicy(idle_timeout=5), retry_policy=AGAIN))
     assert run(graph, {"x": 1})["log"] == ["attempt 2"]
     assert refused == [(SAID, [])]
     assert done == ["paid"]
@@ -111,15 +112,12 @@ def test_what_was_under_way_when_the_time_was_over_is_not_kept(run: Run) -> None
         refused.append(raised.value.attempt)
         return {}
 
-    graph = saved(limited(node, TimeoutPolicy(idle_timeout=0.3), retry_policy=AGAIN))
+    graph = saved(limited(node, TimeoutPolicy(idle_timeout=5), retry_policy=AGAIN))
     assert run(graph, {"x": 1})["log"] == ["in time"]
     assert refused == [1]
 
 
-def test_a_late_call_replaces_nothing_that_the_next_attempt_has_stored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timeouts, "GRACE", 0.01)
+def test_a_late_call_replaces_nothing_that_the_next_attempt_has_stored() -> None:
     begun: list[int] = []
 
     async def drive() -> None:
@@ -143,7 +141,7 @@ def test_a_late_call_replaces_nothing_that_the_next_attempt_has_stored(
                 raise Crash
             return {"log": ["paid once"]}
 
-        graph = saved(limited(node, TimeoutPolicy(idle_timeout=0.3), retry_policy=AGAIN))
+        graph = saved(limited(node, TimeoutPolicy(idle_timeout=5), retry_policy=AGAIN))
         with pytest.raises(Crash):
             await graph.ainvoke({"x": 1}, CONFIG)
         await graph.ainvoke(None, CONFIG)
@@ -199,6 +197,6 @@ def test_what_was_done_in_time_is_known_to_the_next_attempt() -> None:
             return await for_ever(state)
         return {"log": [interrupt("sure?")]}
 
-    graph = saved(limited(node, TimeoutPolicy(idle_timeout=0.2), retry_policy=AGAIN))
+    graph = saved(limited(node, TimeoutPolicy(idle_timeout=5), retry_policy=AGAIN))
     assert ainvoked(graph, {"x": 1})["__interrupt__"]
     assert (done, log_of(graph)) == (["paid"], [])
