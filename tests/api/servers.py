@@ -23,7 +23,7 @@ from django.db import connection
 from tests import databases
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60
+PATIENCE = 120
 GUNICORN = ["gunicorn", "tests.serving:wsgi", "--workers", "1", "--no-control-socket", "--bind"]
 COMMANDS = {
     "gunicorn": [*GUNICORN, "{host}:{port}", "--worker-class", "gthread", "--threads", "8"],

@@ -34,7 +34,7 @@ class Client:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
         try:
-            with urlopen(request, timeout=20) as response:
+            with urlopen(request, timeout=120) as response:
                 return response.status, response.headers, json.load(response)
         except HTTPError as refusal:
             with refusal:
@@ -122,7 +122,7 @@ def test_a_body_that_breaks_off_is_no_decision(client: Client, live_server: Any)
         '{"type": "approve"',
     ]
     address = (live_server.thread.host, live_server.thread.port)
-    with socket.create_connection(address, timeout=20) as connection:
+    with socket.create_connection(address, timeout=120) as connection:
         connection.sendall("\r\n".join(lines).encode())
         connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(65536)

@@ -96,7 +96,7 @@ def test_results_are_messages_of_the_kind_that_called(kind: str, tools: Any) -> 
 
 
 def test_calls_run_side_by_side_and_answer_in_their_order() -> None:
-    meet = threading.Barrier(2, timeout=10)
+    meet = threading.Barrier(2, timeout=60)
 
     def first() -> str:
         meet.wait()
@@ -116,7 +116,7 @@ def test_async_tools_run_side_by_side(checkpointer: Any, config: Any) -> None:
         meet = asyncio.Event()
 
         async def waits(name: str) -> str:
-            await asyncio.wait_for(meet.wait(), 10)
+            await asyncio.wait_for(meet.wait(), 60)
             return interrupt(f"for {name}?")
 
         def opens() -> str:

@@ -12,11 +12,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
+from playwright.sync_api import sync_playwright
 
 from hitl_django import services, worker
 from hitl_django.models import Run
-
-sync_api = pytest.importorskip("playwright.sync_api")
 
 POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'"
@@ -50,7 +49,7 @@ def chromium() -> Iterator[Any]:
     # Playwright's event loop runs on this thread, so Django takes every query for one of an
     # asynchronous view.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=executable,
             args=[
@@ -88,7 +87,7 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
             )
         context = chromium.new_context(base_url=site, **options)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(120_000)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 
@@ -16,7 +17,6 @@ from hitl_django.models import Interrupt, Run
 from .conftest import PASSWORD
 from .scenes import people, scenes
 
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.any_database,
@@ -43,7 +43,7 @@ def faults(page: Any) -> list[str]:
     What Django's admin itself has on every page is Django's to mend.
     """
     context = {"exclude": [["#header"], [".breadcrumbs"], ["#searchbar"], ["#nav-sidebar"]]}
-    found = axe.Axe().run(page, context=context).response["violations"]
+    found = Axe().run(page, context=context).response["violations"]
     return [
         f"{one['id']}: {node['target']} {node['html'][:200]}"
         for one in found

@@ -27,7 +27,7 @@ def visit(chromium: Any, live_server: Any) -> Iterator[Callable[..., Any]]:
             base_url=live_server.url, java_script_enabled=False, **options
         )
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(120_000)
         page = context.new_page()
         page.on(
             "console",

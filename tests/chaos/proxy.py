@@ -35,7 +35,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._listening.wait(10)
+        assert self._listening.wait(60)
         return self
 
     def __exit__(

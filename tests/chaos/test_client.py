@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, close_old_connections
+from django_q.models import OrmQ
 
 from hitl_django.models import Run, RunEvent
 from hitl_django.sweep import sweep
@@ -37,7 +38,8 @@ def work(marks: Path) -> None:
     while True:
         close_old_connections()
         try:
-            sweep()
+            if OrmQ.objects.count() < AT_ONCE:
+                sweep()
             if not recovery.deliver(most=20):
                 threading.Event().wait(0.02)
         except (OperationalError, InterfaceError):

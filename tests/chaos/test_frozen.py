@@ -91,7 +91,7 @@ def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_on
     options = connection.settings_dict["OPTIONS"]
     postgres = connection.vendor == "postgresql"
     # As the system check asks for; on SQLite the counterpart is how long a writer waits.
-    given = {"options": "-c idle_in_transaction_session_timeout=1s"} if postgres else {"timeout": 1}
+    given = {"options": "-c idle_in_transaction_session_timeout=3s"} if postgres else {"timeout": 1}
     run = services.start("chaos line", EMPTY).id
     connection.close()
     with pytest.MonkeyPatch.context() as patch:

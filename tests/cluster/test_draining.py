@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from hitl_django.models import Run, Thread
 
-from .conftest import Cluster, all_succeeded, begun, start_laps, states
+from .conftest import PATIENCE, PATIENT, Cluster, all_succeeded, begun, start_laps, states
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
@@ -33,17 +34,19 @@ def rest(cluster: Cluster) -> None:
 def test_a_supervised_cluster_leaves_its_runs_at_the_next_edge_and_ends(
     cluster: Start, book: Path
 ) -> None:
-    first = cluster("hitl", "worker").ready()
-    runs = start_laps(book, 4, laps=20, seconds=0.2)
+    # In slices, so that the runs take turns: none ends before all have been taken up again.
+    told = {"TEST_HITL": json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})}
+    first = cluster("hitl", "worker", **told).ready()
+    runs = start_laps(book, 4, laps=300, seconds=0.2)
     first.wait_for(under_way(book))
     family = psutil.Process(first.process.pid).children(recursive=True)
     assert first.stop() == 0
-    assert psutil.wait_procs(family, timeout=1)[1] == []
+    assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
     assert states(runs) == {"queued": 4}
     assert not Thread.objects.exclude(lease_until=None).exists()
     assert max(begun(book).values()) == 1
 
-    second = cluster("hitl", "worker")
+    second = cluster("hitl", "worker", **told)
     for run in runs:  # they need not go all the way to show that each is taken up again
         second.wait_for(lambda run=run: Run.objects.get(pk=run).step > 1)
     second.stop()
@@ -55,15 +58,15 @@ def test_a_supervised_cluster_leaves_its_runs_at_the_next_edge_and_ends(
 def test_a_worker_that_gets_sigterm_leaves_its_run_and_ends(
     cluster: Start, book: Path, everybody: bool
 ) -> None:
-    plain = cluster("qcluster").ready()
-    runs = start_laps(book, 2, laps=30)
+    plain = cluster("qcluster", TEST_HITL=json.dumps(PATIENT)).ready()
+    runs = start_laps(book, 2, laps=600 if everybody else 30)
     plain.wait_for(under_way(book))
     workers = [psutil.Process(int(one.lease_owner.split(":")[1])) for one in Thread.objects.all()]
     if everybody:
         os.killpg(plain.process.pid, signal.SIGTERM)
     else:
         workers[0].send_signal(signal.SIGTERM)
-    assert psutil.wait_procs(workers[: 2 if everybody else 1], timeout=20)[1] == []
+    assert psutil.wait_procs(workers[: 2 if everybody else 1], timeout=PATIENCE)[1] == []
     if everybody:
         # django-q2 leaves nobody to go on; what matters is how the runs were left.
         assert states(runs) == {"queued": 2}
@@ -79,7 +82,7 @@ def test_an_idle_worker_that_gets_sigterm_takes_nothing_along(cluster: Start, bo
     for _ in range(3):
         before = psutil.Process(plain.last("worker"))
         before.send_signal(signal.SIGTERM)
-        psutil.wait_procs([before], timeout=20)
+        psutil.wait_procs([before], timeout=PATIENCE)
         plain.wait_for(lambda before=before: plain.last("worker") != before.pid)
     runs = start_laps(book, 2, laps=1)
     plain.wait_for(all_succeeded(runs))
@@ -94,4 +97,4 @@ def test_a_task_of_somebody_else_is_ended_at_once_as_before(cluster: Start, book
     plain.wait_for(lambda: "processing" in plain.log.read_text())
     worker = psutil.Process(plain.last("worker"))
     worker.send_signal(signal.SIGTERM)
-    assert psutil.wait_procs([worker], timeout=10)[1] == []
+    assert psutil.wait_procs([worker], timeout=PATIENCE)[1] == []

@@ -25,7 +25,7 @@ from hitl_django.models import Interrupt, Run
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60
+PATIENCE = 120
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def qcluster(database_url: str, tmp_path: Path) -> Iterator[Callable[[], Path]]:
         # Only the main process is told: it stops the others itself.
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -66,7 +66,7 @@ def test_runs_go_on_beside_a_receiver_that_hangs(
         runs = start_laps(book, 6, laps=2, seconds=0.01)
         workers = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL)).ready()
         workers.wait_for(delivered(len(runs)))
-        told = {json.loads(alive.next().body)["data"]["run_id"] for _ in runs}
+        told = {json.loads(received.body)["data"]["run_id"] for received in alive.all()}
     finally:
         started[0].close()
         alive.close()

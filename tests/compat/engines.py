@@ -6,14 +6,11 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 import hitl_django
 from hitl_django.engine import channels
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    pytest.importorskip("langgraph", reason="the oracle isn't installed")
     import langgraph.cache.memory
     import langgraph.channels
     import langgraph.channels.ephemeral_value

@@ -41,7 +41,7 @@ class Trial:
         return {"log": ["able"]}
 
     def _bad(self, state: Any) -> Any:
-        assert self.able_ran.wait(5)
+        assert self.able_ran.wait(60)
         self.calls.append("bad")
         return self.fault(state)
 

@@ -149,7 +149,7 @@ def test_who_asks_a_waiting_run_to_stop_doesnt_wait_for_the_next_attempt() -> No
     while not stored(graph):
         worker.join(0.001)
     control.request_drain()
-    worker.join(10)
+    worker.join(60)
     assert [outcome.status for outcome in left] == ["drained"]
     assert stored(graph)[0][0] == 1
     assert node.attempts == [1]
@@ -165,7 +165,7 @@ def test_who_asks_a_run_on_an_event_loop_to_stop_doesnt_wait_either() -> None:
             await asyncio.sleep(0.001)
         threading.Thread(target=control.request_drain).start()  # as whoever looks after the lease
         with pytest.raises(GraphDrained):
-            await asyncio.wait_for(going, 10)
+            await asyncio.wait_for(going, 60)
 
     asyncio.run(run())
     assert stored(graph)[0][0] == 1

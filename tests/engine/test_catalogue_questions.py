@@ -72,7 +72,7 @@ def test_a_question_from_a_bare_thread_is_an_error_there_and_no_silent_answer(pl
 
         thread = threading.Thread(target=ask)
         thread.start()
-        thread.join(5)
+        thread.join(60)
         return {"log": ["bad"]}
 
     trial = Trial(node, place)

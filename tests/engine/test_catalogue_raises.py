@@ -133,7 +133,7 @@ def test_a_thread_that_outlives_its_node_reaches_neither_state_nor_run(place: st
 
     def node(state: Any) -> dict[str, Any]:
         def linger() -> None:
-            leave.wait(5)
+            leave.wait(60)
             state["x"] = 99
             try:
                 interrupt("too late?")
@@ -147,7 +147,7 @@ def test_a_thread_that_outlives_its_node_reaches_neither_state_nor_run(place: st
     trial = Trial(node, place)
     outcome = trial.advance()
     leave.set()
-    left[0].join(5)
+    left[0].join(60)
     assert outcome.status == "finished"
     assert [type(error) for error in raised] == [RuntimeError]
     assert trial.graph.get_state(CONFIG).values["x"] == 1

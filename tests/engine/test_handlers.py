@@ -207,7 +207,7 @@ def test_a_handler_starts_while_siblings_are_running(run: Run) -> None:
     handled = threading.Event()
 
     def sibling(state: State) -> dict[str, Any]:
-        assert handled.wait(5)
+        assert handled.wait(60)
         return {"log": ["b"]}
 
     def handler(state: State) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_no_handler_starts_once_the_run_has_failed() -> None:
                 failed.set()
 
     def late(state: State) -> None:
-        assert failed.wait(5)
+        assert failed.wait(60)
         fault.node(state)
 
     def bad(state: State) -> None:

@@ -125,7 +125,7 @@ def test_a_task_whose_writes_were_stored_never_runs_again() -> None:
     other_done = threading.Event()
 
     def slow(state: State) -> dict[str, Any]:
-        other_done.wait(5)
+        other_done.wait(60)
         return {"log": ["slow"]}
 
     def fast(state: State) -> dict[str, Any]:
@@ -396,7 +396,7 @@ def test_a_value_that_cannot_be_stored_leaves_its_own_step_to_be_taken() -> None
                 raise
 
     def slow(state: State) -> dict[str, Any]:
-        assert tried.wait(10)  # its sibling's writes are refused while it is still running
+        assert tried.wait(60)  # its sibling's writes are refused while it is still running
         return {"log": ["slow"]}
 
     graph = StateGraph(State).add_node("first", says("first"))

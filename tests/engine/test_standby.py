@@ -14,6 +14,7 @@ from hitl_django import InMemorySaver, NodeError, StateGraph
 from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.drivers import standby as module
 from hitl_django.engine.drivers.standby import Standby
+from hitl_django.engine.drivers.threads import SyncDriver
 
 from .graphs import CONFIG, State, saved, says, side_by_side
 
@@ -26,12 +27,14 @@ def held_up_until(event: threading.Event) -> Any:
     """Makes a node that waits for ``event`` and says whether it came."""
 
     def node(state: State) -> dict[str, Any]:
-        return {"log": [event.wait(10)]}
+        return {"log": [event.wait(60)]}
 
     return node
 
 
-def test_the_calling_thread_runs_short_tasks_itself() -> None:
+def test_the_calling_thread_runs_short_tasks_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a busy machine a short task may take long, too; here nobody looks how long.
+    monkeypatch.setattr(SyncDriver, "look_after", lambda driver: None)
     graph = side_by_side(a=here, b=here, c=here).compile()
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
 
@@ -71,7 +74,7 @@ def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
     ran = threading.Event()
 
     def fails(state: State) -> None:
-        ran.wait(10)
+        ran.wait(60)
         raise ValueError("no")
 
     def handler(state: State, error: NodeError) -> dict[str, Any]:
@@ -144,11 +147,11 @@ def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
     for _ in range(3):
         worker = Looked()
         standby.add(worker)
-        assert worker.seen.wait(10)
+        assert worker.seen.wait(60)
         thread = standby._thread
         standby.remove(worker)
         assert thread is not None
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         assert standby._thread is None
 
@@ -161,9 +164,9 @@ def test_a_thread_that_rests_is_woken() -> None:
         standby.remove(hasty)  # before it could be looked at
         worker = Looked()
         standby.add(worker)
-        assert worker.seen.wait(10)
+        assert worker.seen.wait(60)
         standby.remove(worker)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not standby._asleep and time.monotonic() < until:
             time.sleep(0.001)
 
@@ -179,11 +182,10 @@ def test_waking_it_in_vain_leaves_it_awake_for_the_next(monkeypatch: pytest.Monk
         time.sleep(pause)
         worker = Looked()
         standby.add(worker)
-        assert worker.seen.wait(10)
+        assert worker.seen.wait(60)
         standby.remove(worker)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 def test_a_forked_process_has_a_standby_of_its_own() -> None:
     graph = side_by_side(a=here, b=here).compile()
     graph.invoke({"x": 1})

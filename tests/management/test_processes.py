@@ -16,10 +16,10 @@ from hitl_django.management import processes
 from hitl_django.management.processes import Listener, Program, Stopped, running
 from project.management.commands.demo import check_port
 
-SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
+SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "print('up', flush=True); time.sleep(60)"
+    "print('up', flush=True); time.sleep(600)"
 )
 
 
@@ -28,7 +28,7 @@ def program(folder: Path, code: str, name: str = "one") -> Program:
 
 
 def wait_until_up(*programs: Program) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not all(
         each.log and each.log.exists() and "up" in each.log.read_text() for each in programs
     ):
@@ -79,7 +79,7 @@ def test_a_child_has_a_session_of_its_own(tmp_path: Path) -> None:
 def test_its_last_words_are_kept(tmp_path: Path) -> None:
     code = "[print(number) for number in range(100)]; raise SystemExit(3)"
     with running([program(tmp_path, code)], Listener()) as (child,):
-        child.process.wait(20)
+        child.process.wait(60)
         assert child.ended() == 3
         assert child.last_words(2) == "98\n99"
 

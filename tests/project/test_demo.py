@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 T = TypeVar("T")
 
 pytestmark = pytest.mark.cluster
@@ -90,7 +90,7 @@ class Demo:
         family = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE)
-        _, left = psutil.wait_procs(family, timeout=1)
+        _, left = psutil.wait_procs(family, timeout=PATIENCE)
         assert left == [], "processes were left behind"
         return code
 
@@ -169,7 +169,7 @@ def test_when_one_half_ends_the_other_is_stopped_and_it_says_why(
     demo.child(word).terminate()
     assert demo.process.wait(PATIENCE) == 1
     assert f"The {name} ended by itself" in demo.said
-    assert psutil.wait_procs(family, timeout=1)[1] == []
+    assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) -> None:

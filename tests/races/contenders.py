@@ -93,7 +93,7 @@ def together(number: int, run: str) -> str:
     if number < 2:
         question = Interrupt.objects.order_by("task_path").filter(run=run)[number]
         return f"answered:{services.decide(question.pk, 'respond', question.node).type}"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         worker.advance(run)
         state = Run.objects.get(pk=run).state

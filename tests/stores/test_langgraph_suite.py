@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-
-pytest.importorskip("langgraph.checkpoint.conformance", reason="the suite isn't installed")
-
 from langgraph.checkpoint.base import BaseCheckpointSaver as Theirs
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability

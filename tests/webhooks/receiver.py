@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-PATIENCE = 30
+PATIENCE = 120
 
 #: What a receiver does with a connection once it has read the request.
 Behaviour = Callable[[socket.socket], None]

@@ -369,7 +369,7 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
 
     def drain(state: Any) -> Any:
         started.set()
-        assert ready.wait(10)
+        assert ready.wait(60)
         return {"log": ["a"]}
 
     graph = StateGraph(graphs.Log).add_node("a", drain).add_node("b", lambda state: {"log": ["b"]})
@@ -536,7 +536,7 @@ def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., No
 
     def slow(state: Any) -> Any:
         before.append(Thread.objects.get().lease_until)
-        assert renewed.wait(10)
+        assert renewed.wait(60)
         before.append(Thread.objects.get().lease_until)
         return {"count": 1}
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from django.db import OperationalError
+from django.db.models import TextField
+from django.db.models.functions import Cast
 
 from hitl_django import (
     END,
@@ -377,8 +379,8 @@ def test_what_is_too_large_is_cut_and_says_so(tell: Tell, settings: Any) -> None
     info = tell(line(a=lambda state: {"answer": many}, b=one), events=["updates"])
     large, small = [event for event in events_of(info) if event.kind == "updates"]
     assert (large.truncated, small.truncated) == (True, False)
-    raw = RunEvent.objects.filter(pk=large.pk).extra(select={"text": "data"}).values_list("text")
-    assert len(raw[0][0].encode()) < 1200
+    raw = RunEvent.objects.annotate(text=Cast("data", TextField())).get(pk=large.pk).text
+    assert len(raw.encode()) < 1200
     assert large.data["a"]["answer"]["long"].endswith("ä…")
 
 

@@ -47,24 +47,24 @@ def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Ren
         thread = watch._watch._thread
         with watch.watched(a_lease(2), RunControl(), None):
             while {pk for pk, _ in renewals.seen} != {1, 2}:
-                assert renewals.again.wait(10)
+                assert renewals.again.wait(60)
                 renewals.again.clear()
     assert thread is not None
     assert {ident for _, ident in renewals.seen} == {thread.ident}
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     renewals.again.clear()
     with watch.watched(a_lease(3), RunControl(), None):
-        assert renewals.again.wait(10)  # another thread has taken over
+        assert renewals.again.wait(60)  # another thread has taken over
 
 
 def test_nothing_is_renewed_once_a_run_has_ended(renewals: Renewals) -> None:
     with watch.watched(a_lease(1), RunControl(), None):
-        assert renewals.again.wait(10)
+        assert renewals.again.wait(60)
     count = len(renewals.seen)
     with watch.watched(a_lease(2), RunControl(), None):
         renewals.again.clear()
-        assert renewals.again.wait(10)
+        assert renewals.again.wait(60)
     assert {pk for pk, _ in renewals.seen[count:]} == {2}
 
 
@@ -72,7 +72,7 @@ def test_a_run_whose_lease_is_lost_begins_no_other_step(renewals: Renewals) -> N
     renewals.held, control = False, RunControl()
     with watch.watched(a_lease(1), control, None):
         while not control.drain_requested:
-            assert renewals.again.wait(10)
+            assert renewals.again.wait(60)
     assert control.drain_reason == "lease lost"
 
 
@@ -95,5 +95,5 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
         with pytest.raises(RuntimeError), watch.watched(a_lease(1), RunControl(), None):
             pass
     with watch.watched(a_lease(2), RunControl(), None):
-        assert renewals.again.wait(10)
+        assert renewals.again.wait(60)
     assert {pk for pk, _ in renewals.seen} == {2}
