@@ -38,7 +38,8 @@ def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Returns questions with what the cells of their rows need, and nothing else."""
     return rows.only(*COLUMNS).annotate(
         run_state=F("run__state"),
-        subject_type=F("thread__subject_type"),
+        subject_app=F("thread__subject_type__app_label"),
+        subject_model=F("thread__subject_type__model"),
         subject_id=F("thread__subject_id"),
     )
 

@@ -19,7 +19,7 @@ from hitl_django.engine.errors import (
     StaleQuestionError,
 )
 from hitl_django.models import Decision, Interrupt
-from hitl_django.services import WorkerHealth
+from hitl_django.services import Silence
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,10 @@ def not_sent(notice: Notice) -> Notice:
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
 
-def silence_of(health: WorkerHealth) -> Notice | None:
-    """Says to those who decide that nobody carries it out; None while somebody does."""
-    if not health.is_silent:
-        return None
+def silence_of(silence: Silence) -> Notice:
+    """Says to those who decide that nobody carries it out."""
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
-    if health.last_seen is not None:
-        moment = localize(localtime(health.last_seen))
+    if silence.last_seen is not None:
+        moment = localize(localtime(silence.last_seen))
         lines.append(_("A worker was last seen: %(moment)s.") % {"moment": moment})
     return Notice(_("No worker reports"), tuple(lines))

@@ -66,8 +66,8 @@ class QueueList(ChangeList):
         if not self.query and "o" not in self.params:
             parts = parts_of(self.tab, request.user, self.own_groups, self.group)
             return queue.first(rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP))
-        rows = rows.filter(condition_of(self.tab, request.user))
-        return self._matching(rows) if self.query else rows
+        # What a search finds is known once it is counted (get_results).
+        return rows.filter(condition_of(self.tab, request.user))
 
     @property
     def own_groups(self) -> list[Any]:
@@ -84,18 +84,6 @@ class QueueList(ChangeList):
         """The key of the group that the list is narrowed to."""
         return group_of(_first(self.get_filters_params().get("group")))
 
-    def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Searches: in the index of words for a few rows, and for many in the queue's own order.
-
-        The planner can't know which it is, so it is tried first. Of many that match, the first
-        in the queue's order are not far from its beginning.
-        """
-        found = rows.filter(queue.matching(self.query)).order_by().values_list("pk", flat=True)
-        keys = list(found[:MOST])
-        if len(keys) < MOST:
-            return rows.filter(pk__in=keys)
-        return rows.filter(queue.matching(self.query, common=True))
-
     def get_ordering_field_columns(self) -> Any:
         # The queue's own order is that of no column, though age is its last term.
         return super().get_ordering_field_columns() if "o" in self.params else {}
@@ -106,15 +94,7 @@ class QueueList(ChangeList):
         return bool(self.query or self.get_filters_params())
 
     def get_results(self, request: HttpRequest) -> None:
-        chosen = self.get_filters_params()
-        self.counts, count = services.count_queue(
-            request.user,
-            graph=_first(chosen.get("graph")) or None,
-            group=self.group,
-            groups=self.own_groups,
-            most=MOST,
-            listed=self.queryset if self.query else TABS[self.tab][0],
-        )
+        count = self._count()
         # What a row shows besides is joined to the rows of a page, and not to what is counted.
         paginator = Paginator(cells.shown(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
@@ -129,8 +109,24 @@ class QueueList(ChangeList):
         self.multi_page = count > self.list_per_page
         self._add_what_rows_show(request, rows)
 
+    def _count(self) -> int:
+        """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
+        search = queue.Search.of(self.queryset, self.query) if self.query else None
+        self.counts, count = services.count_queue(
+            self.user,
+            graph=_first(self.get_filters_params().get("graph")) or None,
+            group=self.group,
+            groups=self.own_groups,
+            most=MOST,
+            listed=search or TABS[self.tab][0],
+        )
+        if search is not None:
+            few = self.queryset.filter(pk__in=search.few.values("pk")[:MOST])
+            self.queryset = search.many if count >= MOST else few
+        return count
+
     def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:
-        keys = [(row.subject_type, row.subject_id) for row in rows]
+        keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
         subjects = subjects_of(request, self.model_admin.admin_site, keys)
         for row, key in zip(rows, keys, strict=True):
             row.link = self.model_admin.url("change", request, row.pk)

@@ -72,5 +72,7 @@ def standing_of(item: Interrupt, user: Any) -> Standing:
 
 def about_of(thread: Thread, request: HttpRequest, site: AdminSite) -> Subject | None:
     """Returns what a thread is about; in its own words to a user who may see the object."""
-    key = thread.subject_type_id, thread.subject_id
+    if thread.subject_type is None:
+        return None
+    key = *thread.subject_type.natural_key(), thread.subject_id
     return subjects_of(request, site, [key]).get(key)

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import capfirst
 
-#: The object's type and key, as a thread's row has them.
-Key = tuple[int | None, str]
+#: The object's model, by the label of its app and its name, and its key.
+Key = tuple[str | None, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,30 @@ def subjects_of(request: HttpRequest, site: AdminSite, keys: Iterable[Key]) -> d
     One that the user may not see, or that is gone, is named by its kind and key alone: its own
     words may be nobody else's.
     """
-    by_type = defaultdict[int, set[str]](set)
-    for type_id, object_id in keys:
-        if type_id is not None:
-            by_type[type_id].add(object_id)
+    by_kind = defaultdict[tuple[str, str], set[str]](set)
+    for app, name, object_id in keys:
+        if app is not None and name is not None:
+            by_kind[app, name].add(object_id)
     return {
-        (type_id, object_id): subject
-        for type_id, ids in by_type.items()
-        for object_id, subject in _of_type(request, site, type_id, ids)
+        (*kind, object_id): subject
+        for kind, ids in by_kind.items()
+        for object_id, subject in _of_kind(request, site, *kind, ids)
     }
 
 
-def _of_type(
-    request: HttpRequest, site: AdminSite, type_id: int, ids: set[str]
+def _of_kind(
+    request: HttpRequest, site: AdminSite, app: str, name: str, ids: set[str]
 ) -> Iterable[tuple[str, Subject]]:
-    kind = ContentType.objects.get_for_id(type_id)
-    model = kind.model_class()
+    try:
+        model: Any = apps.get_model(app, name)
+    except LookupError:  # its app is not installed any more
+        model = None
     found = {} if model is None else _seen(request, site, model, ids)
-    name = kind.model if model is None else str(model._meta.verbose_name)
+    words = name if model is None else str(model._meta.verbose_name)
     for object_id in ids:
         known = found.get(object_id)
         if known is None:
-            yield object_id, Subject(f"{capfirst(name)} {object_id}")
+            yield object_id, Subject(f"{capfirst(words)} {object_id}")
         else:
             page = f"admin:{known._meta.app_label}_{known._meta.model_name}_change"
             url = reverse(page, args=[quote(known.pk)], current_app=site.name)

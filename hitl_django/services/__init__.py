@@ -32,7 +32,7 @@ from .following import PAGE as EVENT_PAGE
 from .following import EventInfo, EventPage, EventReader, afollow, follow, run_events
 from .forgetting import forget
 from .forking import fork
-from .health import WorkerHealth, missing_workers, worker_health, worker_seen_at
+from .health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
 from .histories import Change, History, Step, thread_history
 from .info import DecisionInfo, RunInfo
 from .links import (
@@ -84,6 +84,7 @@ __all__ = [
     "QueueCounts",
     "ReviewStats",
     "RunInfo",
+    "Silence",
     "StateInfo",
     "Step",
     "SubjectKey",

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.db.models import Exists, IntegerField, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, Func, IntegerField, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from hitl_django import dispatch, registry
@@ -72,6 +72,18 @@ class _Capped(Subquery):
         super().__init__(rows.values("pk")[:most])
 
 
+class _Searched(Func):
+    """The number of rows that a search finds: ``many`` are counted only if ``few`` are not few."""
+
+    template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n) AS tried)"
+    arg_joiner = " ELSE n END FROM (SELECT "
+    output_field = IntegerField()
+
+    def __init__(self, search: queue.Search, most: int) -> None:
+        counts = _Capped(search.many, CAP), _Capped(search.few, most)
+        super().__init__(*counts, most=int(most))
+
+
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
     """Counts what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
     what is counted.
@@ -86,11 +98,12 @@ def count_queue(
     group: Any = None,
     groups: Collection[Any] | None = None,
     most: int = CAP,
-    listed: str | QuerySet[Interrupt] = "",
+    listed: str | queue.Search = "",
 ) -> tuple[QueueCounts, int]:
     """Returns the same, each at most ``most``, and how many are ``listed`` (at most CAP).
 
-    That is one of the counts, by its name, or a query. ``groups`` are the keys of those that the
+    That is one of the counts, by its name, or a search, of whose ``few`` there are at least
+    ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
     user is in, of which something waits. With them all of it is one query.
     """
     rows = queue.waiting(user)
@@ -99,13 +112,13 @@ def count_queue(
     if group is not None:
         rows = rows.filter(group=group)
     parts = _parts(user, queue.groups_of(user) if groups is None else groups, group)
-    figures = [
+    figures: list[tuple[str, Any]] = [
         (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
         for name, some in parts.items()
         for part in some
     ]
     if not isinstance(listed, str):
-        figures.append(("", _Capped(listed.order_by(), CAP)))
+        figures.append(("", _Searched(listed, most)))
     names, counted = zip(*figures, strict=True)
     found = dict.fromkeys(names, 0)
     for name, count in zip(names, _own_row(user).values_list(*counted).first() or (), strict=False):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Case, Count, Exists, Max, Min, Q, QuerySet, When
 from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThan
 
 from hitl_django import dispatch, heartbeats
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import NotAllowedError
-from hitl_django.models import Run, Thread, WorkerHeartbeat
+from hitl_django.models import Run, WorkerHeartbeat
 from hitl_django.policy import get_policy
 
 
@@ -41,42 +43,58 @@ class WorkerHealth:
         return not self.is_alive and (self.last_seen is not None or self.overdue > 0)
 
 
-def missing_workers() -> WorkerHealth | None:
-    """Returns how the workers are while none shows itself; None, and at less cost, otherwise."""
-    using = dispatch.alias()
-    recently = WorkerHeartbeat.objects.using(using).filter(at__gte=Now() - heartbeats.silence())
-    return None if recently.exists() else worker_health()
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """No worker shows itself, though there were some, or there is work for some."""
+
+    last_seen: datetime | None
+
+
+def missing_workers() -> Silence | None:
+    """Returns since when workers are missed; None while they are not.
+
+    One query, for the page that is opened most: the runs are only looked at where no worker has
+    reported lately.
+    """
+    seen = _seen()
+    alive = GreaterThan(seen["workers"], 0)
+    looked = {name: Case(When(alive, then=False), default=Exists(runs)) for name, runs in _runs()}
+    found = _heartbeats().aggregate(**seen, **looked)
+    if found["workers"] or found["driving"]:
+        return None
+    missed = found["last_seen"] is not None or found["overdue"]
+    return Silence(found["last_seen"]) if missed else None
 
 
 def worker_health(*, by: Any = None) -> WorkerHealth:
     """Returns how the workers are; a user who may not know gets NotAllowedError."""
     if by is not None and not get_policy().may_view_workers(by):
         raise NotAllowedError("You may not see how the workers are.")
-    using = dispatch.alias()
-    recently = Now() - heartbeats.silence()
-    seen = WorkerHeartbeat.objects.using(using).aggregate(
-        alive=Count("pk", filter=Q(at__gte=recently)), last=Max("at")
-    )
-    due = (
-        Run.objects.using(using)
-        .filter(state=Run.State.QUEUED, queued_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS))
-        .aggregate(count=Count("pk"), since=Min("queued_at"))
-    )
-    driving = Thread.objects.using(using).filter(
-        runs__state=Run.State.RUNNING, lease_until__gte=Now()
-    )
+    runs = dict(_runs())
+    due = runs["overdue"].aggregate(overdue=Count("pk"), due_since=Min("queued_at"))
     return WorkerHealth(
-        workers=seen["alive"],
-        driving=driving.count(),
-        last_seen=seen["last"],
-        overdue=due["count"],
-        due_since=due["since"],
+        **_heartbeats().aggregate(**_seen()), **due, driving=runs["driving"].count()
     )
 
 
 def worker_seen_at() -> datetime | None:
     """Returns when any worker last reported; for all who wait for one, as it tells no more."""
-    last: datetime | None = WorkerHeartbeat.objects.using(dispatch.alias()).aggregate(at=Max("at"))[
-        "at"
-    ]
+    last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
+
+
+def _heartbeats() -> QuerySet[WorkerHeartbeat]:
+    return WorkerHeartbeat.objects.using(dispatch.alias())
+
+
+def _seen() -> dict[str, Any]:
+    recently = Q(at__gte=Now() - heartbeats.silence())
+    return {"workers": Count("pk", filter=recently), "last_seen": Max("at")}
+
+
+def _runs() -> Iterator[tuple[str, QuerySet[Run]]]:
+    """Gives the runs that have waited too long for a worker, and those that one leads."""
+    runs = Run.objects.using(dispatch.alias())
+    late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)
+    yield "driving", runs.filter(state=Run.State.RUNNING, thread__lease_until__gte=Now())

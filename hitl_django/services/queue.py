@@ -6,6 +6,7 @@ All are on the clock of the database. A claim or a snooze whose time is past cou
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -61,6 +62,23 @@ def matching(text: str, *, common: bool = False) -> Q:
     ``common`` says that there are many of them.
     """
     return has_words("title", text, dispatch.alias(), common=common)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search finds, in two ways, of which the planner can't know the better one.
+
+    ``few`` looks words up in their index, which is best unless very many rows have them. ``many``
+    looks at one row after the other in the list's own order, and meets with many of those soon.
+    """
+
+    few: QuerySet[Any]
+    many: QuerySet[Any]
+
+    @classmethod
+    def of(cls, rows: QuerySet[Any], text: str) -> Search:
+        common = rows.filter(matching(text, common=True))
+        return cls(rows.filter(matching(text)).order_by(), common)
 
 
 def mine(user: Any) -> Q:

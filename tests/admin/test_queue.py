@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
+from django.db import connection
+from django.db.models import TextField
 from django.db.models.functions import Now
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from hitl_django import services
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django import START, StateGraph, registry, services
+from hitl_django.models import (
+    ChannelBlob,
+    Checkpoint,
+    Interrupt,
+    PendingWrite,
+    Run,
+    Thread,
+    WorkerHeartbeat,
+)
+from hitl_django.registry import ReviewPolicy
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of
@@ -140,6 +152,68 @@ class TestTheSubject:
         with django_assert_max_num_queries(12):
             page = text_of(admin_client.get(list_of()))
         assert page.count("<bdi>Orders</bdi>") == 15
+
+
+class TestWhatItCosts:
+    @pytest.fixture
+    def money(self) -> Iterator[str]:
+        """A graph whose questions are for the members of a group."""
+        graph = StateGraph(dict).add_node("ask", lambda state: state).add_edge(START, "ask")
+        registry.register("money", review=ReviewPolicy(groups=["finance"]))(lambda: graph)
+        yield "money"
+        registry.unregister("money")
+
+    @pytest.fixture
+    def most(self, reviewer: Client, me: User, money: str) -> str:
+        """All at once that takes a query of its own; returns the address of the list's page 2."""
+        crew = Group.objects.create(name="finance")
+        me.groups.add(crew)
+        me.user_permissions.add(
+            *Permission.objects.filter(codename__in=["view_group", "view_user"])
+        )
+        for number in range(52):
+            item = make_question({}, graph=money, title=f"Refund {number}?", group=crew)
+            about(item, crew if number % 2 else me)
+        WorkerHeartbeat.objects.create(owner="gone:1", host="gone", pid=1)
+        WorkerHeartbeat.objects.update(at=Now() - 24 * HOUR)
+        return f"{list_of()}?graph={money}&group={crew.pk}&show=free&q=refu&p=2"
+
+    @pytest.mark.parametrize("many", [100, 20], ids=["few match", "many match"])
+    def test_a_list_takes_twelve_queries_at_the_most(
+        self, many: int, most: str, reviewer: Client, monkeypatch: pytest.MonkeyPatch,
+        django_assert_max_num_queries: Any,
+    ) -> None:  # fmt: skip
+        monkeypatch.setattr("hitl_django.admin.queue.MOST", many)
+        ContentType.objects.clear_cache()
+        with django_assert_max_num_queries(12):
+            page = reviewer.get(most)
+        assert "52 questions wait" in words(page)
+        assert "No worker reports" in words(page)
+        assert len(page.context["cl"].result_list) == 2
+        assert {row.subject.url != "" for row in page.context["cl"].result_list} == {True}
+
+    @pytest.mark.parametrize(
+        "query", ["", "show=mine", "show=free", "show=overdue", "graph=typed", "q=ques", "o=3"]
+    )
+    def test_no_list_reads_what_only_the_page_of_a_question_shows(
+        self, query: str, reviewer: Client, me: User
+    ) -> None:
+        until = timezone.now() + HOUR
+        make_question({"secret": 1}, graph="typed", overdue=True, due_at=until - 2 * HOUR)
+        make_question({"secret": 1}, claimed_by=me, claimed_label="x", claimed_until=until)
+        with CaptureQueriesContext(connection) as queries:
+            page = reviewer.get(f"{list_of()}?{query}")
+        assert page.context["cl"].result_list
+        large = [
+            f'"{field.column}"'
+            for model in (Interrupt, Run, Thread)
+            for field in model._meta.concrete_fields
+            if isinstance(field, TextField) and field.name != "allowed_decisions"
+        ]
+        assert {'"payload"', '"response_schema"', '"metadata"', '"traceback"'} <= {*large}
+        history = [model._meta.db_table for model in (Checkpoint, ChannelBlob, PendingWrite)]
+        asked = [made["sql"] for made in queries.captured_queries if '"hitl_django_' in made["sql"]]
+        assert not [sql for sql in asked for name in (*large, *history) if name in sql]
 
 
 class TestCountsAndFilters:

@@ -77,7 +77,7 @@ def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
     for _ in range(3):
         ask()
     reviewer.has_perm("x")  # reads the permissions, once for a request
-    listed = queue.waiting(reviewer)
+    listed = queue.Search.of(queue.waiting(reviewer), "publ")
     with CaptureQueriesContext(connection) as queries:
         found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)
         assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -92,3 +93,25 @@ def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
 def test_who_may_not_operate_is_not_told() -> None:
     with pytest.raises(NotAllowedError):
         services.worker_health(by=AnonymousUser())
+
+
+def test_who_lists_the_queue_hears_since_when_workers_are_missed_and_asks_once(
+    django_assert_num_queries: Any,
+) -> None:
+    def missed() -> services.Silence | None:
+        with django_assert_num_queries(1):
+            return services.missing_workers()
+
+    assert missed() is None
+    run = services.start("steps", {"log": []})
+    assert missed() is None
+    Run.objects.update(queued_at=Now() - timedelta(minutes=5))
+    assert missed() == services.Silence(None)
+    WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
+    assert missed() is None
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
+    assert missed() == services.Silence(WorkerHeartbeat.objects.get().at)
+    assert leases.claim(run.id) is not None
+    assert missed() is None
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert missed() is not None
