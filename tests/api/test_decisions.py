@@ -420,7 +420,7 @@ def test_a_refused_answer_is_shown_with_the_open_question(api: Any, asked: Asked
     services.decide(question.pk, "approve", reason="fine")
     made = Decision.objects.get()
     Decision.objects.update(refusal="The amount is odd.")
-    Interrupt.objects.update(status="pending", version=3)
+    Interrupt.objects.update(status="pending", version=3, refused_version=made.version)
     shown = api.get("interrupt", question.pk).json()
     assert shown["decision"] is None
     assert (shown["refused"]["id"], shown["refused"]["refusal"]) == (
