@@ -123,10 +123,11 @@ class BulkPages(ItemPages):
         self, request: HttpRequest, decision: str, choices: Sequence[Choice], *, error: Any = ""
     ) -> HttpResponse:
         rows = self._chosen(request, choices)
+        refused = services.refusals_of(rows, decision, by=request.user)
         lines = []
         for choice in choices:
             row = rows.get(choice.pk)
-            problem = self._obstacle(request, decision, row, choice)
+            problem = self._obstacle(row, choice, refused.get(choice.pk))
             lines.append(self._line(request, row, problem=problem))
         ready = [line for line in lines if not line.problem]
         key = request.POST.get("key", "")
@@ -185,9 +186,7 @@ class BulkPages(ItemPages):
             return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
         return DONE[Decision.Type(decision)], ""
 
-    def _obstacle(
-        self, request: HttpRequest, decision: str, row: Interrupt | None, choice: Choice
-    ) -> Any:
+    def _obstacle(self, row: Interrupt | None, choice: Choice, refused: HitlError | None) -> Any:
         """Says why a question can't be decided in bulk, before it is tried."""
         if row is None:
             return GONE
@@ -196,11 +195,7 @@ class BulkPages(ItemPages):
                 return STALE
             if row.run.state not in Run.ANSWERABLE:
                 return problem_of(RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE))
-        try:
-            services.check_answer(row.pk, decision, by=request.user)
-        except HitlError as error:
-            return problem_of(error)
-        return ""
+        return "" if refused is None else problem_of(refused)
 
     def _chosen(self, request: HttpRequest, choices: Sequence[Choice]) -> dict[UUID, Interrupt]:
         rows = visible_interrupts(request).filter(pk__in=[choice.pk for choice in choices])

@@ -25,7 +25,7 @@ from .counts import (
     waiting_graphs,
     waiting_groups,
 )
-from .decisions import check_answer, decide
+from .decisions import check_answer, decide, refusals_of
 from .due import mark_overdue, warn_expiring
 from .expiry import expire_due
 from .following import PAGE as EVENT_PAGE
@@ -116,6 +116,7 @@ __all__ = [
     "missing_workers",
     "queue_counts",
     "redeliver",
+    "refusals_of",
     "release",
     "retry",
     "review_stats",

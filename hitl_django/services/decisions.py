@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from hitl_django import answers, dispatch, leases, signals
 from hitl_django.answers import REJECT, UNSET
 from hitl_django.engine.errors import (
+    HitlError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
     NotAllowedError,
@@ -93,7 +96,35 @@ def check_answer(
     Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
     """
     request = Request.of(type, value, resume=resume, by=by, via="", reason=reason, key="")
-    interrupt = _visible(_uuid(interrupt_id), by)
+    interrupt = _seen([_uuid(interrupt_id)], by).first()
+    if interrupt is None:
+        raise InterruptNotFound
+    return _checked(interrupt, request, by)
+
+
+def refusals_of(
+    interrupt_ids: Iterable[UUID],
+    type: str,  # noqa: A002
+    *,
+    by: Any = None,
+) -> dict[UUID, HitlError]:
+    """Returns why each of these questions can't be decided so, of those that can't.
+
+    As ``check_answer`` for each, with one query for those that can.
+    """
+    request = Request.of(type, UNSET, by=by, via="", reason="", key="")
+    wanted = list(interrupt_ids)
+    refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
+    for interrupt in _seen(wanted, by).iterator(chunk_size=20):  # payloads can be large
+        del refused[interrupt.pk]
+        try:
+            _checked(interrupt, request, by)
+        except HitlError as error:
+            refused[interrupt.pk] = error
+    return refused
+
+
+def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise conflicts.already_decided(interrupt)
@@ -139,18 +170,11 @@ def _question(pk: UUID, thread: Thread) -> Interrupt:
     return interrupt
 
 
-def _interrupts() -> Any:
-    return Interrupt.objects.using(dispatch.alias()).select_related("run", "thread")
-
-
-def _visible(pk: UUID, by: Any) -> Interrupt:
-    found = _interrupts().filter(pk=pk)
-    if by is not None:
-        found = get_policy().visible_interrupts(by, found)
-    interrupt: Interrupt | None = found.first()
-    if interrupt is None:
-        raise InterruptNotFound
-    return interrupt
+def _seen(pks: list[UUID], by: Any) -> QuerySet[Interrupt]:
+    """Returns those of the questions that the user may see."""
+    rows = Interrupt.objects.using(dispatch.alias()).select_related("run", "thread")
+    found = rows.filter(pk__in=pks)
+    return found if by is None else get_policy().visible_interrupts(by, found)
 
 
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from hitl_django import services
@@ -53,6 +54,16 @@ def test_what_was_selected_is_listed_before_anything_is_decided(
     assert value_of(three[0]) in text_of(page)
     assert value_of(three[2]) not in text_of(page)
     assert not Decision.objects.exists()
+
+
+def test_to_list_more_takes_no_more_queries(reviewer: Client, three: list[Interrupt]) -> None:
+    def queries_for(rows: list[Interrupt]) -> int:
+        with CaptureQueriesContext(connection) as told:
+            assert "to decide" in words(reviewer.post(BULK, select(rows)))
+        return len(told)
+
+    queries_for(three)  # content types and the like are looked up once
+    assert queries_for(three[:2]) == queries_for(three)
 
 
 def test_each_is_a_decision_of_its_own_and_has_its_result(
