@@ -29,6 +29,7 @@ NOT_ANSWERED = {
     errors.CorruptPayloadError,
     errors.LeaseError,
     errors.LeaseLostError,
+    errors.AlreadyUnderWayError,
     errors.AttemptOverError,
     errors.NodeCancelledError,
     errors.InvalidNamespaceError,
