@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
@@ -75,8 +76,12 @@ class StateSerializer(serializers.Serializer):
     step = serializers.IntegerField(allow_null=True)
     source = serializers.CharField()  # type: ignore[assignment]
     next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
-    created_at = serializers.CharField(allow_null=True)
+    created_at = Computed(Moment(allow_null=True))
     values = AnyJSON()
+
+    def get_created_at(self, state: Any) -> str | None:
+        at = state.created_at
+        return None if at is None else Moment().to_representation(datetime.fromisoformat(at))
 
 
 class ForkBody(Body):

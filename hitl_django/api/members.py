@@ -50,6 +50,9 @@ def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
 
 
 def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
+    if not error.faults:  # whatever the value: it is the decision that the question doesn't take
+        at = f"{root.rpartition('/')[0]}/type"
+        return {"errors": [faults.Fault("not_allowed", str(error), pointer=at).as_json()]}
     found = (
         faults.Fault("invalid", reason, pointer=root + pointer) for pointer, reason in error.faults
     )

@@ -284,6 +284,13 @@ def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> Non
         assert response.json()["code"] == "not_found"
 
 
+def test_an_address_without_its_slash_says_so(api: Any, question: Interrupt) -> None:
+    for path in (f"interrupts/{question.pk}", "nothing/at/all"):
+        answer = api.client.get(f"/hitl/api/v1/{path}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "end with a slash" in answer.json()["detail"]
+
+
 def test_an_id_in_upper_case_is_another_address(api: Any, make_question: Any) -> None:
     make_question(id="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
     path = "/hitl/api/v1/interrupts/{}-bbbb-4ccc-8ddd-eeeeeeeeeeee/"

@@ -316,6 +316,18 @@ def test_what_the_graph_is_to_receive_is_a_decision_too(api: Any, asked: Asked) 
     assert done.json()["reason"] == "Part of it."
 
 
+def test_a_decision_that_is_not_on_offer_is_what_is_wrong(api: Any, asked: Asked) -> None:
+    question = asked()
+    item = {"interrupt": str(question.pk), "type": "respond", "value": 1}
+    (result,) = api.post("decisions-bulk", body={"decisions": [item]}).json()["results"]
+    del item["interrupt"]
+    alone = api.post("decisions", question.pk, body=item).json()
+    for told, pointer in ((alone, "/type"), (result["problem"], "/decisions/0/type")):
+        (fault,) = told["errors"]
+        assert (fault["pointer"], fault["code"]) == (pointer, "not_allowed")
+        assert "It takes approve, edit, reject." in fault["detail"]
+
+
 @pytest.mark.parametrize(
     ("body", "pointers"),
     [

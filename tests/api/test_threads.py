@@ -136,6 +136,7 @@ def test_the_state_of_a_thread_now_and_at_each_of_its_checkpoints(
     api: Any, finished: Thread, django_assert_max_num_queries: Any
 ) -> None:
     now = api.get("thread-state", finished.thread_id).json()
+    assert now["created_at"].endswith("Z")  # as every moment that is shown
     assert now["values"] == {"amount": 12, "answer": {"amount": 7, "approved": True}}
     assert now["next"] == []
 

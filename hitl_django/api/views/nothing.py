@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
 from ..faults import Fault
 from ..resource import Resource
+
+
+class NoSlash(NotFound):
+    """The address may be one of ours, but for its end."""
+
+    default_detail = "There is nothing here. Addresses end with a slash."
 
 
 class NothingThere(Resource):
@@ -16,7 +23,8 @@ class NothingThere(Resource):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        raise Http404
+        # Whether there is anything at the address with its slash isn't looked up, and so not told.
+        raise Http404 if request.path.endswith("/") else NoSlash
 
     def parameter_faults(self, request: Request) -> list[Fault]:
         return []
