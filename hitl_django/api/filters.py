@@ -161,7 +161,9 @@ class InterruptFilter(filters.FilterSet):
     held = YesOrNo(method="by_held", label="What somebody holds; or what nobody does.")
     overdue = YesOrNo(method="by_overdue", label="What is past its due time; or what isn't.")
     snoozed = YesOrNo(method="by_snoozed", label="What is put off; or what isn't.")
-    search = Text("title", "icontains", max_length=200, label="Words of the title.")
+    search = Text(
+        method="by_words", max_length=200, label="Words of the title, or their beginnings."
+    )
     ordering = Ordering("created_at")
 
     def by_status(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
@@ -176,13 +178,16 @@ class InterruptFilter(filters.FilterSet):
         return _either(queryset, queue.PENDING & queue.free_for(self.request.user), value)
 
     def by_held(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return queryset.filter(is_held=value == "true")
+        return _either(queryset, queue.PENDING & queue.HELD, value)
 
     def by_overdue(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return queryset.filter(is_overdue=value == "true")
+        return _either(queryset, queue.PENDING & queue.OVERDUE, value)
 
     def by_snoozed(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return queryset.filter(is_snoozed=value == "true")
+        return _either(queryset, queue.PENDING & queue.SNOOZED, value)
+
+    def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(queue.matching(value))
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.form.cleaned_data.get("status"):
@@ -192,8 +197,10 @@ class InterruptFilter(filters.FilterSet):
 
 def _either(queryset: QuerySet[Any], condition: Q, value: str) -> QuerySet[Any]:
     """Selects what a condition holds for, or what it doesn't; NULL is no third case."""
+    if value == "true":  # as it is, since there may be an index for it
+        return queryset.filter(condition)
     holds = Case(When(condition, then=True), default=False)
-    return queryset.alias(holds=holds).filter(holds=value == "true")
+    return queryset.alias(holds=holds).filter(holds=False)
 
 
 class FilterBackend(DjangoFilterBackend):

@@ -1,6 +1,7 @@
 """Finding text by the beginnings of its words, with an index where the database has one for that.
 
-PostgreSQL has, and is asked in its own terms. Other databases look at one row after the other.
+A word is letters and digits without anything between them, wherever it stands: in a tag, an address
+or a file's name, too. PostgreSQL has an index of words; SQLite looks at one row after the other.
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ from django.db.models.functions import Concat
 #: Words of a search; more of them find nothing that the first ones don't.
 MOST = 10
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
+
+#: What PostgreSQL makes one word of with what is beside it, such as an address, or skips as a tag.
+_JOINTS = "<>&/.:@-+_~=?#"
 
 
 class _Words(Func):
     """The words of a text, as they are: in no language, with no endings cut off."""
 
-    template = "to_tsvector('simple', %(expressions)s)"
+    # Written out, since an index is only found by the very expression that it is made of.
+    template = (
+        f"to_tsvector('simple', translate(%(expressions)s, '{_JOINTS}', '{' ' * len(_JOINTS)}'))"
+    )
     output_field = models.TextField()
 
 
@@ -69,8 +76,15 @@ def has_words(column: str, text: str, using: str, *, common: bool = False) -> Q:
     if not words:
         return Q(pk__in=[])
     if connections[using].vendor != "postgresql":
-        return Q(*(Q(**{f"{column}__icontains": word}) for word in words))
-    # Only letters, digits and underscores are left, so none of them is an operator.
+        return Q(*(_begins(column, word) for word in words))
+    # Only letters and digits are left, so none of them is an operator.
     sought = " & ".join(f"{word}:*" for word in words)
     within = Concat(F(column), Value("")) if common else F(column)
     return Q(_Match(_Words(within), _Sought(Value(sought))))
+
+
+def _begins(column: str, word: str) -> Q:
+    begun = Q(**{f"{column}__iregex": rf"(?<![^\W_]){word}"})
+    # SQLite has no expressions of its own and calls Python for each row. It need not for most; but
+    # of letters beyond ASCII it knows no capitals.
+    return Q(**{f"{column}__icontains": word}) & begun if word.isascii() else begun

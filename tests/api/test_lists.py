@@ -103,7 +103,7 @@ def test_questions_by_graph_node_run_and_title(api: Any, make_run: Any, make_que
         "graph=letter&node=send&search=send",
     ):
         assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
-    assert ids(api.get("interrupts", query="search=s%25")) == []
+    assert ids(api.get("interrupts", query="search=end")) == []
     assert ids(api.get("interrupts", query="graph=letter&node=ask")) == []
 
 
