@@ -21,7 +21,8 @@ from .saver import DjangoSaver
 logger = logging.getLogger("hitl_django")
 
 BATCH = 100  # threads of one transaction
-LOOK = 500  # runs that one statement looks for
+
+_GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
 
 
 def delete_ended(days: float, limit: int) -> int:
@@ -32,66 +33,71 @@ def delete_ended(days: float, limit: int) -> int:
     forbid it, keep none of the others: the first such error is raised when those are gone.
     """
     using = router.db_for_write(Thread)
-    deleted, refused = 0, dict[int, Exception]()
-    for ended in _ended(using, days):
-        chosen = [thread for thread in ended if thread not in refused]
-        while chosen and deleted < limit:
-            size = min(BATCH, limit - deleted)
-            gone, failures = _delete(using, days, chosen[:size])
-            chosen = chosen[size:]
-            deleted += gone
-            refused |= failures
+    deleted, refused = 0, list[Exception]()
+    for chosen in _ended(using, days):
+        gone, failures = _delete(using, days, chosen[: limit - deleted])
+        deleted += gone
+        refused += failures
         if deleted >= limit:
             break
     if deleted:
         logger.info("retention: %s threads deleted", deleted)
     if refused:
-        raise next(iter(refused.values()))
+        raise refused[0]
     return deleted
 
 
-def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, dict[int, Exception]]:
+def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
     """Deletes these threads together, or where that fails each by itself."""
     try:
-        return _delete_together(using, days, chosen), {}
+        return _delete_together(using, days, chosen), []
     except Exception as error:
         if len(chosen) == 1:
-            return 0, {chosen[0]: error}
-    gone, failures = 0, dict[int, Exception]()
-    for thread in dict.fromkeys(chosen):
+            return 0, [error]
+    gone, failures = 0, list[Exception]()
+    for thread in chosen:
         deleted, failed = _delete(using, days, [thread])
         gone += deleted
-        failures |= failed
+        failures += failed
     return gone, failures
 
 
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
-        gone = _at_rest(using, days, _lock(using, chosen))
+        gone = _lock(_at_rest(using, days).exclude(_GOES_ON).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
 
-def prune_ended(days: float, limit: int) -> int:
-    """Leaves of threads that ended that long ago the newest checkpoints only; returns how many.
+def prune_ended(days: float) -> Iterator[int]:
+    """Leaves of threads that ended that long ago the newest checkpoints only.
 
-    The newest state can still be read and decisions stand; what came between is gone.
+    The newest state can still be read and decisions stand; what came between is gone. Yields as it
+    goes how many they are. One that can't be pruned keeps none of the others: the first such error
+    is raised behind them.
     """
     using = router.db_for_write(Thread)
     # What is left of a pruned thread has no parent any more.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
-    names: list[str] = []
+    refused: list[Exception] = []
     for ended in _ended(using, days):
-        threads = Thread.objects.using(using).filter(Exists(older), pk__in=ended)
-        found = list(threads.values_list("thread_id", flat=True)[: limit - len(names)])
-        DjangoSaver().prune(found)
-        names += found
-        if len(names) >= limit:
-            break
-    if names:
-        logger.info("retention: %s threads pruned", len(names))
-    return len(names)
+        rows = Thread.objects.using(using).exclude(_GOES_ON)
+        threads = rows.filter(Exists(older), pk__in=ended)
+        pruned = 0
+        for thread_id in list(threads.values_list("thread_id", flat=True)):
+            try:
+                DjangoSaver().prune([thread_id])
+                pruned += 1
+            except Exception as error:
+                # Its type alone: it may quote what the thread holds.
+                logger.error("thread %r can't be pruned: %s", thread_id, type(error).__name__)
+                refused.append(error)
+        if pruned:
+            logger.info("retention: %s threads pruned", pruned)
+            yield pruned
+    if refused:
+        raise refused[0]
 
 
 def delete_events(days: float, limit: int) -> int:
@@ -102,7 +108,8 @@ def delete_events(days: float, limit: int) -> int:
     """
     using = router.db_for_write(Run)
     # As the index has it: runs of which nothing is kept any more are not looked at.
-    told = _old(using, days).filter(first_event__lte=F("last_event"))
+    old = Run.objects.using(using).filter(finished_at__lt=_before(days))
+    told = old.filter(first_event__lte=F("last_event"))
     pruned = 0
     while pruned < limit:
         with transaction.atomic(using=using):
@@ -122,38 +129,26 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def _ended(using: str, days: float) -> Iterator[list[int]]:
-    """Yields the threads all of whose runs ended before, in portions, longest ago first.
-
-    Along the index, and no run is looked at twice: of a thread that goes on there may be as many
-    that ended as of all others.
-    """
-    ended = _old(using, days).order_by("finished_at", "pk")
-    rows = list(ended.values_list("finished_at", "pk", "thread_id")[:LOOK])
+    """Yields the threads that ended before, in batches along the index, longest ago first."""
+    ended = _at_rest(using, days).order_by("ended_at", "pk")
+    rows = list(ended.values_list("ended_at", "pk")[:BATCH])
     while rows:
-        yield _at_rest(using, days, list(dict.fromkeys(thread for *_, thread in rows)))
-        at, pk, _ = rows[-1]
-        further = ended.filter(finished_at__gte=at).exclude(finished_at=at, pk__lte=pk)
-        rows = list(further.values_list("finished_at", "pk", "thread_id")[:LOOK])
+        yield [pk for _, pk in rows]
+        at, last = rows[-1]
+        further = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)
+        rows = list(further.values_list("ended_at", "pk")[:BATCH])
 
 
-def _at_rest(using: str, days: float, threads: list[int]) -> list[int]:
-    """Returns those of these threads of which no run is under way or ended later."""
-    runs = Run.objects.using(using).filter(thread__in=threads).order_by()
-    others = runs.exclude(finished_at__lt=_before(days)).values_list("thread_id", flat=True)
-    going = set(others.distinct())
-    return [thread for thread in threads if thread not in going]
-
-
-def _old(using: str, days: float) -> QuerySet[Run]:
-    return Run.objects.using(using).filter(finished_at__lt=_before(days))
+def _at_rest(using: str, days: float) -> QuerySet[Thread]:
+    """Returns the threads whose last run ended before."""
+    return Thread.objects.using(using).filter(ended_at__lt=_before(days))
 
 
 def _before(days: float) -> Combinable:
     return Now() - timedelta(days=days)
 
 
-def _lock(using: str, threads: list[int]) -> list[int]:
-    rows = Thread.objects.using(using).filter(pk__in=threads)
-    if connections[using].features.has_select_for_update_skip_locked:
-        rows = rows.select_for_update(skip_locked=True, of=("self",))
-    return list(rows.values_list("pk", flat=True))
+def _lock(threads: QuerySet[Thread]) -> list[int]:
+    if connections[threads.db].features.has_select_for_update_skip_locked:
+        threads = threads.select_for_update(skip_locked=True, of=("self",))
+    return list(threads.values_list("pk", flat=True))

@@ -92,7 +92,8 @@ class RunFence:
         if outcome is None:
             writing.require(statements.HOLD, {**ours, "duration": _duration()}, LeaseLostError)
         else:
-            statement = statements.ASK if outcome.questions else statements.LET_GO
+            statement = statements.REST if outcomes.ends(outcome) else statements.LET_GO
+            statement = statements.ASK if outcome.questions else statement
             writing.require(statement, ours, LeaseLostError)
 
     def flag(self, writing: Writing, questions: Sequence[str]) -> None:

@@ -50,21 +50,31 @@ def settle(
         # What was asked before may be answered by now: that shows when the thread is held.
         writing.follow(partial(_pause_again, lease, outcome, requeue, using))
         return
-    state = _ENDED.get(outcome.status, Run.State.QUEUED)
+    state = _left_as(outcome)
     told: dict[str, Any] = {}
     if outcome.status == "interrupted":
         told["questions"] = questions.ask(lease, writing, outcome.questions)
         state = Run.State.INTERRUPTED
-    elif isinstance(outcome.error, QuestionChangedError):
-        # The answer is to another question. Nothing is wrong with what is stored, and a version
-        # of the graph that asks the same again can go on from it.
-        state = Run.State.PARKED
-    elif state != Run.State.QUEUED and lease.asked and _asks(lease, using):
+    elif state in _ENDED.values() and lease.asked and _asks(lease, using):
         writing.follow(partial(questions.withdraw, lease, using))
     _leave(lease, state, writing, *_account(outcome.error), step=step, told=told)
     if state == Run.State.QUEUED:
         writing.follow(partial(requeue, lease.run_id))
     writing.tell(partial(_announce, lease, state, using))
+
+
+def ends(outcome: Outcome) -> bool:
+    """Says whether a run is over with this outcome."""
+    return _left_as(outcome) in _ENDED.values()
+
+
+def _left_as(outcome: Outcome) -> str:
+    """Returns the state in which a run is left that asks nothing."""
+    if isinstance(outcome.error, QuestionChangedError):
+        # The answer is to another question. Nothing is wrong with what is stored, and a version
+        # of the graph that asks the same again can go on from it.
+        return Run.State.PARKED
+    return _ENDED.get(outcome.status, Run.State.QUEUED)
 
 
 def _asks(lease: Lease, using: str) -> bool:

@@ -95,6 +95,13 @@ HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 1})
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})
 
+#: As LET_GO, and the thread has come to rest.
+REST = Update(
+    Thread,
+    _OURS,
+    lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "ended_at": Now()},
+)
+
 #: As LET_GO, and the thread has asked something.
 ASK = Update(
     Thread,

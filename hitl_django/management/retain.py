@@ -29,9 +29,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Go on until nothing is left that is old enough."""
     if options["days"] < 0:
         raise CommandError("--days is not negative.")
-    act = retention.prune_ended if options["prune"] else retention.delete_ended
+    days = options["days"]
     said, total = "pruned" if options["prune"] else "deleted", 0
-    while done := act(options["days"], PORTION):
+    deleting = iter(lambda: retention.delete_ended(days, PORTION), 0)
+    for done in retention.prune_ended(days) if options["prune"] else deleting:
         total += done
         command.stderr.write(f"{total} {said}")
     command.stdout.write(f"{total} threads {said}.")

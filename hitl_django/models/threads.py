@@ -41,6 +41,8 @@ class Thread(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     #: Whether a run of it ever asked a person; a thread that hasn't has no question to look for.
     asked = models.BooleanField(default=False)
+    #: When its last run ended; NULL while one is under way. The retention goes by it.
+    ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
 
     audit_seq = models.PositiveIntegerField(default=0)
     audit_hash = models.CharField(max_length=64, blank=True)
@@ -55,6 +57,11 @@ class Thread(models.Model):
         verbose_name_plural = _("threads")
         indexes: ClassVar = [
             models.Index(fields=["subject_type", "subject_id"], name="hitl_thread_subject"),
+            models.Index(
+                fields=["ended_at", "id"],
+                condition=models.Q(ended_at__isnull=False),
+                name="hitl_thread_ended",
+            ),
         ]
         permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
 
@@ -176,11 +183,6 @@ class Run(models.Model):
                 name="hitl_run_due",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
-            models.Index(
-                fields=["finished_at"],
-                condition=models.Q(finished_at__isnull=False),
-                name="hitl_run_ended",
-            ),
             models.Index(
                 fields=["finished_at"],
                 condition=models.Q(

@@ -39,6 +39,8 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
         )
     # What was tried in vain was this run's, and the next one of the thread begins with none of it.
     freed: dict[str, Any] = {"attempts": 0}
+    if run.state in Run.LIVE:  # there is one of these at most
+        freed["ended_at"] = Now()
     if run.state == Run.State.RUNNING:
         # The worker isn't asked to stop but shut out: with another epoch on the thread its next
         # commit matches no row, and it gives up.

@@ -219,7 +219,7 @@ def _replace(last: Run, thread: Thread) -> list[str]:
     # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
     # thread finds another epoch, and writes nothing on top of what is stored now.
     Thread.objects.using(dispatch.alias()).filter(pk=thread.pk).update(
-        epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None
+        epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None, ended_at=None
     )
     thread.refresh_from_db(dispatch.alias(), fields=["epoch"])
     return closed

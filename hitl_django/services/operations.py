@@ -62,7 +62,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
                 allowed=RETRYABLE,
             )
         events.note(run, dispatch.alias(), Run.State.QUEUED, reason="retried")
-        Thread.objects.filter(pk=thread.pk).update(attempts=0)
+        Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
         audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
         dispatch.hint(run.pk)
         run.refresh_from_db(dispatch.alias(), fields=["state", "error"])

@@ -224,6 +224,7 @@ class _Start:
         latest = runs.order_by("-created_at", "-pk").first()
         if latest is None:
             return
+        statements.GOES_ON.run(dispatch.alias(), thread=thread.pk)
         # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
         # more, though the thread's newest checkpoint still waits.
         self.discard = True

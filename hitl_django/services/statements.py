@@ -22,6 +22,11 @@ THREAD, RUN, INTERRUPT = Record(Thread), Record(Run), Record(Interrupt)
 #: Begins a thread, which nobody else can know of yet.
 NEW_THREAD = Insert(Thread, given(Thread), fresh=True)
 
+#: Takes a thread up again that has come to rest.
+GOES_ON = Update(
+    Thread, Q(pk=Given("thread", models.BigIntegerField())), lambda: {"ended_at": None}
+)
+
 #: Begins a run.
 NEW_RUN = Insert(Run, given(Run), fresh=True)
 

@@ -6,7 +6,8 @@ has come to rest: nothing is left to do that nobody will do.
 I1  one chain of checkpoints in each namespace, so one head
 I2  a task's writes of one kind are there once, on a checkpoint that is there
 I3  a question is decided, has one decision and one stored answer: all three or none
-I4  a run that ended, waits or is parked holds no lease; one that ended asks nothing
+I4  a run that ended, waits or is parked holds no lease; one that ended asks nothing, and the
+    thread has ended when its runs have
 I5  no run is due and left alone for longer than a bound
 I6  epochs never fall along a chain, and none is ahead of its thread's
 I7  conservation: what tasks added up is what tasks there were, each once
@@ -233,6 +234,8 @@ def rest(record: Record) -> Iterator[str]:
     live = [run for run in record.runs if run.state in Run.LIVE]
     if len(live) > 1:
         yield f"{len(live)} live runs"
+    if (record.thread.ended_at is not None) != (bool(record.runs) and not live):
+        yield f"the thread ended at {record.thread.ended_at}, and {len(live)} runs are live"
     leased = record.thread.lease_until is not None or record.thread.lease_owner != ""
     if leased and not [run for run in live if run.state == Run.State.RUNNING]:
         yield "a lease, and no run is under way"

@@ -112,8 +112,8 @@ def test_the_sweep_expires_hints_and_deletes(
     written(Run).update(hinted_at=Now() - timedelta(hours=1))
     assert len(sweep()) == 1
     services.cancel(written(Run).get(state="queued").pk)
-    written(Run).update(finished_at=Now() - timedelta(days=9))
-    assert retention.prune_ended(1, 10) == 1
+    written(Thread).update(ended_at=Now() - timedelta(days=9))
+    assert list(retention.prune_ended(1)) == [1]
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": 1}
     sweep()
     assert not written(Thread).exists()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.db.models import ProtectedError, QuerySet
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import answers, audit, retention, services
-from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
+from hitl_django.engine.errors import (
+    CorruptPayloadError,
+    NotAllowedError,
+    RunStateError,
+    ThreadNotFound,
+)
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -28,6 +31,8 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.sweep import sweep
+from tests import graphs
+from tests.chaos import invariants
 
 from .conftest import asked
 from .test_queue_order import plan
@@ -48,7 +53,16 @@ def ended(advance: Callable[[], int], days: float = 100, text: str = "x") -> Thr
 
 
 def age(run_id: Any, days: float) -> None:
-    Run.objects.filter(pk=run_id).update(finished_at=timezone.now() - timedelta(days=days))
+    at = timezone.now() - timedelta(days=days)
+    Run.objects.filter(pk=run_id).update(finished_at=at)
+    Thread.objects.filter(runs=run_id).update(ended_at=at)
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    graphs.FAILING.add("yes")
+    yield
+    graphs.FAILING.clear()
 
 
 def kept() -> set[int]:
@@ -74,16 +88,37 @@ def test_a_thread_with_a_live_run_is_kept_however_old(
     thread = ended(advance)
     Run.objects.create(thread=thread, graph="approval", state=state)
     assert retention.delete_ended(30, 10) == 0
-    assert retention.prune_ended(30, 10) == 0
+    assert list(retention.prune_ended(30)) == []
     assert kept() == {thread.pk}
 
 
 def test_a_thread_counts_from_its_last_run(advance: Callable[[], int]) -> None:
     thread = ended(advance)
-    later = Run.objects.create(thread=thread, graph="approval", state=Run.State.FAILED)
-    age(later.pk, 10)
+    later = services.start("approval", {"text": "y"}, thread_id=thread.thread_id)
+    assert retention.delete_ended(0, 10) == 0
+    services.cancel(later.id)
+    age(later.id, 10)
     assert retention.delete_ended(30, 10) == 0
     assert retention.delete_ended(5, 10) == 1
+
+
+@pytest.mark.parametrize("how", ["retry", "fork", "start"])
+def test_a_thread_that_goes_on_after_its_end_has_not_ended(
+    advance: Callable[[], int], failing: None, how: str
+) -> None:
+    run = services.start("fragile", {"count": 1})
+    advance()
+    thread = Thread.objects.get()
+    assert (thread.runs.get().state, thread.ended_at is None) == ("failed", False)
+    if how == "retry":
+        services.retry(run.id)
+    elif how == "fork":
+        newest = Checkpoint.objects.order_by("-checkpoint_id")[0]
+        services.fork(run.thread_id, newest.checkpoint_id)
+    else:
+        services.start("fragile", {"count": 1}, thread_id=run.thread_id)
+    assert Thread.objects.get().ended_at is None
+    assert not [fault for one in invariants.records() for fault in invariants.rest(one)]
 
 
 def test_threads_go_in_batches_and_those_longest_ended_first(
@@ -96,37 +131,32 @@ def test_threads_go_in_batches_and_those_longest_ended_first(
     assert retention.delete_ended(30, 100) == 2
 
 
-@pytest.mark.parametrize("live", [True, False])
-def test_each_run_that_ended_is_looked_at_once_whatever_its_thread(
-    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, live: bool
+def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retention, "LOOK", 4)
-    long, last = Thread.objects.create(thread_id="long"), ended(advance, days=31)
+    monkeypatch.setattr(retention, "BATCH", 4)
     at = timezone.now() - timedelta(days=50)
-    runs = [Run(thread=long, graph="steps", state="succeeded", finished_at=at) for _ in range(22)]
-    Run.objects.bulk_create(runs)  # all at the same moment
-    if live:
-        Run.objects.create(thread=long, graph="steps", state="interrupted")
+    for number in range(10):
+        Thread.objects.create(thread_id=str(number), ended_at=at)
+    Thread.objects.create(thread_id="goes on")
     looks = list(retention._ended("default", 30))
-    assert len(looks) == 6
-    assert looks == [[] if live else [long.pk]] * 5 + [[last.pk] if live else [long.pk, last.pk]]
-    with CaptureQueriesContext(connection) as queries:
-        assert retention.delete_ended(30, 10) == (1 if live else 2)
-    assert sum("LIMIT 4" in each["sql"] for each in queries) == (7 if live else 3)
-    assert kept() == ({long.pk} if live else set())
+    assert [len(look) for look in looks] == [4, 4, 2]
+    assert {pk for look in looks for pk in look} == kept() - {Thread.objects.latest("pk").pk}
 
 
 def test_what_has_ended_is_read_along_its_index() -> None:
-    found = plan(retention._old("default", 30).order_by("finished_at", "pk")[:10])
-    assert "hitl_run_ended" in found, found
+    found = plan(retention._at_rest("default", 30).order_by("ended_at", "pk")[:10])
+    assert "hitl_thread_ended" in found, found
+    assert "sort" not in found.lower(), found
+    assert "TEMP" not in found, found
 
 
 def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], int]) -> None:
     thread = ended(advance, text="kept")
     recent = ended(advance, days=1)
     before = services.run_result(thread.runs.get().pk)
-    assert retention.prune_ended(30, 10) == 1
-    assert retention.prune_ended(30, 10) == 0
+    assert list(retention.prune_ended(30)) == [1]
+    assert list(retention.prune_ended(30)) == []
     assert Checkpoint.objects.filter(thread=thread).count() == 1
     assert Checkpoint.objects.filter(thread=recent).count() > 1
     assert services.run_result(thread.runs.get().pk) == before
@@ -183,6 +213,16 @@ def test_a_thread_that_can_not_be_deleted_keeps_none_of_the_others(
             retention.delete_ended(30, 10)
     assert set(kept()) == held
     assert retention.delete_ended(30, 10) == 2
+
+
+def test_a_thread_that_can_not_be_pruned_keeps_none_of_the_others(
+    advance: Callable[[], int],
+) -> None:
+    damaged, whole = ended(advance, days=90), ended(advance, days=80)
+    Checkpoint.objects.filter(thread=damaged).update(digest="x")
+    with pytest.raises(CorruptPayloadError):
+        list(retention.prune_ended(30))
+    assert Checkpoint.objects.filter(thread=whole).count() == 1
 
 
 @pytest.mark.parametrize("days", [0, -1, "30", True])
