@@ -60,7 +60,9 @@ class Settings:
         "", "Where the site is, such as 'https://shop.example', for links in what is sent out."
     )
     THROTTLE_LINK: str | None = _key(
-        "120/min", "How often one address may call for review links; None: as often as it likes."
+        "120/min",
+        "How often one review link, or from one address what is none, may be called; None: as "
+        "often as one likes.",
     )
     WEBHOOK_NETWORKS: Sequence[str] = _key(
         (),

@@ -27,24 +27,35 @@ class UserThrottle(BaseThrottle):
         self.left = 0.0
 
     def allow_request(self, request: Any, view: Any) -> bool:
+        return self._allows(request, 1)
+
+    def allows_more(self, request: Any, times: int) -> bool:
+        """Counts so many more of a request that was counted as one.
+
+        Where that is more than the rate in all, it is the whole of the rate: once in a while.
+        """
+        return self._allows(request, times, beside=1)
+
+    def _allows(self, request: Any, times: int, beside: int = 0) -> bool:
         text = getattr(hitl, self.setting)
         if text is None:
             return True
         rate = Rate.of(text)
+        times = min(times, rate.count - beside)
         now = time.time()
         self.left = rate.seconds - now % rate.seconds
         key = f"hitl_django:{self.setting}:{request.user.pk}:{int(now // rate.seconds)}"
-        return count(key, rate.seconds) <= rate.count
+        return count(key, rate.seconds, times) <= rate.count
 
     def wait(self) -> float:
         return self.left
 
 
-def count(key: str, seconds: int) -> int:
-    """Counts one more of these within so many seconds; returns how many there were, 0 unknown."""
+def count(key: str, seconds: int, times: int = 1) -> int:
+    """Counts more of these within so many seconds; returns how many there were, 0 unknown."""
     try:
         cache.add(key, 0, timeout=2 * seconds)
-        return int(cache.incr(key))
+        return int(cache.incr(key, times))
     except Exception:  # every cache has errors of its own
         # A DummyCache has no such key, ever; a server that is away is the host's to notice, and
         # no reason to keep people from deciding.

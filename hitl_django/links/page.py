@@ -59,11 +59,13 @@ class LinkPage(View):
 
     @sensitive_variables("token")
     def dispatch(self, request: HttpRequest, token: str) -> HttpResponseBase:
-        if is_too_often(request):
-            return self._say(request, TOO_OFTEN, status=429)
         try:
             link = services.follow_link(token)
         except LinkNotFound:
+            link = None
+        if is_too_often(request, None if link is None else link.id):
+            return self._say(request, TOO_OFTEN, status=429)
+        if link is None:
             return self._say(request, UNKNOWN, status=404)
         return super().dispatch(request, link, token)
 

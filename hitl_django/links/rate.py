@@ -1,27 +1,37 @@
-"""How often one address may call: a bound on guessing, and on who presses reload all day."""
+"""How often one may call: a bound on guessing, and on who presses reload all day."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
+from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from hitl_django.api.throttles import count
 from hitl_django.conf import Rate, hitl
 
 
-def is_too_often(request: HttpRequest) -> bool:
-    """Counts a call, and says whether it is one too many.
+def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
+    """Counts a call of a link, or of what is none, and says whether it is one too many.
 
-    Behind proxies DRF's ``NUM_PROXIES`` says whose address it is.
+    Who has a link is held up by nobody else, whatever proxy they share. Who has none is counted by
+    address; what a header claims to be it counts only where DRF's ``NUM_PROXIES`` says how many
+    proxies have written there, or each guess could come with an address of its own.
     """
     if hitl.THROTTLE_LINK is None:
         return False
     rate = Rate.of(hitl.THROTTLE_LINK)
-    asked: Any = request
-    caller = hashlib.sha256(str(BaseThrottle().get_ident(asked)).encode()).hexdigest()[:32]
+    caller = _address(request) if link_id is None else str(link_id)
     key = f"hitl_django:link:{caller}:{int(time.time() // rate.seconds)}"
     return count(key, rate.seconds) > rate.count
+
+
+def _address(request: HttpRequest) -> str:
+    asked: Any = request
+    known = api_settings.NUM_PROXIES is not None
+    found = BaseThrottle().get_ident(asked) if known else request.META.get("REMOTE_ADDR")
+    return hashlib.sha256(str(found).encode()).hexdigest()[:32]

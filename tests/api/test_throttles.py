@@ -66,6 +66,25 @@ def test_a_decision_too_many_changes_nothing(api: Any, make_question: Any, setti
     assert second.status == Interrupt.Status.PENDING
 
 
+def test_each_decision_of_many_counts(
+    api: Any, make_question: Any, settings: Any, at_noon: list[float]
+) -> None:
+    settings.HITL = {"THROTTLE_DECIDE": "3/min"}
+
+    def decide(count: int) -> Any:
+        items = [{"interrupt": str(make_question().pk), "type": "approve"} for _ in range(count)]
+        return api.post("decisions-bulk", body={"decisions": items})
+
+    assert decide(2).status_code == 200
+    refused = decide(2)
+    assert (refused.status_code, refused.json()["code"]) == (429, "throttled")
+    assert int(refused["Retry-After"]) > 0
+    assert Interrupt.objects.filter(status="decided").count() == 2
+    at_noon[0] += 60
+    assert decide(5).status_code == 200  # more than the rate, and nothing else: or it never could
+    assert decide(1).status_code == 429
+
+
 def test_nothing_is_counted_where_nothing_bounds(api: Any, invoice: str, settings: Any) -> None:
     settings.HITL = {"THROTTLE_START": None}
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.BrokenCache"}}

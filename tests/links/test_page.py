@@ -198,10 +198,15 @@ def test_nobody_keeps_it_finds_it_or_frames_it(
 @pytest.mark.promise("P21")
 def test_calls_are_bounded(asked: Callable[..., Interrupt], visitor: Client, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}
-    url = link_to(asked())
+    url, other = link_to(asked()), link_to(asked())
     statuses = [visitor.get(url).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert visitor.get(url, REMOTE_ADDR="10.9.9.9").status_code == 200
+    assert visitor.get(other).status_code == 200  # whoever shares the address
+    wrong = url[:-9] + "AAAAAAAA/"
+    claimed = [{"X-Forwarded-For": f"10.0.0.{n}"} for n in range(3)]
+    guesses = [visitor.get(wrong, headers=header).status_code for header in claimed]
+    assert guesses == [404, 404, 429]
+    assert visitor.get(wrong, REMOTE_ADDR="10.9.9.9").status_code == 404
     settings.HITL = {**settings.HITL, "THROTTLE_LINK": None}
     assert visitor.get(url).status_code == 200
 

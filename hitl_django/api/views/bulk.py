@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,6 +17,7 @@ from ..operations import IDEMPOTENCY_KEY, Shown, operation
 from ..resource import Resource
 from ..serializers import MOST, BulkBody, BulkResultsSerializer
 from ..strictjson import Limits
+from ..throttles import UserThrottle
 
 
 class BulkDecisions(Resource):
@@ -54,6 +56,9 @@ class BulkDecisions(Resource):
         """
         key = idempotency_key(request)
         items = self.body()["decisions"]
+        throttle = UserThrottle("THROTTLE_DECIDE")
+        if not throttle.allows_more(request, len(items) - 1):
+            raise Throttled(throttle.wait())
         results = [self._decide(key, index, **item) for index, item in enumerate(items)]
         return Response(self.render(BulkResultsSerializer, {"results": results}))
 
