@@ -17,8 +17,10 @@ from tests import clock, databases
 settings.register_profile("suite", deadline=None, print_blob=True)
 settings.load_profile("suite")
 
-#: Markers of tests that run several processes or watch the clock: never two of them at once.
-ALONE = ("race", "crash", "cluster", "browser")
+#: Markers of tests that fill a machine, or share a browser: never two of one kind at once.
+IN_TURN = ("race", "browser")
+#: Markers of tests that take long: they come first, so that none is left to one worker at the end.
+LONG = (*IN_TURN, "crash", "cluster", "long")
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
 
 
@@ -48,8 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--soak"):
         keep(has_long_form, config, items)
     for item in items:
-        if any(item.get_closest_marker(name) for name in ALONE):
-            item.add_marker(pytest.mark.xdist_group("alone"))
+        for name in IN_TURN:
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in LONG))
 
 
 def keep(

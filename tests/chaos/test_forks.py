@@ -11,7 +11,11 @@ from tests import processes
 from . import invariants, recovery, victim
 from .graphs import EMPTY, Effects, end_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("impatient")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("impatient"),
+]
 
 SHAPE = "chaos fan"
 

@@ -277,6 +277,7 @@ class Runs(RuleBasedStateMachine):
         self.questions = now
 
 
+@pytest.mark.long
 @pytest.mark.django_db
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P3")

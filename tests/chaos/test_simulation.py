@@ -16,7 +16,12 @@ from .graphs import SIMULATED, end_of
 from .simulation import Simulation
 from .worlds import Claim, DatabaseWorld, MemoryWorld
 
-pytestmark = [pytest.mark.promise("P6"), pytest.mark.promise("P10"), pytest.mark.promise("P17")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.promise("P6"),
+    pytest.mark.promise("P10"),
+    pytest.mark.promise("P17"),
+]
 
 SHAPE_NAMES = list(SIMULATED)
 

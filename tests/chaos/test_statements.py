@@ -15,7 +15,11 @@ from tests import processes
 from . import invariants, recovery, victim
 from .graphs import EMPTY, SHAPES, Effects, end_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("impatient")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("impatient"),
+]
 
 
 def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:

@@ -13,7 +13,7 @@ from tests import processes
 
 from . import invariants, victim
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 #: What the first and the second of two reviewers do, and the version on which they agree.
 WAYS: dict[str, tuple[list[dict[str, Any]], int]] = {
