@@ -55,6 +55,20 @@ def keeping(engine: Engine) -> Any:
     return engine.task(lambda x: x, name="keep")
 
 
+def slow_at_first(engine: Engine) -> Any:
+    """Returns a task whose first call takes a minute, and the list of what it was called with."""
+    tried: list[Any] = []
+
+    @engine.task
+    async def slow(x: Any) -> Any:
+        tried.append(x)
+        if len(tried) == 1:
+            await asyncio.sleep(60)
+        return x
+
+    return slow, tried
+
+
 def with_cache(engine: Engine, graph: Any) -> Any:
     """Returns the graph as one that is compiled with a cache."""
     compiled = graph.compile
@@ -215,14 +229,7 @@ def sent_tasks_are_tried_again_after_their_answers(engine: Engine) -> Any:
 
 @case(start({"x": 1}), ways=("ainvoke",), leaps=True)
 def a_task_that_was_cut_off_runs_again_with_its_node(engine: Engine) -> Any:
-    tried: list[int] = []
-
-    @engine.task
-    async def slow(x: Any) -> Any:
-        tried.append(x)
-        if len(tried) == 1:
-            await asyncio.sleep(60)
-        return x
+    slow, tried = slow_at_first(engine)
 
     async def node(state: State) -> Any:
         return {"log": [await slow(1), len(tried)]}
@@ -245,14 +252,7 @@ def a_node_whose_tasks_end_one_by_one_is_not_idle(engine: Engine) -> Any:
 
 @case(start(1), ways=("ainvoke",), leaps=True)
 def a_task_of_a_task_is_cut_off(engine: Engine) -> Any:
-    tried: list[int] = []
-
-    @engine.task
-    async def slow(x: Any) -> Any:
-        tried.append(x)
-        if len(tried) == 1:
-            await asyncio.sleep(60)
-        return x
+    slow, tried = slow_at_first(engine)
 
     @engine.task(timeout=0.05, retry_policy=quick(engine))
     async def outer(x: Any) -> Any:

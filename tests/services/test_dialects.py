@@ -28,63 +28,24 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 # What the libraries publish as the types of their answers, in our words.
 
 
-class GraphAction(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    action: str
-    args: dict[str, Any]
+def shape(name: str, /, **fields: Any) -> Any:
+    """Returns the type of a dict with these fields and no others."""
+    made: Any = TypedDict(name, fields)  # type: ignore[operator]
+    made.__pydantic_config__ = STRICT
+    return made
 
 
-class Accepted(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["accept", "ignore"]
-    args: None
+GraphAction = shape("GraphAction", action=str, args=dict[str, Any])
+Accepted = shape("Accepted", type=Literal["accept", "ignore"], args=None)
+Responded = shape("Responded", type=Literal["response"], args=str)
+Changed = shape("Changed", type=Literal["edit"], args=GraphAction)
 
-
-class Responded(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["response"]
-    args: str
-
-
-class Changed(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["edit"]
-    args: GraphAction
-
-
-class ChainAction(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    name: str
-    args: dict[str, Any]
-
-
-class Approve(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["approve"]
-
-
-class Edit(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["edit"]
-    edited_action: ChainAction
-
-
-class Reject(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["reject"]
-    message: NotRequired[str]
-
-
-class Respond(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    type: Literal["respond"]
-    message: str
-
-
-class Decided(TypedDict):
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    decisions: list[Approve | Edit | Reject | Respond]
-
+ChainAction = shape("ChainAction", name=str, args=dict[str, Any])
+Approve = shape("Approve", type=Literal["approve"])
+Edit = shape("Edit", type=Literal["edit"], edited_action=ChainAction)
+Reject = shape("Reject", type=Literal["reject"], message=NotRequired[str])
+Respond = shape("Respond", type=Literal["respond"], message=str)
+Decided = shape("Decided", decisions=list[Approve | Edit | Reject | Respond])
 
 ANSWERS: dict[str, TypeAdapter[Any]] = {
     "human_interrupt": TypeAdapter(list[Accepted | Responded | Changed]),
