@@ -117,7 +117,7 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
 def test_each_of_many_runs_ends_once_while_workers_and_the_server_are_killed(
     effects: Effects, crew: Crew, server: Server, amount: Callable[[int, int], int], chance: Random
 ) -> None:
-    count = amount(60, 1000)
+    count = amount(36, 1000)
     ended = threading.Semaphore(0)
 
     def one(number: int) -> tuple[str, list[dict[str, Any]]]:

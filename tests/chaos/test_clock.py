@@ -72,7 +72,7 @@ def in_a_process(act: Callable[..., None], *args: Any) -> Any:
 def test_a_worker_whose_clock_is_an_hour_off_steals_no_lease(
     by: int, amount: Callable[[int, int], int]
 ) -> None:
-    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(25, 100))]
+    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
     for run in runs:
         assert leases.claim(run) is not None
     assert in_a_process(try_to_steal, by, runs) == []
@@ -84,7 +84,7 @@ def test_a_worker_whose_clock_is_an_hour_off_steals_no_lease(
 def test_nobody_steals_from_a_worker_whose_clock_is_an_hour_off(
     by: int, amount: Callable[[int, int], int]
 ) -> None:
-    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(25, 100))]
+    runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
     assert in_a_process(hold, by, runs) == []
     for run in runs:
         assert leases.claim(run) is None

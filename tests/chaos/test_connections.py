@@ -84,7 +84,7 @@ def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
 ) -> None:
     options = {**connection.settings_dict["OPTIONS"], "application_name": NAME}
     process = toiling({"OPTIONS": options})
-    wanted, dropped = amount(60, 200), 0
+    wanted, dropped = amount(40, 200), 0
     while dropped < wanted:
         if dropped % 3 == 0:
             effects.wait_for_more()
@@ -102,7 +102,7 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
     amount: Callable[[int, int], int],
     chance: Random,
 ) -> None:
-    wanted = amount(60, 200)
+    wanted = amount(40, 200)
     enough = threading.Event()
 
     def fate() -> Fate:

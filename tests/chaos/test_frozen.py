@@ -64,7 +64,7 @@ def everything() -> list[Any]:
 def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     where: str, effects: Effects, amount: Callable[[int, int], int], chance: Random
 ) -> None:
-    rounds = amount(15, 50)
+    rounds = amount(8, 50)
     frozen = []
     for _ in range(rounds):
         run = services.start("chaos line", EMPTY).id

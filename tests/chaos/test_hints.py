@@ -29,7 +29,7 @@ SHAPE = "chaos line"  # two claims: one to the question, one to the end
 def test_without_a_single_message_one_sweep_each_gets_everything_done(
     effects: Effects, amount: Callable[[int, int], int]
 ) -> None:
-    count = amount(40, 200)
+    count = amount(20, 200)
     for _ in range(count):
         services.start(SHAPE, EMPTY)
     for state in ("interrupted", "succeeded"):
@@ -74,7 +74,7 @@ def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
     looking = processes.start(victim.look, effects.path, theirs)
     assert ours.poll(processes.PATIENCE)
     ours.recv()
-    for _ in range(amount(25, 100)):
+    for _ in range(amount(15, 100)):
         with transaction.atomic():
             services.start(SHAPE, EMPTY)
             transaction.set_rollback(True)

@@ -78,7 +78,7 @@ def test_workers_killed_at_random_instants_lose_and_double_nothing(
     # At this rate a run can be met again and again before it gets anywhere: that it would be
     # parked then is another promise.
     settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
-    points = amount(150, 500)
+    points = amount(100, 500)
     workers = Workers(effects.path, chance)
     seen: dict[str, int] = {}
     try:

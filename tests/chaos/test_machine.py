@@ -290,7 +290,7 @@ def test_whatever_is_done_to_runs_every_step_is_one_of_the_state_diagram(
         run_state_machine_as_test(
             Runs,
             settings=settings(
-                max_examples=amount(60, 500),
+                max_examples=amount(30, 500),
                 stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -30,7 +30,7 @@ def result(graph: Pregel, saver: Any, order: str, threads: int) -> tuple[str, by
 @pytest.mark.promise("P17")
 def test_threads_crashes_and_stores_make_no_difference(amount: Callable[[int, int], int]) -> None:
     @settings(
-        max_examples=amount(40, 400),
+        max_examples=amount(25, 400),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -45,7 +45,7 @@ def simulated(world_of: Callable[[str], Any], seed: int) -> Any:
 def test_an_engine_in_a_world_of_misfortune_loses_and_doubles_nothing(
     seed: int, amount: Callable[[int, int], int]
 ) -> None:
-    for number in range(amount(10_000, 50_000)):
+    for number in range(amount(5_000, 50_000)):
         simulated(MemoryWorld, seed + number)
 
 
@@ -57,7 +57,7 @@ def test_leases_and_decisions_in_a_world_of_misfortune_lose_and_double_nothing(
 ) -> None:
     settings.HITL = {**recovery.IMPATIENT, "LEASE_SECONDS": 3600, "MAX_ATTEMPTS": 1000}
     with testing.inline():
-        for number in range(amount(80, 1_000)):
+        for number in range(amount(50, 1_000)):
             world = simulated(DatabaseWorld, seed + number)
             assert invariants.faults([world.thread]) == []
             Thread.objects.filter(pk=world.thread).delete()

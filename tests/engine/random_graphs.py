@@ -47,11 +47,6 @@ class GraphSpec:
     worker_asks: bool = False
     loops: int = 0
 
-    @property
-    def has_children(self) -> bool:
-        """Tells whether a node runs a graph of its own."""
-        return any(node.child for node in self.nodes)
-
 
 # From data to a graph.
 

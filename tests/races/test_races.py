@@ -54,7 +54,7 @@ def race(act: str, rounds: Sequence[str], count: int = PROCESSES) -> dict[str, l
 
 @pytest.fixture
 def rounds(amount: Callable[[int, int], int]) -> int:
-    return amount(5, 20)
+    return amount(3, 20)
 
 
 def questions(count: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -51,11 +52,15 @@ def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
     def fail(pid: int) -> None:
+        tried.append(pid)
         raise DatabaseError
 
     monkeypatch.setattr(heartbeats, "_write", fail)
     heartbeats.report()
+    assert tried == [os.getpid()]
 
 
 def test_without_work_and_workers_nobody_is_missed() -> None:
