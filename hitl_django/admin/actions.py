@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, UNSET, Action, actions_of
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
-from hitl_django.forms import AnswerForm, infer_shape, read_shape
+from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import to_json, unix, visible
 from hitl_django.models import Interrupt
 
@@ -20,6 +20,9 @@ from .slip import LARGE, Button
 
 JSON = Any
 
+#: More actions than this are approved or rejected together, and no more fields than that change
+#: their arguments: Django reads a thousand fields of a form.
+MAX_ACTIONS, MAX_ARGS = 200, 400
 #: The button that sends what was chosen for each action.
 EACH = "each"
 CHOICES: dict[str, Any] = {
@@ -51,12 +54,14 @@ class ChoiceForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE}),
     )
 
-    def __init__(self, action: Action, data: Mapping[str, Any] | None, **options: Any) -> None:
+    def __init__(
+        self, allowed: Sequence[str], data: Mapping[str, Any] | None, **options: Any
+    ) -> None:
         super().__init__(data, use_required_attribute=False, **options)
         choice = self.fields["decision"]
         assert isinstance(choice, forms.ChoiceField)
-        choice.choices = [(word, CHOICES[word]) for word in action.allowed]
-        if not {REJECT, RESPOND}.intersection(action.allowed):
+        choice.choices = [(word, CHOICES[word]) for word in allowed]
+        if not {REJECT, RESPOND}.intersection(allowed):
             del self.fields["message"]
 
     def clean(self) -> dict[str, Any]:
@@ -74,10 +79,15 @@ class ActionBlock:
 
     def __init__(self, sheet: ActionsSheet, number: int, action: Action, start: JSON) -> None:
         self.sheet, self.number, self.action, self.start = sheet, number, action, start
-        self.choice = ChoiceForm(
-            action, sheet.data, prefix=f"action/{number}", auto_id=sheet.auto_id
-        )
         self.form = self._args_form()
+        # Nothing can be changed without a form, so that isn't offered.
+        allowed = [word for word in action.allowed if word != EDIT or self.form is not None]
+        self.choice = ChoiceForm(
+            allowed or action.allowed,
+            sheet.data,
+            prefix=f"action/{number}",
+            auto_id=sheet.auto_id,
+        )
 
     @property
     def title(self) -> str:
@@ -140,6 +150,8 @@ class ActionBlock:
         shape = infer_shape(self.start) if schema is None else read_shape(schema)
         if shape.kind == "object" and not shape.properties:
             return None
+        if not self.sheet.makes_room(shape, self.start):
+            return None
         return self.sheet.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
 
 
@@ -150,15 +162,22 @@ class ActionsSheet(Sheet):
         self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
     ) -> None:
         super().__init__(item, data, more=more)
-        start = self.asked.start
+        self._room = MAX_ARGS
+        start, actions = self.asked.start, actions_of(item.payload)
+        self.are_too_many = len(actions) > MAX_ACTIONS
         self.actions = [
             ActionBlock(self, number, action, start[number][ARGS])
-            for number, action in enumerate(actions_of(item.payload))
+            for number, action in enumerate(() if self.are_too_many else actions)
         ]
 
     @property
     def takes_reply(self) -> bool:
         return False
+
+    def makes_room(self, shape: Shape, start: JSON) -> bool:
+        """Says whether there is room for a form, and takes it; the same whatever was posted."""
+        self._room -= len(AnswerForm(shape, start).fields)
+        return self._room >= 0
 
     @property
     def has_errors(self) -> bool:
@@ -167,7 +186,9 @@ class ActionsSheet(Sheet):
         return bool(self.data) and not self.more and any(map(_has_errors, self.actions))
 
     def _buttons(self) -> list[Button]:
-        found = [Button(EACH, _("Send decisions"), "default", LEADS[EACH])]
+        found = []
+        if not self.are_too_many:
+            found.append(Button(EACH, _("Send decisions"), "default", LEADS[EACH]))
         if APPROVE in self.decisions:
             found.append(Button(APPROVE, _("Approve all"), "hitl-quiet", LEADS[APPROVE]))
         if REJECT in self.decisions:
@@ -176,7 +197,7 @@ class ActionsSheet(Sheet):
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         self.pressed = pressed
-        if pressed not in (EACH, *self.decisions) or pressed in (EDIT, RESPOND):
+        if pressed not in {button.value for button in self._buttons()}:
             self.errors.append(_("Use one of the buttons to say what you decide."))
         elif not self.slip.is_valid():
             pass

@@ -13,7 +13,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from hitl_django.answers import RAW, actions_of
+from hitl_django.answers import RAW
 from hitl_django.forms.text import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
@@ -129,9 +129,8 @@ def why_asked(item: Interrupt, sheet: Sheet | None) -> str:
 def facts_asked(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
     """Returns what is asked, in the shape in which it is asked."""
     if item.dialect != RAW:
-        several = item.dialect == "hitl_request" and len(actions_of(item.payload)) > 1
         # Decided one by one, they stand with their decisions.
-        return [] if several and sheet is not None else action_facts(item)
+        return [] if sheet is not None and sheet.actions else action_facts(item)
     if is_its_own_title(item.payload, item.title):
         return []
     skip = told_elsewhere(item.payload, item.title)

@@ -14,8 +14,7 @@ from uuid import UUID, uuid4
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import path
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -39,7 +38,7 @@ from hitl_django.models import Decision, Interrupt, Run
 from .cells import value_of
 from .item import ItemPages
 from .notices import CLOSED, WHO
-from .readonly import place, visible_interrupts
+from .readonly import View, place, visible_interrupts
 
 #: No list shows more at once.
 MOST = 200
@@ -95,17 +94,17 @@ class Line:
 class BulkPages(ItemPages):
     """The two pages of a decision on several questions."""
 
-    def get_urls(self) -> list[Any]:
-        # Each decision is a transaction of its own, whatever a request is elsewhere.
-        view = transaction.non_atomic_requests(self.admin_site.admin_view(self.bulk_view))
-        return [path("bulk/", view, name="hitl_django_reviewitem_bulk"), *super().get_urls()]
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "bulk": ("bulk/", self.bulk_view)}
 
+    # Each decision is a transaction of its own, whatever a request is elsewhere.
+    @transaction.non_atomic_requests
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
         """Lists what was selected, and decides it once that is confirmed."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         if not self.has_view_permission(request):
             raise PermissionDenied
+        if request.method != "POST":  # whoever had to log in first comes like this
+            return HttpResponseRedirect(self.url("changelist", request))
         read = [Choice.of(text) for text in request.POST.getlist("item")[:MOST]]
         choices = list({choice.pk: choice for choice in read if choice is not None}.values())
         decision = request.POST.get("decision", "")

@@ -11,7 +11,6 @@ import json
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.db.models.functions import Length
@@ -90,15 +89,8 @@ class EngineAdmin(ReadOnlyAdmin):
     def row(self, row: Any) -> str:
         return entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, row: Any) -> HttpResponse:
         """Shows one row, and what it holds to those who may see the thread's state."""
-        row = self.get_object(request, unquote(object_id))
         sees = get_policy().may_view_state(request.user, row.thread)
         return self.page(
             request,

@@ -28,6 +28,7 @@ MAX_SHOWN = 60_000
 #: Of a key, that is.
 MAX_NAME = 200
 MAX_FACTS = 200
+MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
 
@@ -60,10 +61,11 @@ def action_facts(item: Interrupt) -> list[Fact]:
     """Returns the actions that a question in a dialect asks for: each its name and arguments."""
     layout = _Layout()
     found = []
-    for name, args in _actions(item):
+    actions = _actions(item)
+    for name, args in actions[:MAX_ACTIONS]:
         found.append(layout.fact(_("Action"), name, 0))
         found += layout.facts(args, 0)
-    return found
+    return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
 def _actions(item: Interrupt) -> list[tuple[str, dict[str, JSON]]]:
@@ -109,10 +111,12 @@ class _Layout:
     def facts(self, mapping: dict[str, JSON], depth: int) -> list[Fact]:
         shown = list(mapping.items())[:MAX_FACTS]
         facts = [self.fact(label_of(key[:MAX_NAME]), value, depth) for key, value in shown]
-        if more := len(mapping) - len(shown):
-            said = _("%(n)d more values are in the raw data.") % {"n": more}
-            facts.append(Fact(_("And more"), said))
-        return facts
+        return facts + self.more(len(mapping) - len(shown))
+
+    def more(self, count: int) -> list[Fact]:
+        """Says how many there are besides."""
+        said = _("%(n)d more values are not shown.") % {"n": count}
+        return [Fact(_("And more"), said)] if count > 0 else []
 
     def fact(self, label: str, value: JSON, depth: int) -> Fact:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:

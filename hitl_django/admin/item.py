@@ -18,7 +18,7 @@ from django.http import (
     QueryDict,
 )
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import registry, services
@@ -46,7 +46,7 @@ from .differences import decided
 from .follow import line_of
 from .handling import FORM_VERBS, VERBS, Forms, carry_out
 from .notices import conflict_of, decided_elsewhere, not_sent, outcome_of
-from .readonly import ReadOnlyAdmin, sees_runs, visible_interrupts
+from .readonly import ReadOnlyAdmin, View, sees_runs, visible_interrupts
 from .sheet import Sheet, Typed
 from .standing import about_of
 from .threads import steps_of
@@ -78,30 +78,15 @@ class ItemPages(ReadOnlyAdmin):
         # A question that is closed keeps its page, which says what became of it.
         return ReviewItem.objects.select_related("run", "thread__subject_type", "assignee")
 
-    def get_urls(self) -> list[Any]:
-        own = [
-            path(
-                f"<path:object_id>/{name}/",
-                self.admin_site.admin_view(view),
-                name=f"hitl_django_reviewitem_{name}",
-            )
-            for name, view in (
-                ("handling", self.handling_view),
-                ("payload", self.payload_view),
-                ("status", self.status_view),
-            )
-        ]
-        return [*own, *super().get_urls()]
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {
+            "handling": ("<path:object_id>/handling/", self.handling_view),
+            "payload": ("<path:object_id>/payload/", self.payload_view),
+            "status": ("<path:object_id>/status/", self.status_view),
+        }
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Shows a question and takes the decision on it."""
-        item = self.get_object(request, unquote(object_id))
         if request.method == "POST":
             return self._decide(request, item)
         if item.status != Interrupt.Status.PENDING:

@@ -112,15 +112,8 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             left = ngettext("%(n)d could not be.", "%(n)d could not be.", spent)
             self.message_user(request, left % {"n": spent}, messages.WARNING)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
         """Shows a link, without its address."""
-        row = self.get_object(request, object_id)
         state = STATES[services.link_state(row.pk)]
         title = format_html("{} {}", _("Link for"), visible(row.name))
         return self.page(request, row, "link.html", title=title, state=state, item=row.interrupt)

@@ -14,7 +14,6 @@ from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import registry, services
@@ -35,7 +34,7 @@ from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import get_policy
 
-from .readonly import visible_interrupts
+from .readonly import View, visible_interrupts
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 CANCELLABLE = frozenset(
@@ -117,18 +116,12 @@ class RunOperations:
             "can_cancel": may and run.state in CANCELLABLE,
         }
 
-    def get_urls(self: Any) -> list[Any]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<path:object_id>/retry/", wrap(self.retry_view), name="hitl_django_run_retry"),
-            path("<path:object_id>/cancel/", wrap(self.cancel_view), name="hitl_django_run_cancel"),
-            path(
-                "<path:object_id>/fork/<str:checkpoint_id>/",
-                wrap(self.fork_view),
-                name="hitl_django_run_fork",
-            ),
-            *super().get_urls(),  # type: ignore[misc]
-        ]
+    def own_pages(self: Any) -> dict[str, tuple[str, View]]:
+        return {
+            "retry": ("<path:object_id>/retry/", self.retry_view),
+            "cancel": ("<path:object_id>/cancel/", self.cancel_view),
+            "fork": ("<path:object_id>/fork/<str:checkpoint_id>/", self.fork_view),
+        }
 
     def retry_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         """Queues a run again that failed or was parked; nothing is lost by that."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.text import capfirst
@@ -22,6 +26,8 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import get_policy
+
+View = Callable[..., HttpResponse]
 
 MINUTE = timedelta(minutes=1)
 
@@ -62,6 +68,20 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             "opts": self.opts,
         }
         return str(add_preserved_filters(kept, url))
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        """Returns the model's pages beside Django's: by name, the route and what answers."""
+        return {}
+
+    def get_urls(self) -> list[Any]:
+        urls = super().get_urls()
+        for name, (route, view) in self.own_pages().items():
+            page: Any = self.admin_site.admin_view(view)
+            page.model_admin = self  # as Django's own pages have it
+            urls.insert(
+                0, path(route, page, name=f"{self.opts.app_label}_{self.opts.model_name}_{name}")
+            )
+        return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Narrows the model's rows to those the user may see."""
@@ -107,6 +127,19 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return self.show(request, self.get_object(request, unquote(object_id)))
+
+    def show(self, request: HttpRequest, row: Any) -> HttpResponse:
+        """Shows a row on its own page."""
+        raise NotImplementedError
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -145,6 +178,18 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         context["title"] = visible(str(context.get("title", original)))
         return TemplateResponse(
             request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
+        )
+
+    def too_large(self, request: HttpRequest, *, too_many: bool) -> TemplateResponse:
+        """Says that what was sent is more than can be read, and what to do about it."""
+        return self.page(
+            request,
+            _("This is too large to be sent"),
+            "too_large.html",
+            status=413,
+            most=None if too_many else filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+            most_fields=settings.DATA_UPLOAD_MAX_NUMBER_FIELDS,
+            back=request.get_full_path(),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -39,15 +38,8 @@ class InterruptAdmin(ReadOnlyAdmin):
     def question(self, item: Interrupt) -> str:
         return entry(item, item.title, place(item))
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Leads to the question's own page, which says what became of it."""
-        item = self.get_object(request, unquote(object_id))
         name = "admin:hitl_django_reviewitem_change"
         return HttpResponseRedirect(reverse(name, args=[item.pk], current_app=self.admin_site.name))
 
@@ -83,15 +75,8 @@ class DecisionAdmin(ReadOnlyAdmin):
     def decider(self, decision: Decision) -> str:
         return visible(decision.by_label)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
         """Shows one decision whole."""
-        decision = self.get_object(request, unquote(object_id))
         return self.page(
             request,
             decision.interrupt,

@@ -11,9 +11,8 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import QueryDict
-from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -25,6 +24,7 @@ from .bulk import BulkPages
 from .filters import WaitingGraphFilter, WaitingGroupFilter, group_of
 from .notices import silence_of
 from .queue import QueueList
+from .readonly import View
 
 
 @admin.register(ReviewItem)
@@ -74,16 +74,15 @@ class ReviewItemAdmin(BulkPages):
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }
 
-    def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.take_next_view)
-        return [path("next/", view, name="hitl_django_reviewitem_next"), *super().get_urls()]
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "next": ("next/", self.take_next_view)}
 
     def take_next_view(self, request: HttpRequest) -> HttpResponse:
         """Claims the best free question and opens it; the list's own filters narrow the choice."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         if not self.has_view_permission(request):
             raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseRedirect(self.url("changelist", request))
         chosen = QueryDict(request.GET.get("_changelist_filters", ""))
         taken = services.take_next(
             by=request.user,

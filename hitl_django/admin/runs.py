@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
@@ -85,15 +84,8 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def starter(self, run: Run) -> str:
         return visible(run.started_by_label)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, run: Run) -> HttpResponse:
         """Shows a run with its questions, its error and who did what with it."""
-        run = self.get_object(request, unquote(object_id))
         entries = AuditEntry.objects.filter(thread=run.thread_id).order_by("-seq")
         return self.page(
             request,

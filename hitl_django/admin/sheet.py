@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
@@ -14,7 +15,7 @@ from hitl_django import answers
 from hitl_django.answers import APPROVE, APPROVED, EDIT, RAW, REJECT, RESPOND, UNSET, Asked
 from hitl_django.changes import Span
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import HitlError, InvalidAnswerError
+from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import from_json, to_json, unix
 from hitl_django.models import Decision, Interrupt
@@ -66,6 +67,8 @@ class Sheet:
         #: Whether there is no form, because nobody could edit that much in a browser.
         self.is_too_large = False
         self.form = self._form()
+        #: Why it can't be approved either, where that repeats what was asked.
+        self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
         self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
         self.errors: list[Any] = []
         #: Why the user can't approve it, and has no button to.
@@ -92,6 +95,11 @@ class Sheet:
         return not self.is_typed and RESPOND in self.decisions
 
     @property
+    def most(self) -> int | None:
+        """Returns how many bytes Django reads of a form."""
+        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+    @property
     def edit_label(self) -> Any:
         return self.label(EDIT)
 
@@ -112,7 +120,7 @@ class Sheet:
 
     def buttons(self) -> list[Button]:
         """Returns the decisions that have a button in the bar, in its order."""
-        if self.barred:
+        if self.barred or self.unsendable:
             return [button for button in self._buttons() if button.value == REJECT]
         return self._buttons()
 
@@ -208,6 +216,16 @@ class Sheet:
         except ValueError as error:
             self.slip.add_error("reply", _("This is not JSON: %(error)s.") % {"error": error})
         return None
+
+    def _too_large_to_approve(self) -> str:
+        if APPROVE in self.decisions:
+            try:
+                answers.compose(self.asked, APPROVE)
+            except PayloadLimitError as error:
+                return str(error)
+            except HitlError:
+                pass  # that is for whoever presses the button to be told
+        return ""
 
     def _form(self) -> AnswerForm | None:
         if self.is_typed:

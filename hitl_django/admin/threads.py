@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.db.models import CharField, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -75,15 +74,8 @@ class ThreadAdmin(ReadOnlyAdmin):
             return "–"
         return visible(f"{thread.subject_type.name} {thread.subject_id}")
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""
-        thread = self.get_object(request, unquote(object_id))
         runs = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
         newest = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:MAX_RUNS])
         may = bool(newest) and get_policy().may_operate(request.user, newest[0])

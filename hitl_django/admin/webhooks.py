@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -21,7 +21,7 @@ from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.policy import get_policy
 
 from .facts import raw
-from .readonly import ReadOnlyAdmin, entry
+from .readonly import ReadOnlyAdmin, View, entry
 
 
 class WebhookForm(forms.ModelForm):
@@ -76,6 +76,8 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
     list_display = ("webhook", "state", "created_at")
     empty_text = _("There is no webhook yet.")
     actions = ("try_them",)
+    # It is changed here, so its page is Django's own form.
+    change_view = admin.ModelAdmin.change_view
     add_form_template = change_form_template = "hitl_django/admin/webhook.html"
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -107,13 +109,8 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
             services.try_webhook(row.pk, by=request.user)
         self.message_user(request, _("A worker sends the test now."), messages.SUCCESS)
 
-    def get_urls(self) -> list[Any]:
-        rotate = path(
-            "<path:object_id>/secret/",
-            self.admin_site.admin_view(self.secret_view),
-            name="hitl_django_webhookendpoint_secret",
-        )
-        return [rotate, *super().get_urls()]
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {"secret": ("<path:object_id>/secret/", self.secret_view)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Has the service make or change it; the row that the form filled in is only a paper."""
@@ -198,15 +195,8 @@ class DeliveryAdmin(ReadOnlyAdmin):
         )
         self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         """Shows a message, what it tells of, and how far it has come."""
-        row = self.get_object(request, unquote(object_id))
         webhook = reverse("admin:hitl_django_webhookendpoint_change", args=[row.endpoint_id])
         title = row.get_event_display()
         told = raw(row.data)

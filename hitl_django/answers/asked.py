@@ -109,6 +109,10 @@ def compose(asked: Asked, type: str, value: Any = UNSET) -> Any:  # noqa: A002
     if type == APPROVE and value is UNSET and asked.proposal is not None:
         return asked.proposal["answer"]
     answer = _answer(asked, type, value)
+    if value is UNSET and type != REJECT and not isinstance(answer, bool):
+        # It repeats what was asked, which may be more than an answer may be. Somebody has to be
+        # able to say no all the same.
+        check_limits(answer, "The answer, which repeats what was asked,")
     if asked.editable is not None and value is not UNSET and _may_edit(asked, type, value):
         _refuse_if_fixed(asked, type, value)
     if asked.schema is not None:

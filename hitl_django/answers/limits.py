@@ -10,20 +10,20 @@ from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
 
 
-def check_limits(value: Any) -> None:
+def check_limits(value: Any, what: str = "The answer") -> None:
     """Raises PayloadLimitError for what is too large, UnserializableError for what isn't JSON."""
     depth, items = _extent(value)
-    _limit("levels deep", depth, hitl.ANSWER_MAX_DEPTH)
-    _limit("values", items, hitl.ANSWER_MAX_ITEMS)
-    check_json(value, "The answer")
+    _limit(what, "levels deep", depth, hitl.ANSWER_MAX_DEPTH)
+    _limit(what, "values", items, hitl.ANSWER_MAX_ITEMS)
+    check_json(value, what)
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-    _limit("bytes", size, hitl.ANSWER_MAX_BYTES)
+    _limit(what, "bytes", size, hitl.ANSWER_MAX_BYTES)
 
 
-def _limit(what: str, found: int, limit: int) -> None:
+def _limit(what: str, unit: str, found: int, limit: int) -> None:
     if found > limit:
         raise PayloadLimitError(
-            f"The answer is {found} {what}; {limit} are allowed.", limit=limit, found=found
+            f"{what} is {found} {unit}; {limit} are allowed.", limit=limit, found=found
         )
 
 

@@ -39,7 +39,7 @@ from hitl_django.models import Decision, Interrupt
 from hitl_django.services import LinkInfo, LinkState
 
 from .rate import is_too_often
-from .words import TOO_OFTEN, UNKNOWN, Words, maker_of, words_for
+from .words import TOO_LARGE, TOO_OFTEN, UNKNOWN, Words, maker_of, words_for
 
 HEADERS = {
     "Referrer-Policy": "same-origin",
@@ -94,6 +94,11 @@ class LinkPage(View):
             sheet.refuse(error)
             return self._ask(request, link, sheet)
         return HttpResponseRedirect(request.path)
+
+    @classmethod
+    def too_large(cls, request: HttpRequest, *, too_many: bool) -> HttpResponse:
+        """Says that what was sent is more than can be read."""
+        return cls()._say(request, TOO_LARGE, status=413)
 
     def _ask(self, request: HttpRequest, link: LinkInfo, sheet: Sheet) -> HttpResponse:
         told = {

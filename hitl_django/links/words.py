@@ -27,6 +27,13 @@ UNKNOWN = Words(
     _("This link leads nowhere"),
     (_("It may have been copied in part. Open it again from where you got it."),),
 )
+TOO_LARGE = Words(
+    _("This is too large to be sent"),
+    (
+        _("Nothing of yours was recorded."),
+        _("Your browser’s Back button leads to what you wrote. Shorten it, and send it again."),
+    ),
+)
 TOO_OFTEN = Words(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
 
 SPENT: dict[str, Words] = {

@@ -10,6 +10,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .review import Interrupt
 
 
@@ -46,4 +48,4 @@ class Comment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.by_label}, {self.created_at}"
+        return f"{visible(self.by_label)}, {self.created_at}"

@@ -12,6 +12,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .fields import JSONTextField
 from .threads import Thread
 
@@ -77,7 +79,7 @@ class ChannelBlob(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.channel}@{self.version}"
+        return f"{visible(self.channel)}@{self.version}"
 
 
 class GraphShape(models.Model):
@@ -94,7 +96,7 @@ class GraphShape(models.Model):
         verbose_name_plural = _("graph shapes")
 
     def __str__(self) -> str:
-        return f"{self.graph} {self.fingerprint}"
+        return f"{visible(self.graph)} {self.fingerprint}"
 
 
 class PendingWrite(models.Model):

@@ -16,6 +16,8 @@ from django.db.models.functions import Now
 from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.text import visible
+
 from .fields import JSONTextField
 from .threads import Run, Thread
 from .words import WordIndex
@@ -246,7 +248,7 @@ class Interrupt(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.title
+        return visible(self.title)
 
     def closing(self) -> Decision | None:
         """Returns the decision that closed the question; None while it is open or had none."""
@@ -372,7 +374,7 @@ class Decision(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.type} by {self.by_label}"
+        return f"{self.type} by {visible(self.by_label)}"
 
 
 class AuditEntry(models.Model):

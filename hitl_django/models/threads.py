@@ -197,4 +197,4 @@ class Run(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.graph} {self.id}"
+        return f"{visible(self.graph)} {self.id}"

@@ -12,6 +12,7 @@ from hitl_django.engine.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
     InvalidAnswerError,
+    PayloadLimitError,
     SelfApprovalError,
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
@@ -80,7 +81,7 @@ def is_seconded(asked: Asked, answer: Any) -> bool:
         return False
     try:
         return patches.same(answers.compose(asked, APPROVE, UNSET), answer)
-    except InvalidAnswerError:  # it can be approved, but not as it stands
+    except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
         return False
 
 

@@ -187,8 +187,9 @@ def test_a_post_that_selects_nothing_says_so(
     assert not Decision.objects.exists()
 
 
-def test_it_is_no_link(reviewer: Client) -> None:
-    assert reviewer.get(BULK).status_code == 405
+def test_opened_as_a_link_it_leads_to_the_list(reviewer: Client) -> None:
+    # So does a log-in that came between the list and the page.
+    assert reviewer.get(BULK).headers["Location"] == list_of()
 
 
 def test_a_post_without_the_token_decides_nothing(

@@ -53,6 +53,18 @@ REQUEST = {
 }
 
 
+def many(actions: int, *, args: int) -> dict[str, Any]:
+    values = {f"key{n}": n for n in range(args)}
+    names = [f"action{n}" for n in range(actions)]
+    return {
+        "action_requests": [{"name": name, "args": values} for name in names],
+        "review_configs": [
+            {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
+            for name in names
+        ],
+    }
+
+
 def ask(asked: Asked, payload: Any) -> Interrupt:
     return asked("plain", payload=payload)
 
@@ -269,6 +281,25 @@ class TestARequestForSeveralActions:
         response = reviewer.post(page_of(item), posted)
         assert response.status_code == 409
         assert "I would call her." in text_of(response)
+
+    @pytest.mark.promise("P21")
+    def test_has_no_more_fields_than_can_be_sent(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, many(60, args=20))
+        posted = sheet_of(reviewer, item)
+        assert len(posted) < 1000
+        assert "action/0/args/key0" in posted
+        assert "action/59/args/key0" not in posted
+        assert self.send(reviewer, item, *["approve"] * 60).status_code == 302
+
+    @pytest.mark.promise("P21")
+    def test_for_very_many_is_decided_as_a_whole(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, many(600, args=1))
+        page = text_of(reviewer.get(page_of(item)))
+        assert "too many to be decided one by one" in page
+        assert "550 more values are not shown." in page
+        assert "Use one of the buttons" in text_of(self.send(reviewer, item))
+        assert self.send(reviewer, item, button="approve").status_code == 302
+        assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
 
     def test_of_one_action_is_asked_like_any_question(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]

@@ -15,8 +15,11 @@ from django.urls import reverse
 from hitl_django import services
 from hitl_django.models import (
     AuditEntry,
+    ChannelBlob,
     Comment,
+    Decision,
     Delivery,
+    GraphShape,
     Interrupt,
     ReviewLink,
     Run,
@@ -149,6 +152,19 @@ def test_names_of_people_and_groups(text: str, admin_user: Any, admin_client: Cl
     ):
         assert response.status_code in (200, 409)
         assert_inert(text_of(response))
+
+
+def test_a_row_is_named_without_what_can_not_be_seen() -> None:
+    text = "re\u202eject"
+    for row in (
+        Comment(by_label=text),
+        Decision(type="approve", by_label=text),
+        Interrupt(title=text),
+        Run(graph=text),
+        ChannelBlob(channel=text, version="1"),
+        GraphShape(graph=text, fingerprint="1"),
+    ):
+        assert "re\\u202eject" in str(row), type(row)
 
 
 #: Can't be stored, or stand for something else on the way.

@@ -149,13 +149,28 @@ class TestWhatIsTooLarge:
         response = reviewer.get(page_of(item))
         assert len(response.content) < 150_000
         assert f"{page_of(item).removesuffix('change/')}payload/" in text_of(response)
-        assert 'value="approve"' in text_of(response)
+        assert 'value="reject"' in text_of(response)
 
     def test_can_still_be_decided_and_says_why_it_has_no_fields(self, reviewer: Client) -> None:
         item = make_question({"note": "x" * 300_000})
         assert "too large to be edited here" in text_of(reviewer.get(page_of(item)))
         assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
         assert Decision.objects.get().type == "reject"
+
+    @pytest.mark.promise("P21")
+    def test_is_not_approved_where_that_repeats_it(self, reviewer: Client) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}},
+        }
+        item = make_question({"note": "x" * 300_000}, schema)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "The answer, which repeats what was asked, is 300027 bytes" in page
+        assert 'value="approve"' not in page
+        response = press(reviewer, item, "approve")
+        assert "262144 are allowed" in text_of(response)
+        assert not Decision.objects.exists()
+        assert press(reviewer, item, "reject", reason="Too long.").status_code == 302
 
 
 class TestTheLineThatFollowsARun:

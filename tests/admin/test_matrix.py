@@ -71,7 +71,7 @@ ENGINEERS = ALL | {"engineer"}
 MANAGERS = ALL | {"integrator"}
 SEE_HOOKS = MANAGERS | {"reader of webhooks"}
 
-OK, MOVED, FORBIDDEN, ABSENT, NOT_SO = 200, 302, 403, 404, 405
+OK, MOVED, FORBIDDEN, ABSENT = 200, 302, 403, 404
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ MATRIX: dict[str, Line] = {
     "reviewitem_payload": Line(SEE_QUESTIONS),
     "reviewitem_status": Line(SEE_QUESTIONS),
     "reviewitem_handling": Line(SEE_QUESTIONS, MOVED, changed=DECIDERS),
-    "reviewitem_next": Line(NOBODY, else_=NOT_SO, changed=DECIDERS),
-    "reviewitem_bulk": Line(NOBODY, else_=NOT_SO, changed=DECIDERS),
+    "reviewitem_next": Line(SEE_QUESTIONS, MOVED, else_=FORBIDDEN, changed=DECIDERS),
+    "reviewitem_bulk": Line(SEE_QUESTIONS, MOVED, else_=FORBIDDEN, changed=DECIDERS),
     "run_retry": Line(OPERATORS, MOVED, refused=SEE_RUNS, changed=OPERATORS),
     "run_cancel": Line(OPERATORS, refused=SEE_RUNS, changed=OPERATORS),
     "run_fork": Line(OPERATORS, refused=SEE_RUNS, changed=OPERATORS),
@@ -316,7 +316,8 @@ def test_the_questions_of_a_graph_with_groups_are_there_for_their_members_alone(
         user.groups.add(Group.objects.create(name="finance"))
     sees = member or who == "superuser"
     before = everything_of_ours()
-    for name in MATRIX:
+    of_all = {"reviewitem_next", "reviewitem_bulk"}
+    for name in MATRIX.keys() - of_all:
         if name.startswith("reviewitem_") and MATRIX[name].shown == SEE_QUESTIONS:
             url = address_of(name, {"reviewitem": item})
             shown: Any = client.get(url)

@@ -107,6 +107,53 @@ def test_no_kind_of_question_has_a_serious_fault(
     assert {name: said for name, said in found.items() if said} == {}
 
 
+def test_no_page_that_answers_a_form_has_a_serious_fault(
+    everybody: str,
+    start: Callable[..., Run],
+    log_in: Callable[..., Any],
+    settings: Any,
+) -> None:
+    run = start("approval", text="the news")
+    start("typed", customer="Dana", amount=120.0)
+    item = Interrupt.objects.get(run=run)
+    base = "/admin/hitl_django"
+    page = log_in(everybody, **WAYS[1])
+    found = {}
+
+    def look(name: str) -> None:
+        found[name] = faults(page)
+
+    page.goto(f"{base}/reviewitem/")
+    for tick in page.locator("[name=item]").all():
+        tick.check()
+    page.click(".hitl-many [value=approve]")
+    page.wait_for_selector(".hitl-chosen")
+    look("several, to be confirmed")
+    services.decide(item.pk, "reject", reason="Not now.")
+    page.click(".hitl-bar .default")
+    page.wait_for_selector("#failed")
+    look("several, decided")
+    item = Interrupt.objects.get(run=start("approval", text="the weather"))
+    page.goto(f"{base}/reviewitem/{item.pk}/change/")
+    page.fill("[name=reason]", "It will rain.")
+    services.decide(item.pk, "reject", reason="Not now.")
+    page.click(".hitl-bar .default")
+    page.wait_for_selector("#kept")
+    look("somebody was faster")
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 2
+    page.goto(f"{base}/run/{run.pk}/cancel/")
+    look("cancel")
+    page.fill("[name=reason]", "It is late.")
+    page.evaluate(
+        "document.querySelector('.hitl-form').insertAdjacentHTML("
+        "'beforeend', '<input type=hidden name=more>')"
+    )
+    page.click(".hitl-danger")
+    page.wait_for_selector("#large")
+    look("too large")
+    assert {name: said for name, said in found.items() if said} == {}
+
+
 def test_german_pages_and_the_page_of_a_link_have_no_serious_fault_and_fit_a_phone(
     start: Callable[..., Run], log_in: Callable[..., Any], settings: Any
 ) -> None:

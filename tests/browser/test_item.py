@@ -62,6 +62,15 @@ class TestKeys:
         assert decision.value == {"approved": True, "amount": 99.5, "note": ""}
         assert decision.reason == "are and answer are letters here"
 
+    def test_open_what_the_first_field_is_folded_into(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        start("plain", payload={"title": "Pay?", "amount": 12})
+        page = log_in()
+        open_question(page)
+        page.keyboard.press("e")
+        assert focused(page) == "answer/amount"
+
     def test_lead_from_the_list_to_the_next_question_and_through_it(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
@@ -352,3 +361,21 @@ THEME = """<!doctype html>
 {% block content_title %}{% endblock %}<main id="content">{% block content %}{% endblock %}</main>
 {% block sidebar %}{% endblock %}{% block footer %}{% endblock %}</body></html>
 """
+
+
+def test_what_is_too_large_to_be_sent_stays_where_it_was_written(
+    log_in: Callable[..., Any], start: Start, settings: Any
+) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4000
+    start("approval", text="the news")
+    page = log_in()
+    open_question(page)
+    page.get_by_text("Answer in your own words").click()
+    # Each line end is sent as six characters.
+    page.fill("[name=reply]", "\n" * 700)
+    button(page, "Send answer").click()
+    assert page.get_by_text("This is more than can be sent at once.").is_visible()
+    page.fill("[name=reply]", "\n" * 400 + "Later.")
+    button(page, "Send answer").click()
+    page.wait_for_selector(".messagelist")
+    assert Decision.objects.get().value == "\n" * 400 + "Later."

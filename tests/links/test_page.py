@@ -263,3 +263,14 @@ def test_it_names_who_made_it(
     assert "Dana K., ada asks you to decide:" in visitor.get(link.url).content.decode()
     services.revoke_link(link.id)
     assert "ask ada for another link" in visitor.get(link.url).content.decode()
+
+
+def test_what_is_too_long_to_be_shown_is_not_said_to_be_a_download(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    item = asked()
+    Interrupt.objects.update(payload={"title": "Long?", "text": "x" * 30_000})
+    page = visitor.get(link_to(item)).content.decode()
+    assert "10000 more characters are not shown." in page
+    assert "Ask whoever sent you the link for them." in page
+    assert "ownload" not in page

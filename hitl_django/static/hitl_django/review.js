@@ -31,6 +31,9 @@
     };
     const fields = (form) => [...form.elements].filter((field) => field.name && field.type !== "submit");
 
+    // As it is sent: line ends are of two characters there, and each of six.
+    const sizeOf = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A").length;
+
     document.addEventListener("input", (event) => {
         const was = event.target.closest(".form-row")?.querySelector("[data-hitl-was]");
         if (was) was.hidden = !isChanged(event.target);
@@ -50,7 +53,14 @@
                 field.dispatchEvent(new Event("input", { bubbles: true }));
             }
         }
-        form.addEventListener("submit", () => (sent = true));
+        form.addEventListener("submit", (event) => {
+            const large = form.querySelector("[data-hitl-most]");
+            large.hidden = !large.dataset.hitlMost || sizeOf(form, event.submitter) <= large.dataset.hitlMost;
+            sent = large.hidden;
+            if (sent) return;
+            event.preventDefault();
+            large.scrollIntoView({ block: "center" });
+        });
         addEventListener("pageshow", () => (sent = false));
         addEventListener("pagehide", () => {
             const typed = sent ? [] : fields(form).filter(isChanged);
@@ -138,7 +148,13 @@
             if (found) arm(current().querySelector(".hitl-reject"));
             return found;
         },
-        e: () => focus(all(text, current() ?? undefined).find((field) => seen(field) && !field.readOnly && field.closest("form[data-hitl-sheet]"))),
+        e: () => {
+            const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]"));
+            const first = found.find((field) => field.name !== "reason") ?? found[0];
+            const details = first?.closest("details");
+            if (details) details.open = true;
+            return focus(first);
+        },
         "?": () => !help.showModal(),
     };
 
