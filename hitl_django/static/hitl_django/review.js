@@ -55,8 +55,9 @@
         }
         form.addEventListener("submit", (event) => {
             const large = form.querySelector("[data-hitl-most]");
-            large.hidden = !large.dataset.hitlMost || sizeOf(form, event.submitter) <= large.dataset.hitlMost;
-            sent = large.hidden;
+            const most = large?.dataset.hitlMost;
+            sent = !most || sizeOf(form, event.submitter) <= most;
+            if (large) large.hidden = sent;
             if (sent) return;
             event.preventDefault();
             large.scrollIntoView({ block: "center" });
