@@ -52,7 +52,10 @@ class WebhookSerializer(serializers.Serializer):
     stopped = serializers.CharField(help_text="Why it isn't active, if nobody turned it off.")
     failures = serializers.IntegerField(help_text="In a row, up to now.")
     rests_until = Moment(allow_null=True, help_text="Until when nothing is sent, for failing.")
-    created_by = serializers.CharField(source="created_by_label")
+    created_by = serializers.CharField(
+        source="created_by_label",
+        help_text="Who made it, or has since said where it leads: it tells of what they may see.",
+    )
     created_at = Moment()
 
 

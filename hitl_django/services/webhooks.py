@@ -115,7 +115,11 @@ def check_webhook(**given: Any) -> None:
 
 
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
-    """Changes what ``create_webhook`` was given; one that is turned on again begins afresh."""
+    """Changes what ``create_webhook`` was given; one that is turned on again begins afresh.
+
+    Whoever has it lead elsewhere, or has it send what is asked along, stands for it from then on:
+    it tells of no question that they may not see.
+    """
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_question", "is_active"}
     if unknown := changes.keys() - known:
@@ -123,6 +127,10 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     values = {**changes, **_checked(**{key: changes.get(key, UNSET) for key in known})}
     if values.get("is_active") or "url" in values:
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
+    leads_elsewhere = values.get("url", row.url) != row.url
+    tells_more = values.get("with_question", False) and not row.with_question
+    if leads_elsewhere or tells_more:
+        values |= {"created_by": by, "created_by_label": audit.label(by)}
     _rows().filter(pk=row.pk).update(**values)
     outbox.forget()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -336,6 +337,32 @@ def test_what_is_asked_is_sent_for_who_may_see_it_only(
     services.redeliver(delivery.pk)
     webhooks.deliver(str(endpoint.pk))
     assert "question" not in json.loads(receiver.next().body)["data"]
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("change", ["url", "with_question"])
+def test_who_has_a_webhook_say_more_or_to_somebody_else_is_who_stands_for_it(
+    hook: Hook,
+    receive: Receive,
+    advance: Advance,
+    django_user_model: Any,
+    change: str,
+) -> None:
+    first, receiver = receive(), receive()
+    maker = django_user_model.objects.create_superuser("ada")
+    endpoint = hook(first, with_question=change == "url", events=["interrupt.created"], by=maker)
+    eve = django_user_model.objects.create_user("eve")
+    eve.user_permissions.set(Permission.objects.filter(codename__contains="webhook"))
+    services.change_webhook(endpoint.pk, description="hers no more", is_active=True, by=eve)
+    endpoint.refresh_from_db()
+    assert endpoint.created_by == maker
+    given = {"url": receiver.url} if change == "url" else {"with_question": True}
+    services.change_webhook(endpoint.pk, by=eve, **given)
+    services.start("approval", {"text": "x"})
+    advance()
+    deliver(Delivery.objects.get())
+    told = (receiver if change == "url" else first).next()
+    assert "question" not in json.loads(told.body)["data"]
 
 
 @pytest.mark.promise("P18")
