@@ -104,6 +104,20 @@ def test_the_same_key_is_the_same_run(api: Any, invoice: str) -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.promise("P18")
+def test_a_key_tells_nobody_of_a_run_that_they_may_not_see(
+    api: Any, as_role: Any, invoice: str
+) -> None:
+    body = {**BODY, "key": "order-7"}
+    starter = as_role("starter")
+    assert starter.post("runs", body=body).status_code == 202
+    assert starter.post("runs", body=body).status_code == 200
+    assert api.post("runs", body=body).status_code == 200
+    refused = as_role("starter").post("runs", body=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "idempotency_key_reused")
+    assert str(Run.objects.get().pk) not in refused.content.decode()
+
+
 @pytest.mark.parametrize(
     ("input_value", "pointer"),
     [
