@@ -42,7 +42,7 @@ class Dispatcher(Protocol):
         """Reports settings of the queue that are known to hurt."""
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Reports what of the queue is out of reach or missing at this moment."""
+        """Reports what of the queue is missing at this moment; CRITICAL if nobody can reach it."""
 
     def command(self) -> Sequence[str]:
         """Returns the management command that works hints off; empty where none is needed."""

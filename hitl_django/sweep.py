@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -37,7 +38,8 @@ def sweep() -> list[UUID]:
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
-        retention.delete_events(hitl.EVENT_RETENTION_DAYS, hitl.SWEEP_BATCH)
+        days = hitl.EVENT_RETENTION_DAYS
+        _look_after("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
     return run_ids
 
 

@@ -102,7 +102,11 @@ class _Watch:
         while (due := self._await_due()) is not None:
             for run in due:
                 run.look_after()
-            connections.close_all()  # this thread's own
+            try:
+                connections.close_all()  # this thread's own
+            except Exception:
+                # Who renews all the leases of this process must not end over a connection.
+                logger.exception("leases: a connection was not closed")
 
     def _await_due(self) -> list[_Run] | None:
         """Returns the next runs to look after; None when there has been no run for a while."""

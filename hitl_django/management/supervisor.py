@@ -187,4 +187,4 @@ def is_there(pid: int) -> bool:
 
 
 def _broker_is_down() -> bool:
-    return any(found.level >= checks.ERROR for found in dispatch.dispatcher().probe())
+    return any(found.level >= checks.CRITICAL for found in dispatch.dispatcher().probe())

@@ -358,6 +358,8 @@ def _check(name: str, email: str) -> None:
 
 def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     end = thread.now + expires if isinstance(expires, timedelta) else expires
+    if timezone.is_naive(end) and not timezone.is_naive(thread.now):
+        end = timezone.make_aware(end)
     if not thread.now < end <= thread.now + LONGEST:
         reason = f"is not within {LONGEST.days} days from now"
         raise InvalidInputError(f"The link's end {reason}.", [("expires_at", reason)])

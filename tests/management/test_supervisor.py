@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.checks import Error
+from django.core.checks import Critical, Error
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from django.test import override_settings
@@ -67,10 +67,19 @@ def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) 
 def test_a_broker_that_is_down_is_not_the_workers_fault(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Error("down")])
+    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Critical("down")])
     watch = Watch()
     watch.tell([due], 0.0)
     assert watch.complaint(PATIENCE) is None
+
+
+def test_what_is_missing_of_a_queue_that_can_be_reached_excuses_nobody(
+    due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Error("no schedule")])
+    watch = Watch()
+    watch.tell([due], 0.0)
+    assert "no worker" in str(watch.complaint(PATIENCE))
 
 
 def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:

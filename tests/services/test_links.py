@@ -182,6 +182,8 @@ def test_what_a_link_cannot_be_is_refused(question: Interrupt, given: Any, field
 def test_its_end_may_be_a_moment(question: Interrupt) -> None:
     end = timezone.now() + timedelta(days=2)
     assert services.make_link(question.pk, name=DANA, expires=end).expires_at == end
+    naive = timezone.make_naive(end)  # a clock on the wall, of the site's own time zone
+    assert services.make_link(question.pk, name=DANA, expires=naive).expires_at == end
 
 
 def test_a_question_that_is_closed_has_no_new_links(question: Interrupt) -> None:

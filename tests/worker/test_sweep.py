@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import leases, services, testing
+from hitl_django import leases, retention, services, testing
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.sweep import sweep
 
@@ -118,3 +118,17 @@ def test_what_goes_wrong_with_questions_keeps_no_run_waiting(
     sweep()
     assert advance() == 1
     assert "questions could not be looked after" in caplog.text
+
+
+def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(days: float, limit: int) -> int:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    info = services.start("steps", {"log": []})
+    forget(info)
+    monkeypatch.setattr(retention, "delete_events", fail)
+    with override_settings(HITL={**settings.HITL, "EVENT_RETENTION_DAYS": 7}):
+        assert sweep() == [info.id]
+    assert "events could not be looked after" in caplog.text

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.test import override_settings
 
 from hitl_django.engine.runtime import RunControl
@@ -97,3 +98,19 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
     with watch.watched(a_lease(2), RunControl(), None):
         assert renewals.again.wait(60)
     assert {pk for pk, _ in renewals.seen} == {2}
+
+
+def test_a_connection_that_can_not_be_closed_ends_no_renewing(
+    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closings: list[int] = []
+
+    def refuse() -> None:
+        closings.append(1)
+        raise OperationalError("the server has gone away")
+
+    monkeypatch.setattr(watch.connections, "close_all", refuse)
+    with watch.watched(a_lease(1), RunControl(), None):
+        while len(closings) < 2:
+            assert renewals.again.wait(60)
+            renewals.again.clear()

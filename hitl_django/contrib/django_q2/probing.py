@@ -27,7 +27,7 @@ def _broker() -> Iterator[checks.CheckMessage]:
         broker.ping()
         broker.queue_size()
     except Exception as error:  # whatever the broker's own library raises
-        yield checks.Error(
+        yield checks.Critical(
             f"The queue's broker can't be reached: {type(error).__name__}: {error}",
             hint="Start it, or correct Q_CLUSTER. Nothing is lost meanwhile: what is queued now is "
             "hinted again by the sweep.",
