@@ -121,8 +121,7 @@ class QueueList(ChangeList):
             listed=search or TABS[self.tab][0],
         )
         if search is not None:
-            few = self.queryset.filter(pk__in=search.few.values("pk")[:MOST])
-            self.queryset = search.many if count >= MOST else few
+            self.queryset = search.found(count, MOST)
         return count
 
     def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:

@@ -19,6 +19,9 @@ from .errors import InvalidRequest
 from .faults import Fault
 from .fields import Moment
 
+#: As many are still looked up in the index of words.
+FEW = 100
+
 ANY, ME, NOBODY = "any", "me", "nobody"
 SUBJECT = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
@@ -187,7 +190,10 @@ class InterruptFilter(filters.FilterSet):
         return _either(queryset, queue.PENDING & queue.SNOOZED, value)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return queryset.filter(queue.matching(value))
+        search = queue.Search.of(queryset, value)
+        if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
+            return search.many  # there is an index of the words of what waits
+        return search.found(search.few.values("pk")[:FEW].count(), FEW)
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.form.cleaned_data.get("status"):

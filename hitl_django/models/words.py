@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from django.db import connections, models
-from django.db.models import F, Func, Q, Value
-from django.db.models.functions import Concat
+from django.db.models import Case, F, Func, Q, Value, When
 
 #: Words of a search; more of them find nothing that the first ones don't.
 MOST = 10
@@ -78,9 +77,15 @@ def has_words(column: str, text: str, using: str, *, common: bool = False) -> Q:
     if connections[using].vendor != "postgresql":
         return Q(*(_begins(column, word) for word in words))
     # Only letters and digits are left, so none of them is an operator.
-    sought = " & ".join(f"{word}:*" for word in words)
-    within = Concat(F(column), Value("")) if common else F(column)
-    return Q(_Match(_Words(within), _Sought(Value(sought))))
+    sought = _Sought(Value(" & ".join(f"{word}:*" for word in words)))
+    has_all = _Match(_Words(F(column)), sought)
+    if not common:
+        return Q(has_all)
+    # No index is thought of within a case, and half of all rows are expected to have it: so the
+    # planner takes those that come first. To look for the letters before it takes the words apart
+    # costs a tenth of that.
+    letters = Q(*(Q(**{f"{column}__icontains": word}) for word in words))
+    return Q(Case(When(letters, then=has_all), default=False))
 
 
 def _begins(column: str, word: str) -> Q:

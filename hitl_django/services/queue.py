@@ -72,13 +72,21 @@ class Search:
     looks at one row after the other in the list's own order, and meets with many of those soon.
     """
 
+    rows: QuerySet[Any]
     few: QuerySet[Any]
     many: QuerySet[Any]
 
     @classmethod
     def of(cls, rows: QuerySet[Any], text: str) -> Search:
         common = rows.filter(matching(text, common=True))
-        return cls(rows.filter(matching(text)).order_by(), common)
+        return cls(rows, rows.filter(matching(text)).order_by(), common)
+
+    def found(self, count: int, most: int) -> QuerySet[Any]:
+        """Returns what it finds; ``count`` are the ``few``, counted up to ``most``."""
+        if count >= most:
+            return self.many
+        # The limit is what keeps the planner from thinking of another way.
+        return self.rows.filter(pk__in=self.few.values("pk")[:most])
 
 
 def mine(user: Any) -> Q:

@@ -91,7 +91,9 @@ def test_a_question_in_the_list_has_no_payload(api: Any, make_question: Any) -> 
     }
 
 
-def test_questions_by_graph_node_run_and_title(api: Any, make_run: Any, make_question: Any) -> None:
+def test_questions_by_graph_node_run_and_title(
+    api: Any, make_run: Any, make_question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = make_question(make_run(graph="letter"), node="send", title="Send to Ødegård? 100%")
     make_question()
     for query in (
@@ -103,8 +105,14 @@ def test_questions_by_graph_node_run_and_title(api: Any, make_run: Any, make_que
         "graph=letter&node=send&search=send",
     ):
         assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
+        with monkeypatch.context() as patched:
+            patched.setattr("hitl_django.api.filters.FEW", 1)  # as where many match
+            assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
     assert ids(api.get("interrupts", query="search=end")) == []
-    assert ids(api.get("interrupts", query="graph=letter&node=ask")) == []
+    Interrupt.objects.filter(pk=one.pk).update(status="decided")
+    assert ids(api.get("interrupts", query="search=send&status=any")) == [str(one.pk)]
+    assert ids(api.get("interrupts", query="search=send")) == []
+    assert ids(api.get("interrupts", query="graph=letter&node=ask&status=any")) == []
 
 
 @pytest.mark.parametrize("name", ["runs", "interrupts"])
