@@ -98,7 +98,10 @@ def _drive(lease: Lease) -> Outcome:
     with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
         saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell)
         graph = registered.graph.with_saver(saver)
-        return graph.advance(config, control=control, modes=lease.log.modes, keep=lease.log.keep)
+        log = lease.log
+        return graph.advance(
+            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.keep
+        )
 
 
 @contextmanager

@@ -357,6 +357,10 @@ class EventSerializer(serializers.Serializer):
 
     seq = serializers.IntegerField(help_text="Numbered from 1, without gaps.")
     kind = serializers.CharField(help_text="A state of the run, or a stream mode of the engine.")
+    namespace = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="The way to the graph further down that it is about; empty: the run's own.",
+    )
     created_at = Moment()
     data = AnyJSON()  # type: ignore[assignment]  # a member, not the attribute
     truncated = serializers.BooleanField(help_text="There was more than is kept of it.")

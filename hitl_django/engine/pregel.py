@@ -270,6 +270,7 @@ class Pregel:
         *,
         control: RunControl | None = None,
         modes: frozenset[str] = frozenset(),
+        subgraphs: bool = False,
         keep: Callable[[Any], Any] | None = None,
     ) -> Outcome:
         """Goes on from what is stored of the thread, and returns how the run left off.
@@ -277,9 +278,12 @@ class Pregel:
         First start, resume and recovery are this one call: answers are found among the pending
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
         what the saver raises, and a BaseException such as SystemExit, passes through. What there
-        is to tell in the stream ``modes`` comes with the commits, for the saver to store.
+        is to tell in the stream ``modes`` comes with the commits, for the saver to store; with
+        ``subgraphs`` what graphs further down tell as well, and not only what their nodes write.
         """
-        options = Options(control=control, modes=modes, kind="advance", keep=keep)
+        options = Options(
+            control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep
+        )
         loop = launch.open_loop(self, None, config, options)
         for chunk in self._chunks(loop, config):
             loop.ledger.told.append(chunk)

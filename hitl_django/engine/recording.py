@@ -34,6 +34,13 @@ class Notes:
         """Notes what a task tells."""
         self._told.setdefault(task_id, []).append(chunk)
 
+    def forward(self, task_id: str, chunk: Chunk) -> None:
+        """Notes what a graph further down tells, which may go on to change it."""
+        ns, mode, data = chunk
+        if mode != "custom" and self._keep is not None:
+            data = self._keep(data)
+        self.add(task_id, (ns, mode, data))
+
     def take(self, task_id: str) -> list[Chunk]:
         """Returns what a task has told since it began, and forgets it."""
         return self._told.pop(task_id, [])
@@ -54,4 +61,4 @@ def keeper(loop: Loop, parent: TaskContext) -> Callable[[Chunk], None]:
         return parent.run.emit
     if loop.saver is not None:
         return loop.ledger.told.append
-    return partial(notes.add, parent.task.id)
+    return partial(notes.forward, parent.task.id)

@@ -18,7 +18,7 @@ from django.db.models import Max
 from hitl_django import registry
 from hitl_django.conf import hitl
 from hitl_django.models import Run, RunEvent
-from hitl_django.models.events import modes_of
+from hitl_django.models.events import modes_of, tells_of_subgraphs
 from hitl_django.saver import Writing
 from hitl_django.saver.compiled import Given, Select
 from hitl_django.saver.inserting import Insert
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hitl_django.engine.stream import Chunk
 
 #: Adds events; a number that is taken is an IntegrityError, and with it nothing is written.
-ADD = Insert(RunEvent, ["run", "seq", "kind", "data", "truncated"], fresh=True)
+ADD = Insert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
 
 #: Finds the number of a run's last event.
 LAST = Select(
@@ -70,6 +70,11 @@ class Log:
         """The stream modes that are told of."""
         return modes_of(self.choice)
 
+    @property
+    def subgraphs(self) -> bool:
+        """Whether those of graphs further down are told of as well."""
+        return tells_of_subgraphs(self.choice)
+
     def catch_up(self, using: str) -> None:
         """Looks up the last number.
 
@@ -83,25 +88,25 @@ class Log:
     def state(self, writing: Writing, state: str, **about: Any) -> int:
         """Adds that the run comes to be in this state; returns the last number."""
         if self.choice:
-            writing.insert(ADD, [self._row(str(state), about, False)])
+            writing.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
     def tell(self, writing: Writing, chunks: Sequence[Chunk]) -> None:
         """Adds what the engine tells of a commit."""
         rows = []
-        for _, mode, data in chunks:
+        for ns, mode, data in chunks:
             if mode in self.modes:
                 kept = data if isinstance(data, Kept) else self.keep(data)
-                rows.append(self._row(mode, kept.data, kept.truncated))
+                rows.append(self._row(mode, "|".join(ns), kept.data, kept.truncated))
         writing.insert(ADD, rows)
 
     def keep(self, data: Any) -> Kept:
         """Returns what is kept of what the engine or a node tells."""
         return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph)))
 
-    def _row(self, kind: str, data: Any, truncated: bool) -> tuple[Any, ...]:
+    def _row(self, kind: str, ns: str, data: Any, truncated: bool) -> tuple[Any, ...]:
         self.last += 1
-        return self.run_id, self.last, kind, data, truncated
+        return self.run_id, self.last, kind, ns, data, truncated
 
 
 def queued(run: Run, writing: Writing, reason: str) -> int:

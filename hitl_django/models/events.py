@@ -17,7 +17,9 @@ from .threads import Run
 STATES = "states"
 #: The stream modes whose chunks can be stored.
 MODES = ("values", "updates", "custom", "tasks", "checkpoints")
-KINDS = (STATES, *MODES)
+#: That the chunks of graphs further down are stored, too; what their nodes write always is.
+SUBGRAPHS = "subgraphs"
+KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
 def chosen(names: Iterable[str]) -> str:
@@ -43,12 +45,18 @@ def modes_of(choice: str) -> frozenset[str]:
     return frozenset(choice.split(",")).intersection(MODES)
 
 
+def tells_of_subgraphs(choice: str) -> bool:
+    """Says whether a stored choice has the chunks of graphs further down."""
+    return choice.endswith(SUBGRAPHS)
+
+
 class RunEvent(models.Model):
     """One thing that became of a run, numbered from 1 and without gaps.
 
     Written with what it tells of, so it is there exactly if that was stored. ``kind`` is a state
-    of the run or a stream mode of the engine; ``data`` is made for people, and of what was too
-    large ``truncated`` tells that there was more.
+    of the run or a stream mode of the engine, and ``ns`` the namespace of the graph that it is
+    about, empty for the run's own; ``data`` is made for people, and of what was too large
+    ``truncated`` tells that there was more.
     """
 
     # The unique constraint below begins with the run: another index would be one more page to
@@ -58,6 +66,7 @@ class RunEvent(models.Model):
     )
     seq = models.PositiveIntegerField(_("number"))
     kind = models.CharField(_("kind"), max_length=20)
+    ns = models.TextField(_("namespace"), blank=True, default="")
     data = JSONTextField(_("data"))
     truncated = models.BooleanField(_("truncated"), default=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)

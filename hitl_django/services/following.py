@@ -46,10 +46,14 @@ _NEWS = Select(_news)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventInfo:
-    """One thing that became of a run; ``data`` is None where it is ``withheld``."""
+    """One thing that became of a run; ``data`` is None where it is ``withheld``.
+
+    ``namespace`` leads to the graph further down that it is about; empty: it is the run's own.
+    """
 
     seq: int
     kind: str
+    namespace: tuple[str, ...]
     data: Any
     truncated: bool
     withheld: bool
@@ -158,6 +162,7 @@ class EventReader:
         return EventInfo(
             seq=event.seq,
             kind=event.kind,
+            namespace=tuple(event.ns.split("|")) if event.ns else (),
             data=None if withheld else event.data,
             truncated=event.truncated,
             withheld=withheld,

@@ -302,6 +302,43 @@ def test_what_graphs_further_down_say_is_stored_with_their_own_steps(tell: Tell)
     assert data_of(info, "custom") == ["x", "z"]
 
 
+@pytest.mark.parametrize("checkpointer", [None, False], ids=["stored", "not stored"])
+def test_graphs_further_down_tell_of_themselves_where_that_is_asked_for(
+    tell: Tell, checkpointer: Any
+) -> None:
+    inner = line(x=one, y=one).compile(checkpointer=checkpointer)
+    quiet = tell(line(inner=inner, last=one), events=["updates"])
+    assert data_of(quiet, "updates") == [{"inner": {"count": 2}}, {"last": {"count": 1}}]
+    info = tell(line(inner=inner, last=one), events=["updates", "values", "subgraphs"])
+    assert kinds_of(info).count("updates") == 4
+    told = [
+        (event.kind, event.ns.partition(":")[0], event.data)
+        for event in events_of(info)
+        if event.kind in ("updates", "values")
+    ]
+    graph = line(inner=inner, last=one).compile()
+    asked = {"stream_mode": ["updates", "values"], "subgraphs": True}
+    streamed = graph.stream({"count": 0}, **asked)
+    # What the run begins with was stored before it was queued.
+    expected = [(mode, ns[0].partition(":")[0] if ns else "", data) for ns, mode, data in streamed][
+        1:
+    ]
+    assert [each for each in told if each != ("values", "", {"count": 0})] == expected
+
+
+def test_a_question_further_down_is_told_by_each_graph_above_it(tell: Tell) -> None:
+    inner = line(x=one, ask=asks).compile()
+    info = tell(line(inner=inner), events=[*MODES, "subgraphs"])
+    answer(info)
+    asked = [
+        event.ns.partition(":")[0]
+        for event in events_of(info)
+        if event.kind == "updates" and "__interrupt__" in event.data
+    ]
+    assert sorted(asked) == ["", "inner"]
+    assert kinds_of(info)[-1] == "succeeded"
+
+
 def test_a_graph_below_that_stores_nothing_speaks_for_its_task(tell: Tell) -> None:
     inner = line(x=says("x")).compile(checkpointer=False)
     info = tell(line(inner=inner, ask=asks), events=["custom"])
