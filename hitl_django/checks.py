@@ -20,7 +20,7 @@ from .engine.errors import BrokenGraphError
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
-RATES = ("THROTTLE_START", "THROTTLE_DECIDE", "THROTTLE_LINK")
+RATES = ("THROTTLE_START", "THROTTLE_DECIDE", "THROTTLE_WRITE", "THROTTLE_LINK")
 POSITIVE = (
     "LEASE_SECONDS",
     "HEARTBEAT_SECONDS",

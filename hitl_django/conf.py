@@ -92,6 +92,10 @@ class Settings:
     THROTTLE_DECIDE: str | None = _key(
         "1200/min", "How often one user may decide over the API; None: as often as they like."
     )
+    THROTTLE_WRITE: str | None = _key(
+        "1200/min",
+        "How often one user may change anything else over the API; None: as often as they like.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.generics import GenericAPIView
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -67,7 +67,9 @@ class Resource(APIView):
 
     def get_throttles(self) -> list[BaseThrottle]:
         declared = self.operation
-        ours = [UserThrottle(declared.throttle)] if declared and declared.throttle else []
+        ours = []
+        if declared is not None and self.request.method not in SAFE_METHODS:
+            ours = [UserThrottle(declared.throttle or "THROTTLE_WRITE")]
         return [*super().get_throttles(), *ours]
 
     def get_exception_handler(self) -> Callable[..., Response | None]:

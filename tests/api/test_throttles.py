@@ -66,6 +66,17 @@ def test_a_decision_too_many_changes_nothing(api: Any, make_question: Any, setti
     assert second.status == Interrupt.Status.PENDING
 
 
+def test_whatever_changes_something_is_bounded(api: Any, make_question: Any, settings: Any) -> None:
+    settings.HITL = {"THROTTLE_WRITE": "2/min", "THROTTLE_DECIDE": None}
+    question = make_question()
+    assert api.post("comments", question.pk, body={"text": "One."}).status_code == 201
+    assert api.post("claim", question.pk, body={}).status_code == 200
+    assert api.post("comments", question.pk, body={"text": "Two."}).status_code == 429
+    assert api.call("DELETE", "webhook", question.pk).status_code == 429
+    assert api.get("comments", question.pk).status_code == 200
+    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+
+
 def test_each_decision_of_many_counts(
     api: Any, make_question: Any, settings: Any, at_noon: list[float]
 ) -> None:
