@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from . import ids
 from .channels import MISSING, SAME
 from .checkpoint import Version
-from .constants import CONTROL_WRITES, PUSH
+from .constants import CONTROL_WRITES, PULL, PUSH
 from .nodes import Write
 from .plan import Blueprint, State
 
@@ -65,19 +65,24 @@ def apply(
         writers = sorted(writers, key=lambda writer: ids.path_key(writer.path[:3]))
     version = next_version(state.clock, None)
     step = _Step(blueprint, state, version)
-    is_step = False
+    is_step = starts = False
     for writer in writers:
         if writer.triggers:
             if not is_step:
                 is_step = True
-                _forget_passed(state)
+                # In the order of paths what was triggered comes before what was sent or updated,
+                # which alone says nothing of the nodes that ran last.
+                starts = writer.path[0] == PULL
+                if starts:
+                    _forget_passed(state)
             _mark_seen(state, writer)
             if blueprint.consumable:
                 step.consume(writer.triggers)
     step.fold(_by_channel(blueprint, writers))
     if is_step:
         step.expire()
-        state.passed = [w.name for w in writers if blueprint.spent.issuperset(w.triggers)]
+        if starts:
+            state.passed = [w.name for w in writers if blueprint.spent.issuperset(w.triggers)]
         if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(step.updated):
             step.finish()
     state.updated = step.updated

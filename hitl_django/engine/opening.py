@@ -65,12 +65,12 @@ def open_run(loop: Loop) -> Effects:
         # Seen from an older checkpoint, what was answered and tried later never was.
         pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
     loop.statuses = read_task_statuses(pending)
+    null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
     if not _goes_on(loop, command, saved):
         loop.run.resuming = False
-        yield from _take_input(loop)
+        yield from _take_input(loop, null_writes)
         return
 
-    null_writes = [(name, value) for task, name, value in pending if task == NULL_TASK_ID]
     if command is not None:
         null_writes = _take_command(loop, command, null_writes, superseded)
     _apply_null(loop, null_writes)
@@ -100,6 +100,8 @@ def open_run(loop: Loop) -> Effects:
         _reapply(loop)
         if not loop.run.reruns_unanswered:
             _keep_waiting(loop)
+    elif superseded:
+        _keep_answered(loop)
     yield from loop.decide_opening()
 
 
@@ -159,7 +161,7 @@ def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | 
 # New input.
 
 
-def _take_input(loop: Loop) -> Effects:
+def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
     job, state = loop.job, loop.state
     open_ids = _open_ids(loop)
     if open_ids and not job.discard_pending and not job.nested:
@@ -180,6 +182,7 @@ def _take_input(loop: Loop) -> Effects:
         loop.origin, loop.tasks = first.origin, [first]
         yield from loop.commit_step()
         return
+    _apply_null(loop, null_writes)
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
     dropped = plan(loop.blueprint, state, loop.origin) if state.versions else []
     loop.statuses = {}
@@ -279,7 +282,10 @@ def _apply_null(loop: Loop, writes: Sequence[Write]) -> None:
     if any(name != RESUME for name, _ in writes):
         updated = loop.state.updated
         apply(loop.blueprint, loop.state, [InputWrites(INPUT, writes)], loop.next_version)
-        if updated is not None and loop.state.updated is not None:
+        # What was due stays due; None stands for whatever the nodes have not seen yet.
+        if updated is None or loop.state.updated is None:
+            loop.state.updated = None
+        else:
             loop.state.updated |= updated
 
 
@@ -295,6 +301,20 @@ def _reapply(loop: Loop) -> None:
     for task in loop.tasks:
         status = loop.statuses.get(task.id)
         if status is not None and status.finished:
+            task.writes = status.output
+
+
+def _keep_answered(loop: Loop) -> None:
+    """Leaves tasks their results that others' answers are given beside, where all else runs again.
+
+    They were answered on the branch that is left; asked again here, they would stop a run that
+    nobody finds, as the thread's newest checkpoint is another one.
+    """
+    for task in loop.tasks:
+        status = loop.statuses.get(task.id)
+        if status is None or not status.finished or not status.interrupts:
+            continue
+        if loop.run.answers.keys().isdisjoint(asked.id for asked in status.interrupts):
             task.writes = status.output
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class NodeWrites:
-    """Writes made in a node's name: they count as a super-step in which it ran."""
+    """Writes made in a node's name, the ``index``-th of a super-step in which no node ran."""
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 
-    def __init__(self, name: str, task_id: str, writes: Sequence[Write]) -> None:
+    def __init__(self, name: str, index: int, task_id: str, writes: Sequence[Write]) -> None:
         self.name, self.task_id, self.writes = name, task_id, writes
-        self.path: tuple[Any, ...] = ()
+        self.path: tuple[Any, ...] = (INTERRUPT, index)
         self.triggers = (INTERRUPT,)
 
 
@@ -48,6 +48,8 @@ class _Change:
         self.graph, self.saved, self.next_version = graph, saved, version
         place = config["configurable"]
         self.addressed = place.get("checkpoint_id") is not None
+        #: Whether the thread has moved past this checkpoint: what is stored of it is a record then.
+        self.superseded = False
         self.thread_id = str(place["thread_id"])
         self.ns = place.get("checkpoint_ns") or ""
         self.user_metadata = stored_metadata(config)
@@ -98,6 +100,8 @@ class _Change:
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.ledger.unsaved = list(writes)
+        # What comes next is asked of all nodes: an update leaves what else was due as it is.
+        self.state.updated = None
         commit = self.ledger.commit_state(self.state, ids.new_uuid6(), about, None)
         self.ledger.stored(commit, self.state)
         self.step = step
@@ -130,9 +134,12 @@ def bulk_update(
         raise ValueError("No supersteps provided")
     if any(not updates for updates in supersteps):
         raise ValueError("No updates provided")
-    for updates in supersteps:
+    for position, updates in enumerate(supersteps):
         saved = yield Load(config)
         change = _Change(graph, config, saved, version)
+        if saved is not None and change.addressed and position == 0:
+            newest: CheckpointTuple = yield Load(change.ledger.config_for(None))
+            change.superseded = newest.checkpoint["id"] != saved.checkpoint["id"]
         yield from _update(change, [StateUpdate(*update) for update in updates], config)
         place = {**config["configurable"], **change.config["configurable"]}
         config = {**config, "configurable": place}
@@ -155,8 +162,6 @@ def _update(
     if as_node == INPUT:
         _alone(updates, "Cannot apply multiple updates when updating as input")
         yield _as_input(change, values)
-    elif len(updates) == 1 and as_node is None and values is None:
-        yield change.commit("update", change.step + 1)
     else:
         yield from _as_nodes(change, updates)
 
@@ -168,7 +173,7 @@ def _alone(updates: Sequence[StateUpdate], message: str) -> None:
 
 def _refuse_open(change: _Change, config: RunnableConfig) -> None:
     open_ids = change.open_ids
-    if open_ids and not change.addressed and not config["configurable"].get("discard_pending"):
+    if open_ids and not change.superseded and not config["configurable"].get("discard_pending"):
         raise OpenQuestionsError(
             f"Thread {change.thread_id!r} waits for answers ({', '.join(open_ids)}); an update "
             "would lose them. Answer them first, set the config key `discard_pending`, or clear "
@@ -219,22 +224,23 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
     for task in change.tasks:
         prepared.setdefault(task.name, []).append(task.id)
     ran = []
-    for values, as_node, task_id in updates:
+    for index, (values, as_node, task_id) in enumerate(updates):
         name = _node_for(change, as_node, len(updates))
         if task_id is None:
             free = prepared.get(name)
-            task_id = free.pop(0) if free else _made_up_id(change)
+            task_id = free.pop(0) if free else _made_up_id(change, index)
         writes = yield from _written(change, name, values)
-        ran.append(NodeWrites(name, task_id, writes))
-    stored = [
-        TaskWrites(node.task_id, "", node.writes or [(NO_WRITES, None)]) for node in ran
-    ]  # fmt: skip
+        ran.append(NodeWrites(name, index, task_id, writes))
     apply(graph.blueprint, state, ran, change.next_version)
-    yield change.commit("update", change.step + 1, stored if change.saved else ())
+    stored: list[TaskWrites] = []
+    if change.saved and not change.superseded:
+        stored = [TaskWrites(n.task_id, "", n.writes or [(NO_WRITES, None)]) for n in ran]
+    yield change.commit("update", change.step + 1, stored)
 
 
-def _made_up_id(change: _Change) -> str:
-    return str(uuid.uuid5(uuid.UUID(change.ledger.saved_id or ids.new_uuid6()), INTERRUPT))
+def _made_up_id(change: _Change, index: int) -> str:
+    place = uuid.UUID(change.ledger.saved_id or ids.new_uuid6())
+    return str(uuid.uuid5(place, f"{INTERRUPT}:{index}" if index else INTERRUPT))
 
 
 def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:

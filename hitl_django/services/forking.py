@@ -177,7 +177,9 @@ def _planned(
 ) -> Commit:
     """Works out the checkpoint from which the run goes on; nothing is stored."""
     planner = _Planner(place)
-    config = {**place.config, "metadata": {"run_id": str(run.pk)}}
+    # What is asked there is superseded with the run it belongs to, by name.
+    coordinates = {**place.config["configurable"], "discard_pending": True}
+    config = {"configurable": coordinates, "metadata": {"run_id": str(run.pk)}}
     graph = registered.graph.with_saver(planner)
     if values is None and as_node is None:
         graph.update_state(config, None, COPY)

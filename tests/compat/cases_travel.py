@@ -32,6 +32,11 @@ def an_update_of_a_finished_thread(engine: Engine) -> Any:
     return chain(engine, "a", "b")
 
 
+@case(RUN, update({"x": 5}), update({"x": 6}), go_on())
+def two_updates_of_a_finished_thread(engine: Engine) -> Any:
+    return chain(engine, "a", "b")
+
+
 @case(RUN, update({"x": 5}, "a"), go_on())
 def an_update_as_a_node_runs_what_follows_it(engine: Engine) -> Any:
     return chain(engine, "a", "b")
@@ -109,6 +114,34 @@ def an_update_as_a_node_that_is_sent_to(engine: Engine) -> Any:
     graph = chain(engine, "a").add_node("w", lambda arg: {"log": [arg]}).add_node("z", says("z"))
     graph.add_edge("w", "z")
     return graph.add_conditional_edges("a", lambda s: [engine.Send("w", 1)], ["w"])
+
+
+@case(RUN, update({"log": ["u"]}), go_on())
+def an_update_after_sent_tasks_as_no_one(engine: Engine) -> Any:
+    graph = chain(engine, "a").add_node("w", lambda arg: {"log": [arg]})
+    return graph.add_conditional_edges("a", lambda s: [engine.Send("w", len(s["log"]))], ["w"])
+
+
+@case(RUN, update(None), go_on(), interrupt_before=["b"])
+def an_update_of_nothing_runs_the_branches(engine: Engine) -> Any:
+    graph = chain(engine, "a").add_node("b", says("b")).add_node("c", says("c"))
+    return graph.add_conditional_edges("a", lambda s: ["b", "c"][len(s["log"]) % 2], ["b", "c"])
+
+
+@case(RUN, command(update={"log": ["told"]}), start({"x": 2}))
+def new_input_after_an_update_as_input(engine: Engine) -> Any:
+    return chain(engine, "a", "b")
+
+
+@case(RUN, answer("yes"), at(1, update({"log": ["u"]}, "a")), go_on())
+def a_fork_as_the_node_that_asked(engine: Engine) -> Any:
+    return one(engine, asks(engine, "q"), "b")
+
+
+@case(RUN, at(2, update({"log": ["u"]}, "d")), command(update={"x": 3}), go_on())
+def a_fork_as_a_deferred_node(engine: Engine) -> Any:
+    graph = chain(engine, "a").add_node("d", says("d"), defer=True).add_node("e", says("e"))
+    return graph.add_edge("a", "d").add_edge("d", "e")
 
 
 @case(RUN, at(0, go_on()))

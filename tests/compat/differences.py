@@ -192,6 +192,34 @@ TABLE = (
         "A question in somebody's queue mustn't vanish.",
     ),
     Difference(
+        "an update loses no write",
+        "update_state starts from the checkpoint alone: what finished tasks of a broken step had "
+        "written, or a caller's Command, is gone.",
+        "Both are applied before the update. Who addresses a checkpoint gets it without what its "
+        "tasks wrote.",
+        "What was done and stored mustn't vanish because somebody mends what failed beside it.",
+    ),
+    Difference(
+        "a replayed beginning is a beginning",
+        "An update without as_node at the record that a replay from the input makes is ambiguous.",
+        "It is made in the name of START, as at the first record.",
+        "At both, no node has run yet.",
+    ),
+    Difference(
+        "a root has no graphs above it",
+        "After a replay of a subgraph's checkpoint, the metadata of the root's own checkpoints "
+        "name the subgraph and the root as their parents.",
+        "A root's checkpoint has no parents.",
+        "Whoever follows them upwards has to come to an end.",
+    ),
+    Difference(
+        "what others were answered is done",
+        "Who answers one of several questions at a checkpoint that the thread has moved past has "
+        "all tasks run again, each with the answer it had: the one that is given now is ignored.",
+        "The task that was asked runs with its new answer; the others keep their results.",
+        "What they did with their answers is done.",
+    ),
+    Difference(
         "a retry keeps what tasks returned",
         "When a workflow or a node is tried again, the @task functions it calls run again.",
         "What they returned is kept; only what failed runs again.",

@@ -37,8 +37,8 @@ OURS: Engine = SimpleNamespace(
             "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
             "IsLastStep", "MessagesState", "NodeCancelledError", "NodeError", "NodeTimeoutError",
             "Overwrite", "RemainingSteps", "RetryPolicy", "RunControl", "Runtime", "Send",
-            "StateGraph", "TimeoutPolicy", "add_messages", "entrypoint", "get_config",
-            "get_runtime", "get_stream_writer", "interrupt", "task",
+            "StateGraph", "StateUpdate", "TimeoutPolicy", "add_messages", "entrypoint",
+            "get_config", "get_runtime", "get_stream_writer", "interrupt", "task",
         )
     },
 )  # fmt: skip
@@ -76,6 +76,7 @@ LANGGRAPH: Engine = SimpleNamespace(
     Runtime=langgraph.runtime.Runtime,
     Send=langgraph.types.Send,
     StateGraph=langgraph.graph.StateGraph,
+    StateUpdate=langgraph.types.StateUpdate,
     TimeoutPolicy=langgraph.types.TimeoutPolicy,
     add_messages=langgraph.graph.message.add_messages,
     entrypoint=langgraph.func.entrypoint,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -288,20 +289,18 @@ def test_an_empty_list_of_breakpoints() -> None:
 def test_the_order_of_questions() -> None:
     order = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
-        heard = threading.Event()
-        if engine is OURS:
-            heard.set()  # nothing is heard before both have asked
 
-        def late(state: Any, engine: Engine = engine, heard: threading.Event = heard) -> Any:
-            assert heard.wait(60)
+        async def late(state: Any, engine: Engine = engine) -> Any:
+            for _ in range(100):  # rounds of the event loop, of which the other needs a few
+                await asyncio.sleep(0)
             return {"log": [engine.interrupt("qa")]}
 
-        graph = stored(engine, parallel(engine, a=late, b=asks(engine, "qb")))
-        order[name] = []
-        # LangGraph tells of one task while another runs where custom chunks are asked for, too.
-        for _, chunk in graph.stream({"x": 1}, CONFIG, stream_mode=["updates", "custom"]):
-            order[name] += [one.value for one in chunk["__interrupt__"]]
-            heard.set()
+        async def early(state: Any, engine: Engine = engine) -> Any:
+            return {"log": [engine.interrupt("qb")]}
+
+        graph = stored(engine, parallel(engine, a=late, b=early))
+        asked = asyncio.run(graph.ainvoke({"x": 1}, CONFIG))["__interrupt__"]
+        order[name] = [one.value for one in asked]
     assert order == {"langgraph": ["qb", "qa"], "ours": ["qa", "qb"]}
 
 
@@ -432,6 +431,86 @@ def test_an_update_while_questions_are_open() -> None:
     discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
     ours.update_state(discarding, {"x": 5}, as_node="a")
     assert ours.get_state(CONFIG).values["x"] == 5
+
+
+@shows("an update loses no write")
+def test_an_update_beside_what_has_finished() -> None:
+    left = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = parallel(engine, a=says("a"), b=lambda s: {"x": 1 // 0})
+        graph = stored(engine, graph.add_node("c", says("c")).add_edge(["a", "b"], "c"))
+        with pytest.raises(ZeroDivisionError):
+            graph.invoke({"x": 1}, CONFIG)
+        graph.update_state(CONFIG, {"log": ["mended"]}, as_node="b")
+        left[name] = graph.invoke(None, CONFIG)["log"]
+    assert left == {"langgraph": ["mended", "z"], "ours": ["a", "mended", "c", "z"]}
+
+
+@shows("an update loses no write")
+def test_an_update_on_top_of_a_callers_command() -> None:
+    left = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, chain(engine, "a"))
+        graph.invoke({"x": 1}, CONFIG)
+        graph.invoke(engine.Command(update={"log": ["told"]}), CONFIG)
+        graph.update_state(CONFIG, {"log": ["updated"]})
+        left[name] = graph.get_state(CONFIG).values["log"]
+    assert left == {"langgraph": ["a", "updated"], "ours": ["a", "told", "updated"]}
+
+
+@shows("a replayed beginning is a beginning")
+def test_an_update_of_a_replayed_beginning() -> None:
+    for engine in (LANGGRAPH, OURS):
+        graph = stored(engine, chain(engine, "a"))
+        graph.invoke({"x": 1}, CONFIG)
+        *_, first = graph.get_state_history(CONFIG)
+        graph.invoke(None, first.config)
+        [again] = [
+            record
+            for record in graph.get_state_history(CONFIG)
+            if record.next == ("__start__",) and record.metadata["source"] == "fork"
+        ]
+        error = error_of(lambda g=graph, at=again: g.update_state(at.config, {"x": 2}))
+        assert (error is None) == (engine is OURS)
+        graph.update_state(first.config, {"x": 2})
+
+
+@shows("a root has no graphs above it")
+def test_the_parents_of_a_root_after_a_replay_below() -> None:
+    parents = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        child = one(engine, asks(engine, "q")).compile()
+        graph = engine.StateGraph(State).add_node("sub", child)
+        graph = stored(engine, graph.add_edge(engine.START, "sub"))
+        graph.invoke({"x": 1}, CONFIG)
+        [task] = graph.get_state(CONFIG, subgraphs=True).tasks
+        graph.invoke(None, task.state.config)
+        newest = next(graph.get_state_history(CONFIG))
+        parents[name] = sorted(ns.partition(":")[0] for ns in newest.metadata["parents"])
+    assert parents == {"langgraph": ["", "sub"], "ours": []}
+
+
+@shows("what others were answered is done")
+def test_one_of_two_answers_at_a_checkpoint_that_was_left() -> None:
+    ran, left = {}, {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        told: list[str] = []
+
+        def ask(state: Any, which: str, engine: Engine = engine, told: Any = told) -> Any:
+            told.append(f"{which}: {engine.interrupt(which)}")
+            return {"log": [told[-1]]}
+
+        graph = parallel(engine, **{which: partial(ask, which=which) for which in "ab"})
+        graph = stored(engine, graph)
+        graph.invoke({"x": 1}, CONFIG)
+        seen = graph.get_state(CONFIG)
+        ids = {asked.value: asked.id for asked in seen.interrupts}
+        graph.invoke(engine.Command(resume={ids["a"]: "yes", ids["b"]: "yes"}), CONFIG)
+        told.clear()
+        left[name] = graph.invoke(engine.Command(resume={ids["a"]: "no"}), seen.config)["log"]
+        ran[name] = sorted(told)
+    assert ran == {"langgraph": ["a: yes", "b: yes"], "ours": ["a: no"]}
+    assert left == {"langgraph": ["a: yes", "b: yes", "z"], "ours": ["a: no", "b: yes", "z"]}
 
 
 @shows("async nodes run under a sync caller")

@@ -16,6 +16,7 @@ from hitl_django import (
     RetryPolicy,
     Send,
     StateGraph,
+    StateUpdate,
     ThreadNotFound,
     UnknownInterruptError,
     interrupt,
@@ -223,6 +224,28 @@ def test_new_input_is_refused_while_a_question_is_open() -> None:
     assert raised.value.pending_ids == tuple(open_questions(graph).values())
     discarding = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
     assert graph.invoke({"x": 2}, discarding)["x"] == 2
+
+
+def test_an_update_is_refused_while_a_question_is_open_though_the_checkpoint_is_named() -> None:
+    graph = paused(line(a=asks("q")))
+    named = graph.get_state(CONFIG).config
+    for place in (CONFIG, named):
+        with pytest.raises(OpenQuestionsError) as raised:
+            graph.update_state(place, {"x": 2})
+        assert raised.value.pending_ids == tuple(open_questions(graph).values())
+    answer(graph, "yes")
+    graph.update_state(named, {"x": 2}, as_node="a")
+    assert graph.get_state(CONFIG).values == {"x": 2, "log": []}
+
+
+def test_updates_of_one_super_step_are_stored_each_for_itself() -> None:
+    graph = saved(line(a=says("a")))
+    newest = graph.bulk_update_state(CONFIG, [[StateUpdate({"x": 1}, "a")]])
+    twice = [StateUpdate({"log": ["one"]}, "a"), StateUpdate({"log": ["two"]}, "a")]
+    graph.bulk_update_state(CONFIG, [twice])
+    saved_on = graph.checkpointer.get_tuple(newest)
+    stored = [value for _, name, value in saved_on.pending_writes if name == "log"]
+    assert sorted(stored) == [["one"], ["two"]]
 
 
 def test_an_answer_needs_a_saver() -> None:
