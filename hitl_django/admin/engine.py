@@ -137,7 +137,7 @@ class CheckpointAdmin(EngineAdmin):
 
     list_display = ("row", "step", "source", "created_at")
     payloads = ("data", "metadata", "scalars", "writes")
-    empty_text = _("No checkpoint matches.")
+    empty_text = _("There is no checkpoint yet.")
 
 
 @admin.register(ChannelBlob)
@@ -145,7 +145,7 @@ class ChannelBlobAdmin(EngineAdmin):
     """Values of channels."""
 
     list_display = ("row", "version", "size")
-    empty_text = _("No channel value matches.")
+    empty_text = _("There is no channel value yet.")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).annotate(size=Length("data"))
@@ -160,7 +160,7 @@ class PendingWriteAdmin(EngineAdmin):
     """What tasks wrote."""
 
     list_display = ("row", "task_path", "slot")
-    empty_text = _("No pending write matches.")
+    empty_text = _("There is no pending write.")
 
 
 def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:

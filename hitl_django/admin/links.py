@@ -10,6 +10,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
+from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
@@ -116,7 +117,16 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         """Shows a link, without its address."""
         state = STATES[services.link_state(row.pk)]
         title = format_html("{} {}", _("Link for"), visible(row.name))
-        return self.page(request, row, "link.html", title=title, state=state, item=row.interrupt)
+        labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
+        return self.page(
+            request,
+            row,
+            "link.html",
+            title=title,
+            state=state,
+            item=row.interrupt,
+            decisions=get_text_list(labels, _("or")),
+        )
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None

@@ -24,7 +24,7 @@ class InterruptAdmin(ReadOnlyAdmin):
 
     list_display = ("question", "status", "created_at", "closed_at")
     list_filter = ("status", GraphFilter)
-    empty_text = _("No question matches. Questions appear here as soon as a graph asks one.")
+    empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
     search_fields = ("title",)
     search_help_text = _("Searches the questions' titles.")
 
@@ -51,7 +51,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     list_display = ("question", "type", "decider", "via", "created_at")
     list_filter = ("type", "via")
     list_select_related = ("interrupt",)
-    empty_text = _("No decision matches.")
+    empty_text = _("Nothing was decided yet.")
     search_fields = ("interrupt__title",)
     search_help_text = _("Searches the questions' titles.")
 

@@ -17,10 +17,12 @@ from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
 from .facts import MAX_TEXT
+from .follow import NOBODY_WORKS
 from .operating import RunOperations
 from .readonly import GraphFilter, ReadOnlyAdmin, entry, visible_interrupts
 from .standing import about_of
 from .threads import steps_of
+from .timeline import said
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -46,7 +48,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     list_display = ("run", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread",)
-    empty_text = _("No run matches. Runs appear here as soon as one is started.")
+    empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
     search_fields = ("thread__thread_id__startswith",)
     search_help_text = _("Searches for the beginning of a thread id.")
 
@@ -92,11 +94,11 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             run,
             "run.html",
             title=_("Run of %(graph)s") % {"graph": run.graph},
-            explained=EXPLAINED[Run.State(run.state)],
+            explained=self._explained(run),
             questions=self._questions(request, run),
             error=run.error[:MAX_TEXT],
             traceback=self._traceback(request, run),
-            entries=entries[:MAX_ENTRIES],
+            entries=[{"entry": entry, "label": said(entry)} for entry in entries[:MAX_ENTRIES]],
             newer=self._newer(request, run),
             about=about_of(run.thread, request, self.admin_site),
             sees_thread=self._sees_thread(request, run),
@@ -104,6 +106,11 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             history=steps_of(request, run.thread),
             **self.operations(request, run),
         )
+
+    def _explained(self, run: Run) -> Any:
+        if run.state == Run.State.QUEUED and services.worker_health().is_silent:
+            return NOBODY_WORKS
+        return EXPLAINED[Run.State(run.state)]
 
     def _newer(self, request: HttpRequest, run: Run) -> Run | None:
         """Returns the run that took this one's place; it can't be retried then."""

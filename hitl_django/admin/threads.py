@@ -42,7 +42,7 @@ class ThreadAdmin(ReadOnlyAdmin):
     list_display = ("thread", "state_badge", "about", "created_at")
     list_filter = (GraphFilter,)
     ordering = ("-pk",)
-    empty_text = _("No thread matches. A thread is made when a run is started.")
+    empty_text = _("There is no thread yet. A thread is made when a run is started.")
     search_fields = ("thread_id__startswith",)
     search_help_text = _("Searches for the beginning of a thread id.")
 

@@ -15,7 +15,7 @@ from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
 #: Moments on a page.
@@ -26,6 +26,9 @@ MOMENTS = 60
 DONE: dict[str, Any] = {
     "start": gettext_lazy("Asked for a run"),
     "decide": gettext_lazy("Decided"),
+    "vote": gettext_lazy("Agreed, or proposed another version"),
+    "link": gettext_lazy("Made a link"),
+    "revoke": gettext_lazy("Took a link back"),
     "cancel": gettext_lazy("Cancelled the run"),
     "retry": gettext_lazy("Let the run go on"),
     "fork": gettext_lazy("Went on from an earlier step"),
@@ -133,7 +136,13 @@ def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iter
 
 def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
     for entry in _bounded(AuditEntry.objects.filter(thread=thread), "at", until):
-        kind = entry.detail.get("type")
-        label = str(DONE.get(entry.verb, entry.verb))
-        label = f"{label}: {kind}" if isinstance(kind, str) else label
-        yield Moment(entry.at, "entry", label, "", entry.actor_label)
+        yield Moment(entry.at, "entry", said(entry), "", entry.actor_label)
+
+
+def said(entry: AuditEntry) -> str:
+    """Says in words what an entry of the record is about."""
+    label, kind = str(DONE.get(entry.verb, entry.verb)), entry.detail.get("type")
+    if not isinstance(kind, str):
+        return label
+    kinds = dict(Decision.Type.choices)
+    return f"{label}: {kinds.get(kind, kind)}"

@@ -133,6 +133,13 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
         # Its messages go with it, however many; nobody wants to read a list of them.
         return [str(row) for row in objs], {}, set(), []
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
+    ) -> HttpResponse:
+        # Each leads to its secret when it is made, so there is one way to save it.
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().render_change_form(request, context, *args, **options)
+
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
@@ -162,7 +169,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     list_display = ("message", "outcome", "attempts", "created_at")
     list_filter = ("state", "event")
     list_select_related = ("endpoint",)
-    empty_text = _("No message matches.")
+    empty_text = _("No message was sent yet.")
     actions = ("send_again",)
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:

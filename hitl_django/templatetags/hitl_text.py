@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 
 from hitl_django.forms.text import visible as _visible
+from hitl_django.models import Decision
 
 register = template.Library()
 
@@ -16,3 +17,9 @@ def visible(value: Any) -> str:
     """Shows characters that a screen hides by their code points."""
     # The text is escaped like any other: what comes out was never marked as safe.
     return _visible(str(value)) if value is not None else ""
+
+
+@register.filter
+def decision(word: str) -> str:
+    """Says a kind of decision in the reader's language."""
+    return str(dict(Decision.Type.choices).get(word, word))

@@ -13,7 +13,7 @@ from django.utils import translation
 from django.utils.translation import ngettext
 
 from hitl_django import registry, services
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 
 from .browsing import press, text_of, told
 from .conftest import list_of, make_question, page_of
@@ -112,7 +112,7 @@ DATA = {
 
 @pytest.mark.usefixtures("marked")
 def test_no_word_of_a_page_is_out_of_reach_for_translators(
-    admin_client: Client, person: Callable[[str], Any]
+    admin_client: Client, admin_user: Any, person: Callable[[str], Any]
 ) -> None:
     payload = {"amount": 1, "names": ["x"]}
     item, other = make_question(payload), make_question(payload)
@@ -131,6 +131,11 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
     expired = make_question(payload, status="expired")
     superseded = make_question(payload, status="superseded")
     Run.objects.filter(pk=other.run_id).update(state="failed", error="", traceback="")
+    AuditEntry.objects.create(
+        thread=item.thread, seq=99, verb="decide", detail={"type": "approve"}, actor_label="rita",
+        via="code", at=item.created_at, hash="0",
+    )  # fmt: skip
+    link = services.make_link(item.pk, name="rita", by=admin_user)
     graphs = set(re.findall(r"[A-Za-z_]+", " ".join(registry.names())))
     found = {}
     for url in (
@@ -138,6 +143,7 @@ def test_no_word_of_a_page_is_out_of_reach_for_translators(
         *(page_of(one) for one in (item, other, closed, expired, superseded)),
         *(page_of(one.run_id, "run") for one in (item, other)),
         page_of(item.thread_id, "thread"),
+        page_of(link.id, "reviewlink"),
         page_of(Decision.objects.get().pk, "decision"),
         reverse("admin:hitl_django_webhookendpoint_add"),
         reverse("admin:hitl_django_run_cancel", args=[item.run_id]),

@@ -99,7 +99,7 @@ def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
 ) -> None:
     client = browse("operator")
     page = client.get(url_of("cancel", waiting.pk)).content.decode()
-    assert "What it still asks is withdrawn" in page
+    assert "This withdraws what it still asks" in page
     assert Interrupt.objects.get().title in page
 
     response = client.post(url_of("cancel", waiting.pk), {"reason": "a duplicate"}, follow=True)
@@ -125,8 +125,8 @@ def test_a_thread_goes_on_from_a_step(browse: Browse, waiting: Run, advance: Adv
     link = url_of("fork", waiting.pk, after(waiting, 0))
     assert link in client.get(page_of(waiting.pk, "run")).content.decode()
     page = client.get(link).content.decode()
-    assert "present run is cancelled" in page
-    assert "What it still asks is superseded" in page
+    assert "This cancels the thread's present run" in page
+    assert "What it still asks is withdrawn with it" in page
     assert Interrupt.objects.get().title in page
 
     response = client.post(link, {"as_node": "", "values": '{"customer": "Rita"}'}, follow=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
 from tests import graphs
 
 from .conftest import list_of, page_of
@@ -33,7 +35,17 @@ def test_a_run_shows_its_questions_with_their_decisions(
     assert "succeeded" in page
     assert page_of(item) in page
     assert page_of(Decision.objects.get(), "decision") in page
-    assert "decide: approve" in page
+    assert "Decided: approve" in page
+
+
+def test_a_run_that_nobody_works_on_says_so(browse: Browse) -> None:
+    run = services.start("approval", {"text": "the news"})
+    worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
+    page = browse("operator").get(page_of(run.id, "run")).content.decode()
+    assert "It waits for a worker." in page
+    WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
+    page = browse("operator").get(page_of(run.id, "run")).content.decode()
+    assert "Waiting for a worker; none reports at the moment." in page
 
 
 def test_a_run_needs_few_queries(

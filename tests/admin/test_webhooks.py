@@ -44,6 +44,13 @@ def test_the_secret_is_shown_when_a_webhook_is_made_and_never_again(integrator: 
         assert hook.secret not in page.content.decode()
 
 
+def test_there_is_one_way_to_save_it(integrator: Client) -> None:
+    page = integrator.get(list_of("webhookendpoint") + "add/").content.decode()
+    assert 'name="_save"' in page
+    assert 'name="_addanother"' not in page
+    assert 'name="_continue"' not in page
+
+
 def test_an_address_inside_is_refused_at_its_field(integrator: Client) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
     assert response.status_code == 200

@@ -63,7 +63,7 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
     if options.get("java_script_enabled", True):
         assert fits(page)
     page.click("text=Go on from step 0…")
-    page.wait_for_selector("text=What it still asks is superseded", state="attached")
+    page.wait_for_selector("text=What it still asks is withdrawn with it", state="attached")
     page.fill("textarea[name=values]", "{oops")
     page.click("button:has-text('Go on from here')")
     page.wait_for_selector("text=This is not JSON", state="attached")
