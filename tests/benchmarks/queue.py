@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 3600
 TARGET = 1.5
 SIZES = (1_000, 1_000_000)
+#: Processes that take what is next at the same time.
+AT_ONCE = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,8 +46,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.queue", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")
-    parser.add_argument("--rounds", type=int, default=3, help="times that the sizes take turns (3)")
-    parser.add_argument("--repeat", type=int, default=15, help="times of each in a round (15)")
+    parser.add_argument("--rounds", type=int, default=5, help="times that the sizes take turns (5)")
+    parser.add_argument("--repeat", type=int, default=5, help="times of each in a round (5)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these rows alone")
     parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
     parser.add_argument("--keep", action="store_true", help="leave the databases")
@@ -69,36 +72,82 @@ def table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """Fills a database of each size, and measures them in turn, so that what else the machine does
-    meets both.
+    """Fills a database of each size, and measures one row after the other, the sizes in turn: so
+    what else the machine does meets both.
     """
+    found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
     with ExitStack() as stack:
-        urls = {size: stack.enter_context(_database(size, options.keep)) for size in options.sizes}
+        urls = {size: stack.enter_context(_database(size, options.keep)) for size in found}
         for size, url in urls.items():
-            _run(url, "--fill", str(size))
-        found: dict[int, list[dict[str, Any]]] = {size: [] for size in urls}
-        for _ in range(options.rounds):
-            for size, url in urls.items():
-                told = ["--repeat", str(options.repeat), *(options.only or ())]
-                found[size].append(json.loads(_run(url, "--measure", *told).splitlines()[-1]))
-    return {size: {name: _middle(rows, name) for name in rows[0]} for size, rows in found.items()}
+            _start(url, "--fill", str(size)).wait(TIMEOUT)
+        told = "--measure", "--repeat", str(options.repeat)
+        processes = {size: _start(url, *told) for size, url in urls.items()}
+        stack.callback(lambda: [process.kill() for process in processes.values()])
+        rows, *_ = [json.loads(_line(process)) for process in processes.values()]
+        for name in options.only or rows:
+            rounds = [
+                {size: _answer(process, name) for size, process in processes.items()}
+                for _ in range(options.rounds)
+            ]
+            for size in found:
+                found[size][name] = _middle([times[size] for times in rounds])
+        for size, url in urls.items():
+            if not options.only:
+                found[size][f"take next, {AT_ONCE} at once"] = _taken_at_once(url, size)
+    return found
 
 
-def _middle(rounds: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
-    return sorted((found[name] for found in rounds), key=itemgetter("ms"))[len(rounds) // 2]
+def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    return sorted(rounds, key=itemgetter("ms"))[len(rounds) // 2]
 
 
-def _run(url: str, *told: str) -> str:
-    """Runs a process of its own, which begins with nothing cached."""
-    return subprocess.run(
+def _taken_at_once(url: str, size: int) -> dict[str, Any]:
+    """Lets processes take what is next at the same time; none may get what another has."""
+    count = max(2, min(20, size // 10_000))
+    processes = [_start(url, "--take", str(count)) for _ in range(AT_ONCE)]
+    try:
+        for process in processes:
+            _line(process)
+        for process in processes:
+            _tell(process)
+        found = [json.loads(_line(process)) for process in processes]
+        for process in processes:
+            _tell(process)
+            process.wait(TIMEOUT)
+    finally:
+        for process in processes:
+            process.kill()
+    taken = [key for one in found for key in one["taken"]]
+    assert len(set(taken)) == len(taken) == AT_ONCE * count, "two have taken the same"
+    times = [took for one in found for took in one["times"]]
+    return {"ms": median(times) * 1000, "queries": 0}
+
+
+def _answer(process: subprocess.Popen[str], question: str) -> Any:
+    _tell(process, question)
+    return json.loads(_line(process))
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _tell(process: subprocess.Popen[str], line: str = "") -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def _start(url: str, *told: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.queue_child", *told],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=TIMEOUT,
-        check=True,
-    ).stdout
+    )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -45,8 +45,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fill", type=int)
     parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--take", type=int, help="take so many, when told to by a line of input")
     parser.add_argument("--repeat", type=int, default=15)
-    parser.add_argument("only", nargs="*")
     options = parser.parse_args()
 
     import django
@@ -54,8 +54,10 @@ def main() -> None:
     django.setup()
     if options.fill:
         fill(options.fill)
+    if options.take:
+        take(options.take)
     if options.measure:
-        print(json.dumps(measure(options.repeat, options.only)))
+        measure(options.repeat)
 
 
 def fill(size: int) -> None:
@@ -71,7 +73,29 @@ def fill(size: int) -> None:
         print(f"{size:,} stored in {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 
-def measure(repeat: int, only: Sequence[str]) -> dict[str, Any]:
+def take(count: int) -> None:
+    """Takes what is next, beside others that do, and keeps it until another line comes."""
+    from hitl_django import services
+
+    from . import queue_rows
+
+    reviewer, _ = queue_rows.found() or (None, None)
+    services.queue_counts(reviewer)  # imports and connects
+    print("ready", flush=True)
+    sys.stdin.readline()
+    taken, times = [], []
+    for _ in range(count):
+        began = time.perf_counter()
+        taken.append(services.take_next(by=reviewer))
+        times.append(time.perf_counter() - began)
+    print(json.dumps({"taken": [str(key) for key in taken], "times": times}), flush=True)
+    sys.stdin.readline()
+    for key in filter(None, taken):
+        services.release(key, by=reviewer)
+
+
+def measure(repeat: int) -> None:
+    """Tells which rows there are, and then the times of each that it is asked for by a line."""
     from django.test import Client, override_settings
     from django.test.utils import setup_test_environment
 
@@ -92,7 +116,9 @@ def measure(repeat: int, only: Sequence[str]) -> dict[str, Any]:
     }
     rows |= _calls(reviewer)
     with override_settings(ALLOWED_HOSTS=["*"]):
-        return {name: _timed(*rows[name], repeat) for name in only or rows}
+        print(json.dumps(list(rows)), flush=True)
+        for line in sys.stdin:
+            print(json.dumps(_timed(*rows[line.strip()], repeat)), flush=True)
 
 
 def _get(client: Any, url: str) -> Callable[[], Any]:
@@ -135,7 +161,7 @@ def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict
     from django.test.utils import CaptureQueriesContext
 
     times = []
-    for _ in range(repeat + 3):
+    for _ in range(repeat + 1):
         began = time.perf_counter()
         act()
         times.append(time.perf_counter() - began)
@@ -143,7 +169,7 @@ def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict
     with CaptureQueriesContext(connection) as queries:
         act()
     undo()
-    return {"ms": median(times[3:]) * 1000, "queries": len(queries)}
+    return {"ms": median(times[1:]) * 1000, "queries": len(queries)}
 
 
 if __name__ == "__main__":
