@@ -24,6 +24,7 @@ from .constants import (
 from .effects import Effects, List, Load, Notify
 from .errors import (
     EmptyInputError,
+    GraphChangedError,
     InvalidUpdateError,
     NoSaverError,
     NothingPendingError,
@@ -31,6 +32,7 @@ from .errors import (
     ThreadNotFound,
 )
 from .handlers import restored
+from .layouts import forget_left_over, left_over
 from .messages import identified
 from .nodes import Write, goto_writes
 from .plan import Origin, Task, plan
@@ -71,6 +73,7 @@ def open_run(loop: Loop) -> Effects:
         yield from _take_input(loop, null_writes)
         return
 
+    _refuse_removed(loop)
     if command is not None:
         null_writes = _take_command(loop, command, null_writes, superseded)
     _apply_null(loop, null_writes)
@@ -158,6 +161,31 @@ def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | 
     return run_id is not None and run_id == saved.metadata.get("run_id")
 
 
+def _refuse_removed(loop: Loop) -> None:
+    """Raises GraphChangedError where a node is due that the graph doesn't have any more."""
+    blueprint, state = loop.blueprint, loop.state
+    due = [
+        node
+        for name, node in left_over(blueprint, state).items()
+        if state.updated is None or name in state.updated
+    ]
+    due += [
+        sent.node
+        for sent in state.values.get(TASKS) or ()
+        if isinstance(sent, Send) and sent.node not in blueprint.nodes
+    ]
+    if due:
+        gone = ", ".join(f"'{node}'" for node in sorted(set(due)))
+        nodes = ", ".join(name for name in blueprint.nodes if name != START)
+        raise GraphChangedError(
+            f"Thread {loop.run.thread_id!r} stopped before {gone}, which the graph doesn't start "
+            f"any more. Nodes: {nodes}. Nothing was stored. Go on with a graph that does, or "
+            "clear what is due with update_state(config, None, as_node=END).",
+            [f"node '{node}' is gone" if node not in blueprint.nodes
+             else f"node '{node}' is started by other edges now" for node in sorted(set(due))],
+        )  # fmt: skip
+
+
 # New input.
 
 
@@ -183,6 +211,7 @@ def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
         yield from loop.commit_step()
         return
     _apply_null(loop, null_writes)
+    forget_left_over(loop.blueprint, state)
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
     dropped = plan(loop.blueprint, state, loop.origin) if state.versions else []
     loop.statuses = {}

@@ -13,6 +13,7 @@ from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RES
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
 from .handlers import restored
+from .layouts import forget_left_over
 from .ledger import Ledger
 from .messages import identified
 from .nodes import Write, fresh_reader
@@ -186,6 +187,7 @@ def _cleared(change: _Change) -> Save:
     """Ends what was pending; what finished tasks wrote stays."""
     if change.tasks:
         apply(change.graph.blueprint, change.state, change.tasks, change.next_version)
+    forget_left_over(change.graph.blueprint, change.state)
     return change.commit("update", change.step + 1)
 
 
@@ -232,6 +234,7 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
         writes = yield from _written(change, name, values)
         ran.append(NodeWrites(name, index, task_id, writes))
     apply(graph.blueprint, state, ran, change.next_version)
+    forget_left_over(graph.blueprint, state)
     stored: list[TaskWrites] = []
     if change.saved and not change.superseded:
         stored = [TaskWrites(n.task_id, "", n.writes or [(NO_WRITES, None)]) for n in ran]

@@ -180,6 +180,13 @@ TABLE = (
         "One look at the message is enough to repair the graph.",
     ),
     Difference(
+        "a node that is due has to be there",
+        "A thread that is resumed with a graph that has lost the node it stopped at ends at once, "
+        "as if it had been answered.",
+        "GraphChangedError that names the node; nothing is stored.",
+        "The question, its answer and the work behind it would be lost.",
+    ),
+    Difference(
         "a packet to nowhere is an error",
         "A Send to a node that isn't there is logged and dropped.",
         "ValueError that names the node and the nodes there are.",

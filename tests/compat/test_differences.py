@@ -409,6 +409,18 @@ def test_two_faults_of_one_graph() -> None:
     assert said["langgraph"][0] in said["ours"]
 
 
+@shows("a node that is due has to be there")
+def test_an_answer_to_a_node_that_is_gone() -> None:
+    ended = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = paused(engine, asks(engine, "q"))
+        other = chain(engine, "other").compile(checkpointer=graph.checkpointer)
+        error = error_of(lambda g=other, e=engine: g.invoke(e.Command(resume="yes"), CONFIG))
+        ended[name] = type(error).__name__
+        assert graph.invoke(engine.Command(resume="yes"), CONFIG)["log"] == ["yes"]
+    assert ended == {"langgraph": "NoneType", "ours": "GraphChangedError"}
+
+
 @shows("a packet to nowhere is an error")
 def test_a_packet_to_nowhere() -> None:
     theirs = chain(LANGGRAPH, "a")

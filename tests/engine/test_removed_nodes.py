@@ -1,0 +1,85 @@
+"""A thread that stopped before a node which the graph has lost since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import END, Command, GraphChangedError, Send, StateGraph
+
+from .graphs import CONFIG, State, asks, line, log_of, open_questions, paused, saved, says
+
+DISCARDING = {"configurable": {**CONFIG["configurable"], "discard_pending": True}}
+
+
+def sends(*targets: str) -> StateGraph:
+    """Returns a graph whose first node sends to the targets, of which each asks."""
+    graph = line(first=says("first"))
+    for target in targets:
+        graph.add_node(target, asks(target))
+    return graph.add_conditional_edges(
+        "first", lambda state: [Send(target, state) for target in targets], list(targets)
+    )
+
+
+def joins(end: str) -> StateGraph:
+    """Returns a graph of two nodes side by side, and one that asks when both have run."""
+    graph = StateGraph(State)
+    for name in "ab":
+        graph.add_node(name, says(name)).add_edge("__start__", name)
+    return graph.add_node(end, asks(end)).add_edge(["a", "b"], end)
+
+
+BEFORE_AND_AFTER = [
+    pytest.param(line(a=asks("q")), line(b=says("b")), "a", id="an edge"),
+    pytest.param(sends("w", "v"), sends("v"), "w", id="a Send"),
+    pytest.param(joins("c"), joins("d"), "c", id="a join"),
+]
+WAYS: list[Callable[[Any, Any], Any]] = [
+    lambda graph, ids: graph.invoke(None, CONFIG),
+    lambda graph, ids: graph.invoke(Command(resume=dict.fromkeys(ids, "yes")), CONFIG),
+    lambda graph, ids: graph.invoke(Command(update={"x": 2}), CONFIG),
+    lambda graph, ids: graph.advance(CONFIG),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
+def test_it_is_refused_with_the_nodes_name_and_goes_on_where_the_node_is_back(
+    before: StateGraph, after: StateGraph, gone: str, way: Any
+) -> None:
+    graph = paused(before)
+    asked = open_questions(graph)
+    changed = saved(after, graph.checkpointer)
+    with pytest.raises(GraphChangedError, match=f"stopped before '{gone}'") as raised:
+        way(changed, asked.values())
+    assert raised.value.changes == (f"node '{gone}' is gone",)
+    assert open_questions(graph) == asked
+    answers = dict.fromkeys(asked.values(), "yes")
+    assert graph.invoke(Command(resume=answers), CONFIG)["log"][-1] == "yes"
+
+
+@pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
+def test_who_clears_or_discards_it_has_a_thread_that_goes_on(
+    before: StateGraph, after: StateGraph, gone: str
+) -> None:
+    cleared, discarded = paused(before), paused(before)
+    graph = saved(after, cleared.checkpointer)
+    graph.update_state(CONFIG, None, END)
+    assert graph.invoke(None, CONFIG)["x"] == 1
+    graph = saved(after, discarded.checkpointer)
+    graph.invoke({"x": 3}, DISCARDING)
+    if graph.get_state(CONFIG).next:
+        graph.invoke(Command(resume="yes"), CONFIG)
+    assert graph.get_state(CONFIG).next == ()
+    assert log_of(graph)
+
+
+def test_a_node_that_had_finished_beside_a_question_is_missed_too() -> None:
+    graph = StateGraph(State).add_node("a", says("a")).add_node("q", asks("q"))
+    graph = paused(graph.add_edge("__start__", "a").add_edge("__start__", "q"))
+    changed = saved(line(q=asks("q")), graph.checkpointer)
+    with pytest.raises(GraphChangedError, match="stopped before 'a'"):
+        changed.invoke(Command(resume="yes"), CONFIG)
