@@ -284,6 +284,15 @@ def test_an_id_that_is_none_leads_nowhere(api: Any, kind: str, part: str) -> Non
         assert response.json()["code"] == "not_found"
 
 
+def test_a_request_that_is_wrong_is_told_so_before_that_it_is_late(
+    api: Any, question: Interrupt
+) -> None:
+    late = {"If-Match": '"none of ours"', "Idempotency-Key": "a b"}
+    refused = api.post("decisions", question.pk, body={"type": "approve"}, headers=late)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+    assert [fault["header"] for fault in refused.json()["errors"]] == ["Idempotency-Key"]
+
+
 def test_an_address_without_its_slash_says_so(api: Any, question: Interrupt) -> None:
     for path in (f"interrupts/{question.pk}", "nothing/at/all"):
         answer = api.client.get(f"/hitl/api/v1/{path}")

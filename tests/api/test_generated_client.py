@@ -109,7 +109,8 @@ def test_what_goes_wrong_has_a_type_of_its_own(client: Made) -> None:
     approve = client.model("DecisionBodyByType", type_=models.DecisionBodyByTypeType.APPROVE)
     first = client.call("interrupts", "decide", question.id, body=approve)
 
-    late = client.call("interrupts", "decide", question.id, body=approve)
+    resume = client.model("DecisionBodyByResume", resume={"approved": True, "amount": 12})
+    late = client.call("interrupts", "decide", question.id, body=resume)
     assert isinstance(late.parsed, models.AlreadyDecidedProblem)
     assert late.parsed.decision.id == first.parsed.id
 

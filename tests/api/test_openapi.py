@@ -65,6 +65,17 @@ def test_an_operation_says_what_it_does_and_answers(path: str, method: str, told
             assert list(response["content"]) == ["application/problem+json"]
 
 
+def test_a_body_of_which_something_is_required_is_required_itself() -> None:
+    components = document()["components"]["schemas"]
+    for _, method, told in (each.values for each in OPERATIONS):
+        if method == "post" and "requestBody" in told:
+            content = told["requestBody"]["content"]["application/json"]
+            schema = components[content["schema"]["$ref"].rpartition("/")[2]]
+            nothing = {**schema, "components": document()["components"]}
+            takes_nothing = Draft202012Validator(nothing).is_valid({})
+            assert told["requestBody"]["required"] is not takes_nothing, told["operationId"]
+
+
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
 def test_its_examples_fit(path: str, method: str, told: Any) -> None:
     if "requestBody" not in told:

@@ -113,7 +113,10 @@ def _request_body(declared: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {"schema": schemas.ref(declared.body)}
     if declared.example is not None:
         content["example"] = declared.example
-    required = any(field.required for field in declared.body().fields.values())
+    taken = declared.body()
+    required = bool(getattr(taken, "either", ())) or any(
+        field.required for field in taken.fields.values()
+    )
     return {"required": required, "content": {"application/json": content}}
 
 

@@ -153,13 +153,14 @@ class DecisionList(Answering):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Decides a question; exactly one decision wins, and every other is told which (409)."""
-        body = self.decision()
+        body, key = self.decision(), idempotency_key(request)
+        # Last: that a tag is stale says something about the question, not about the request.
         digest, version = expected(request)
         decision = services.decide(
             interrupt_id,
             by=request.user,
             via="api",
-            key=idempotency_key(request),
+            key=key,
             digest=digest,
             version=version,
             **body,
