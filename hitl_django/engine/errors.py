@@ -118,9 +118,16 @@ class EmptyInputError(GraphError, ValueError):
 
 
 class GraphRecursionError(GraphError, RecursionError):
-    """The run reached its limit of super-steps without coming to an end."""
+    """The run reached its limit of super-steps without coming to an end.
+
+    ``limit`` is that limit, ``next`` names the nodes that would have run.
+    """
 
     code = ErrorCode.GRAPH_RECURSION_LIMIT
+
+    def __init__(self, *args: object, limit: int = 0, next: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.limit, self.next = limit, tuple(next)
 
 
 class GraphDrained(GraphError):
@@ -196,9 +203,11 @@ class GraphChangedError(GraphError):
     ``changes`` says in words what it relies on and isn't there any more.
     """
 
-    def __init__(self, message: str, changes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, changes: Sequence[str] = (), *, thread_id: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.changes = tuple(changes)
+        self.changes, self.thread_id = tuple(changes), thread_id
 
 
 class NoSaverError(GraphError, RuntimeError):
@@ -248,16 +257,22 @@ class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
 class NothingPendingError(ResumeError, RuntimeError):
     """The thread waits for no answer, so there is nothing to resume."""
 
+    def __init__(self, *args: object, thread_id: str | None = None) -> None:
+        super().__init__(*args)
+        self.thread_id = thread_id
+
 
 class OpenQuestionsError(ResumeError, RuntimeError):
     """The thread waits for answers and would lose them.
 
-    ``pending_ids`` names the open questions.
+    ``pending_ids`` names the open questions, ``thread_id`` the thread.
     """
 
-    def __init__(self, message: str, pending_ids: Sequence[str]) -> None:
+    def __init__(
+        self, message: str, pending_ids: Sequence[str], *, thread_id: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.pending_ids = tuple(sorted(pending_ids))
+        self.pending_ids, self.thread_id = tuple(sorted(pending_ids)), thread_id
 
 
 class AlreadyDecidedError(ResumeError):
@@ -368,7 +383,16 @@ class HeldError(HitlError):
 
 
 class ThreadNotFound(HitlError, LookupError):
-    """There is no such thread."""
+    """There is no such thread.
+
+    ``thread_id`` is what was asked for, ``checkpoint_id`` the checkpoint that it doesn't have.
+    """
+
+    def __init__(
+        self, *args: object, thread_id: str | None = None, checkpoint_id: str | None = None
+    ) -> None:
+        super().__init__(*args)
+        self.thread_id, self.checkpoint_id = thread_id, checkpoint_id
 
 
 class RunNotFound(HitlError, LookupError):

@@ -8,6 +8,7 @@ stopped between any two effects without losing anything that was stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stream, telling
@@ -249,6 +250,11 @@ class Loop:
         except Exception as error:
             # Two writes where one may be, a reducer that raises: the step's tasks have finished
             # and stay finished, the step can't be taken.
+            wrote = ", ".join(
+                f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes)
+            )
+            with suppress(Exception):  # a class of the user's may have another add_note
+                error.add_note(f"While applying what {wrote} wrote in step {self.origin.step}")
             self.outcome = Outcome("failed", next=_names(tasks), error=error)
             self.state.touched = set()
             yield from leave(self)
@@ -312,7 +318,9 @@ class Loop:
                 error=GraphRecursionError(
                     f"Recursion limit of {limit} reached without hitting a stop condition. "
                     "Raise it with the `recursion_limit` config key, or give the graph a way to "
-                    "END."
+                    "END.",
+                    limit=limit,
+                    next=_names(self.tasks),
                 ),
             )
         elif not self.tasks:

@@ -125,7 +125,9 @@ def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]
         return found, False
     if found is None:
         raise ThreadNotFound(
-            f"Thread {loop.run.thread_id!r} has no checkpoint {loop.job.checkpoint_id!r}."
+            f"Thread {loop.run.thread_id!r} has no checkpoint {loop.job.checkpoint_id!r}.",
+            thread_id=loop.run.thread_id,
+            checkpoint_id=loop.job.checkpoint_id,
         )
     newest: CheckpointTuple | None = yield Load(loop.ledger.config_for(None))
     return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
@@ -147,7 +149,10 @@ def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | 
     job = loop.job
     if saved is None or not saved.checkpoint["channel_versions"]:
         if job.kind == "advance":
-            raise ThreadNotFound(f"Thread {loop.run.thread_id!r} has no checkpoint to go on from.")
+            raise ThreadNotFound(
+                f"Thread {loop.run.thread_id!r} has no checkpoint to go on from.",
+                thread_id=loop.run.thread_id,
+            )
         return False
     if job.kind == "advance":
         return True
@@ -183,6 +188,7 @@ def _refuse_removed(loop: Loop) -> None:
             "clear what is due with update_state(config, None, as_node=END).",
             [f"node '{node}' is gone" if node not in blueprint.nodes
              else f"node '{node}' is started by other edges now" for node in sorted(set(due))],
+            thread_id=loop.run.thread_id,
         )  # fmt: skip
 
 
@@ -197,6 +203,7 @@ def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
             f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(open_ids)}); new input "
             "would lose them. Answer them first, or set the config key `discard_pending`.",
             open_ids,
+            thread_id=loop.run.thread_id,
         )
     writes = loop.graph.input_writes(job.input)
     if job.kind == "submit" and START in loop.graph.nodes:
@@ -246,7 +253,10 @@ def _refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | 
     if loop.saver is None:
         raise NoSaverError("Cannot use Command(resume=...) without checkpointer")
     if saved is None:
-        raise ThreadNotFound(f"Thread {loop.run.thread_id!r} has no checkpoint to resume.")
+        raise ThreadNotFound(
+            f"Thread {loop.run.thread_id!r} has no checkpoint to resume.",
+            thread_id=loop.run.thread_id,
+        )
 
 
 def _take_command(
@@ -274,7 +284,8 @@ def _take_answers(loop: Loop, resume: Any, superseded: bool) -> None:
         # A static breakpoint asks nothing but to go on, so any value will do there.
         raise NothingPendingError(
             f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and no "
-            "next node. Nothing was stored."
+            "next node. Nothing was stored.",
+            thread_id=loop.run.thread_id,
         )
 
 

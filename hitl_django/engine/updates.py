@@ -180,6 +180,7 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
             "would lose them. Answer them first, set the config key `discard_pending`, or clear "
             "them with update_state(config, None, as_node=END).",
             open_ids,
+            thread_id=change.thread_id,
         )
 
 
