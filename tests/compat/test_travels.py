@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl_django.engine.constants import NULL_TASK_ID, RESUME
-from tests.engine.random_graphs import GraphSpec, build, graphs
+from tests.engine.random_graphs import GraphSpec, NodeSpec, build, graphs
 
 from .driving import CONFIG, attempted, outcome, snapshot
 from .engines import LANGGRAPH, OURS, Engine
@@ -161,3 +161,33 @@ def travelled(engine: Engine, spec: GraphSpec, journey: list[Any], way: str) -> 
 @given(spec=graphs(depth=3), journey=JOURNEYS, way=st.sampled_from(["invoke", "stream", "ainvoke"]))
 def test_a_journey(spec: GraphSpec, journey: list[Any], way: str) -> None:
     assert travelled(OURS, spec, journey, way) == travelled(LANGGRAPH, spec, journey, way)
+
+
+def asks_at_each_level(depth: int, prefix: str = "n") -> GraphSpec:
+    """Returns a graph that asks beside a graph below, which does so too, and joins the two."""
+    ask, sub, end = (f"{prefix}{name}" for name in ("ask", "sub", "end"))
+    below = asks_at_each_level(depth - 1, f"{prefix}x") if depth else None
+    nodes = (NodeSpec(ask, questions=1), NodeSpec(sub, child=below), NodeSpec(end))
+    return GraphSpec(nodes, (("", ask), ("", sub)), (((ask, sub), end),))
+
+
+#: What is done while all levels wait for an answer, and once they have had it.
+BEFORE_ANSWERS = ["replay", "replay below", "stand in", "copy", "look below"]
+AFTER_ANSWERS = [*BEFORE_ANSWERS, "fork", "fork below", "answer"]
+REPLY, LAST = ("reply", 0, "all"), ("reply", 0, "last")
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [(kind, ()) for kind in BEFORE_ANSWERS] + [(kind, (LAST, REPLY)) for kind in AFTER_ANSWERS],
+)
+def test_a_journey_through_three_levels_of_which_each_asks(
+    kind: str, first: tuple[Any, ...], place: int
+) -> None:
+    how = {"stand in": (0,), "answer": ("all",)}.get(kind, ())
+    journey = [*first, (kind, place, *how), LAST, REPLY]
+    spec = asks_at_each_level(3)
+    ours = travelled(OURS, spec, journey, "invoke")
+    assert len(ours[0]["__interrupt__"]) == 4
+    assert ours == travelled(LANGGRAPH, spec, journey, "invoke")
