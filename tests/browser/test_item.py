@@ -71,6 +71,21 @@ class TestKeys:
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
 
+    def test_reject_after_a_look_into_another_window_too(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        start("approval", text="the news")
+        page = log_in()
+        open_question(page)
+        page.keyboard.press("r")
+        assert page.inner_text(".hitl-armed") == "Reject"
+        page.evaluate("(e => { e.blur(); e.focus(); })(document.activeElement)")
+        assert page.inner_text(".hitl-armed") == "Reject"
+        page.keyboard.type("Not true.")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(".messagelist")
+        assert Decision.objects.get().type == "reject"
+
     def test_lead_from_the_list_to_the_next_question_and_through_it(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:

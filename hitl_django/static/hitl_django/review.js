@@ -134,6 +134,8 @@
         all(".hitl-armed").forEach((other) => other.classList.remove("hitl-armed"));
         button?.classList.add("hitl-armed");
     };
+    // The reason that "r" led to: its button is Reject, also after a look into another window.
+    let rejecting = null;
     const takeNext = () => {
         const form = document.querySelector("form[data-hitl-next]");
         if (form) form.requestSubmit();
@@ -144,11 +146,7 @@
         j: () => move(1),
         k: () => move(-1),
         a: () => focus(current()?.querySelector(".hitl-bar .default")),
-        r: () => {
-            const found = focus(current()?.querySelector("[name=reason]"));
-            if (found) arm(current().querySelector(".hitl-reject"));
-            return found;
-        },
+        r: () => focus(rejecting = current()?.querySelector("[name=reason]")),
         e: () => {
             const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]"));
             const first = found.find((field) => field.name !== "reason") ?? found[0];
@@ -162,10 +160,13 @@
     // Ctrl+Enter presses the button that is marked: the one of the part that is written in, or
     // Reject, where "r" led to the reason. Elsewhere it presses none.
     document.addEventListener("focusin", (event) => {
+        if (event.target !== rejecting) rejecting = null;
         const part = event.target.closest("details.hitl-option, form[data-hitl-sheet]");
-        if (event.target.matches(text)) arm(part?.querySelector(":scope > .hitl-bar [data-hitl-default], :scope:is(details) [data-hitl-default]"));
+        if (rejecting) arm(part?.querySelector(".hitl-reject"));
+        else if (event.target.matches(text)) arm(part?.querySelector(":scope > .hitl-bar [data-hitl-default], :scope:is(details) [data-hitl-default]"));
         else arm(null);
     });
+    document.addEventListener("focusout", () => arm(null));
     document.addEventListener("keydown", (event) => {
         if (event.defaultPrevented || event.isComposing || event.keyCode === 229 || event.repeat) return;
         if (!toggle.checked || document.querySelector("dialog[open]") || event.altKey) return;
