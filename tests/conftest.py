@@ -93,6 +93,14 @@ def _no_webhooks_of_another_test() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_shapes_of_another_test() -> None:
+    """Has each test store the shapes of its graphs itself: their rows go with the test."""
+    from hitl_django import shapes
+
+    shapes._stored.clear()
+
+
+@pytest.fixture(autouse=True)
 def _no_language_of_another_test() -> Iterator[None]:
     """Has each test begin in the settings' language: a request leaves its own behind."""
     yield
