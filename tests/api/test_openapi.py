@@ -85,6 +85,15 @@ def test_its_examples_fit(path: str, method: str, told: Any) -> None:
     Draft202012Validator(root).validate(content["example"])
 
 
+@pytest.mark.parametrize(("path", "method", "told"), OPERATIONS)
+def test_a_body_is_required_unless_it_may_hold_nothing(path: str, method: str, told: Any) -> None:
+    if "requestBody" not in told:
+        return
+    schema = told["requestBody"]["content"]["application/json"]["schema"]
+    root = {**schema, "components": document()["components"]}
+    assert told["requestBody"]["required"] is not Draft202012Validator(root).is_valid({})
+
+
 @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
 def test_the_example_of_a_component_fits(name: str) -> None:
     schema = judge.closed(document()["components"])["schemas"][name]

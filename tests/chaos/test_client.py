@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -84,7 +85,7 @@ def insist(act: Callable[[], tuple[int, Any]], *wanted: int) -> Any:
     while True:
         try:
             status, body = act()
-        except OSError:
+        except (OSError, HTTPException):  # it broke, or broke off
             threading.Event().wait(0.05)
             continue
         assert status in wanted, (status, body)
