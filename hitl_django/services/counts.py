@@ -9,8 +9,20 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.db.models import Exists, Func, IntegerField, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    Case,
+    Exists,
+    Func,
+    IntegerField,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
 from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThanOrEqual
 
 from hitl_django import dispatch, registry
 from hitl_django.models import Decision, Interrupt
@@ -73,15 +85,19 @@ class _Capped(Subquery):
 
 
 class _Searched(Func):
-    """The number of rows that a search finds: ``many`` are counted only if ``few`` are not few."""
+    """The number of rows that a search finds: ``many`` are counted only if ``few`` are not few.
 
-    template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n) AS tried)"
+    That takes as long as all of them, unless some of the first rows are among them already.
+    """
+
+    template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
     arg_joiner = " ELSE n END FROM (SELECT "
     output_field = IntegerField()
 
     def __init__(self, search: queue.Search, most: int) -> None:
-        counts = _Capped(search.many, CAP), _Capped(search.few, most)
-        super().__init__(*counts, most=int(most))
+        soon = GreaterThanOrEqual(_Capped(search.soon(2 * most), most), most // 2)
+        tried = Case(When(soon, then=most), default=_Capped(search.few, most))
+        super().__init__(_Capped(search.many, CAP), tried, most=int(most))
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:

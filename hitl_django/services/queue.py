@@ -81,6 +81,10 @@ class Search:
         common = rows.filter(matching(text, common=True))
         return cls(rows, rows.filter(matching(text)).order_by(), common)
 
+    def soon(self, most: int) -> QuerySet[Any]:
+        """Returns those of the ``many`` that are among so many of the first rows."""
+        return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
+
     def found(self, count: int, most: int) -> QuerySet[Any]:
         """Returns what it finds; ``count`` are the ``few``, counted up to ``most``."""
         if count >= most:

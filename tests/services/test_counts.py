@@ -85,6 +85,20 @@ def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
         assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 2)
 
 
+@pytest.mark.parametrize("most", [2, 4, 50])
+def test_what_a_search_finds_is_counted_whether_its_words_come_soon_or_late_or_are_rare(
+    most: int, ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    for number in range(9):
+        ask(title=f"{'Late' if number > 4 else 'Soon'} {number}", priority=9 - number)
+    for text, expected in (("soon", 5), ("late", 4), ("late 7", 1), ("never", 0)):
+        rows = queue.waiting(reviewer).order_by(*queue_order())
+        search = queue.Search.of(rows, text)
+        _, count = services.count_queue(reviewer, groups=[], most=most, listed=search)
+        assert count == expected
+        assert search.found(count, most).count() == expected
+
+
 def test_graph_and_group_narrow_what_is_counted(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:

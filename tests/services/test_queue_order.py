@@ -57,6 +57,14 @@ def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> Non
 
 
 @pytest.mark.django_db
+def test_words_that_many_rows_have_are_come_upon_in_order() -> None:
+    found = queue.Search.of(queue.waiting(None).order_by(*queue_order()), "refund order")
+    common = plan(found.found(100, 100).values("pk")[:50])
+    assert "hitl_interrupt_queue" in common
+    assert "Sort" not in common
+
+
+@pytest.mark.django_db
 def test_what_the_sweep_looks_for_has_an_index_each() -> None:
     pending = Interrupt.objects.filter(queue.PENDING).order_by()
     assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
