@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Literal
 
 from . import launch, results, snapshots
@@ -239,12 +240,13 @@ class Pregel(ThreadStates):
             subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
         loop = launch.open_loop(self, input, config, options)
-        async for chunk in self._achunks(loop, config):
-            yield (
-                results.part_of(self, chunk)
-                if version == "v2"
-                else results.unpacked(chunk, mode, subgraphs)
-            )
+        async with aclosing(self._achunks(loop, config)) as chunks:
+            async for chunk in chunks:
+                yield (
+                    results.part_of(self, chunk)
+                    if version == "v2"
+                    else results.unpacked(chunk, mode, subgraphs)
+                )
         results.raise_outcome(loop)
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
@@ -393,13 +395,14 @@ class Pregel(ThreadStates):
         finally:
             _let_go(loop.run)
 
-    async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncIterator[Chunk]:
+    async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncGenerator[Chunk]:
         driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
         loop.run.emit, loop.run.loop = driver.emit, loop
         parent = current.get() if loop.job.nested else None
         forward = None if parent is None else keeper(loop, parent)
+        chunks = driver.chunks_of()
         try:
-            async for chunk in driver.chunks_of():
+            async for chunk in chunks:
                 if forward is not None and chunk[1] in loop.run.forwards:
                     forward(chunk)
                 if chunk[1] in loop.wanted:
@@ -409,6 +412,8 @@ class Pregel(ThreadStates):
                 raise
             raise failed.error from None
         finally:
+            # Whoever drops the stream half-way has its tasks cancelled now, not some time later.
+            await chunks.aclose()
             _let_go(loop.run)
 
 

@@ -54,7 +54,8 @@ class Traveller:
 
     def call(self, value: Any, config: Any) -> None:
         options = {"subgraphs": True} if self.way == "stream" else {}
-        self.lines.append(outcome(self.graph, value, config, self.way, options))
+        told = without_parents(outcome(self.graph, value, config, self.way, options))
+        self.lines.append([sorted(told[0], key=repr)] if options else told)
 
     def update(self, config: Any, values: Any, as_node: Any) -> None:
         step = {"update": True}

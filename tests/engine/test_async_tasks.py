@@ -95,6 +95,46 @@ def test_a_task_that_waits_is_alone_in_what_it_cancels() -> None:
     assert asyncio.run(drive()) == ["patient", "short", "brisk", "short", "patient"]
 
 
+def test_what_is_raised_after_a_timeout_was_handled_says_nothing_of_it() -> None:
+    contexts: list[BaseException | None] = []
+
+    async def gives_up(state: State) -> None:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            pass
+        try:
+            raise OSError("another matter")
+        except OSError as error:
+            contexts.append(error.__context__)
+
+    asyncio.run(run(side_by_side(a=gives_up, b=gives_up)))
+    assert contexts == [None, None]
+
+
+def test_who_drops_a_stream_has_cancelled_its_tasks() -> None:
+    cancelled: list[str] = []
+
+    async def never_ends(state: State) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append("never_ends")
+
+    async def ends(state: State) -> dict[str, Any]:
+        return {"log": ["ends"]}
+
+    async def drive() -> int:
+        stream = saved(side_by_side(a=never_ends, b=ends)).astream({"x": 1}, CONFIG)
+        assert await anext(stream) == {"b": {"log": ["ends"]}}
+        await stream.aclose()
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(drive()) == 1
+    assert cancelled == ["never_ends"]
+
+
 def test_who_cancels_the_current_task_and_returns_harms_no_other() -> None:
     async def cancels(state: State) -> dict[str, Any]:
         current = asyncio.current_task()

@@ -162,13 +162,21 @@ class _Rest:
 
     def __await__(self) -> Generator[Any, Any, None]:
         running, run, awaited = self._running, self._place.run, self._awaited
+        thrown: BaseException | None = None
         try:
             while True:
                 try:
                     reply = yield awaited
                 except BaseException as error:
-                    awaited = run(running.throw, error)
-                else:
+                    thrown = error
+                # Not within the handler, or whatever the task raises from there on would be said to
+                # have been raised while that was handled.
+                if thrown is None:
                     awaited = run(running.send, reply)
+                else:
+                    awaited = run(running.throw, thrown)
+                    thrown = None
         except StopIteration:
             return
+        finally:
+            thrown = None  # its traceback holds this frame

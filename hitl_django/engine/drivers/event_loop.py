@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -142,7 +142,7 @@ class AsyncDriver:
         self.pool: ThreadPoolExecutor | None = None
         loop.run.crew = self
 
-    async def chunks_of(self) -> AsyncIterator[Chunk]:
+    async def chunks_of(self) -> AsyncGenerator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
         self.home = asyncio.get_running_loop()
         effects = self.loop.effects()
