@@ -54,11 +54,13 @@ def append(
     detail: dict[str, Any],
     guest: str = "",
     writing: Writing | None = None,
+    is_new: bool = False,
 ) -> None:
     """Adds an entry to the history of a thread whose row ``lock_thread`` has locked.
 
     ``guest`` is the name of somebody without an account who did it. With ``writing`` it is one of
-    the things that are written there.
+    the things that are written there. Where the thread ``is_new``, its row is still to be written,
+    and with it the head of the chain.
     """
     entry = AuditEntry(
         thread=thread,
@@ -75,7 +77,8 @@ def append(
     )
     entry.hash = entry_hash(entry, thread.thread_id)
     part = writing or Writing(router.db_for_write(Thread))
-    part.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+    if not is_new:
+        part.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
     part.insert(_ENTRY, [_ENTRY.values_of(entry)])
     if writing is None:
         part.run()

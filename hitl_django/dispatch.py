@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 
 from .conf import hitl
 from .models import Run
+from .saver import Writing
 
 ADVANCE = "hitl_django.worker.advance"
 DELIVER = "hitl_django.webhooks.deliver"
@@ -26,8 +27,8 @@ SWEEP = "hitl_django.sweep.sweep"
 class Dispatcher(Protocol):
     """The seam to a queue."""
 
-    def hint(self, run_id: str) -> None:
-        """Has a worker call ADVANCE with the run's id, if the current transaction commits."""
+    def hint(self, run_id: str, writing: Writing) -> None:
+        """Has a worker call ADVANCE with the run's id, if what is written commits."""
 
     def hint_webhook(self, endpoint_id: str) -> None:
         """Has a worker call DELIVER with the endpoint's id, if the current transaction commits."""
@@ -54,9 +55,9 @@ class InlineDispatcher:
     Nothing recovers what this process drops, so it is no queue.
     """
 
-    def hint(self, run_id: str) -> None:
-        advance = import_string(ADVANCE)
-        transaction.on_commit(partial(advance, run_id), using=alias())
+    def hint(self, run_id: str, writing: Writing) -> None:
+        advance = partial(import_string(ADVANCE), run_id)
+        writing.tell(partial(transaction.on_commit, advance, using=alias()))
 
     def hint_webhook(self, endpoint_id: str) -> None:
         deliver = import_string(DELIVER)
@@ -84,9 +85,15 @@ def dispatcher() -> Dispatcher:
     return chosen
 
 
-def hint(run_id: object) -> None:
-    """Tells a worker about a queued run, if the current transaction commits."""
-    dispatcher().hint(str(run_id))
+def hint(run_id: object, writing: Writing | None = None) -> None:
+    """Tells a worker about a queued run, if the current transaction commits.
+
+    With ``writing`` it is one of the things that are written there.
+    """
+    part = writing or Writing(alias())
+    dispatcher().hint(str(run_id), part)
+    if writing is None:
+        part.run()
 
 
 def hint_webhook(endpoint_id: object) -> None:

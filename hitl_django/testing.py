@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from django.conf import settings
 from django.test import override_settings
 from django.utils.module_loading import import_string
 
 from . import dispatch
+from .saver import Writing
 
 _hinted: list[str] = []
 
@@ -27,8 +29,8 @@ _hinted: list[str] = []
 class CollectingDispatcher(dispatch.InlineDispatcher):
     """Keeps hints until they are asked for."""
 
-    def hint(self, run_id: str) -> None:
-        _hinted.append(run_id)
+    def hint(self, run_id: str, writing: Writing) -> None:
+        writing.tell(partial(_hinted.append, run_id))
 
     def hint_webhook(self, endpoint_id: str) -> None:
         """Does nothing: a test sends nothing out unless it calls ``webhooks.deliver`` itself."""

@@ -29,6 +29,7 @@ from .errors import (
     NoSaverError,
     NothingPendingError,
     OpenQuestionsError,
+    PayloadError,
     ThreadNotFound,
 )
 from .handlers import restored
@@ -224,6 +225,32 @@ def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
     loop.statuses = {}
     apply(loop.blueprint, state, [*dropped, InputWrites(INPUT, writes)], loop.next_version)
     yield from loop.commit_checkpoint("input")
+    if job.kind == "submit" and not (loop.graph.interrupt_before or loop.graph.interrupt_after):
+        yield from _hand_on(loop)
+
+
+def _hand_on(loop: Loop) -> Effects:
+    """Takes the step in which the input becomes state, where that is all it does.
+
+    A graph that chooses where to begin does so when it runs. What goes wrong here is left to the
+    run as well, which meets it again and can be told of it.
+    """
+    tasks, before = loop.tasks, loop.state
+    if len(tasks) != 1 or tasks[0].name != START or not passes_on(tasks[0]):
+        return
+    loop.state = before.copy()
+    try:
+        apply(loop.blueprint, loop.state, tasks, loop.next_version)
+    except Exception:
+        loop.state = before
+        return
+    loop.ledger.note(tasks[0])
+    if loop.run.modes:
+        yield from loop.emit_values(tasks[0].writes)
+    try:
+        yield from loop.commit_checkpoint("loop")
+    except PayloadError:
+        return
 
 
 def _first(loop: Loop, writes: Sequence[Write]) -> Task | None:

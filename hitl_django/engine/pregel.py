@@ -254,16 +254,17 @@ class Pregel(ThreadStates):
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Stores ``input`` as the thread's next checkpoint and runs nothing.
+        """Stores ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
 
-        Returns the checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
+        Returns the newest checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
         invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
         """
         options = Options(before=(), after=(), modes=modes, kind="submit")
         loop = launch.open_loop(self, input, config, options)
         for chunk in self._chunks(loop, config):
             loop.ledger.told.append(chunk)
-        return loop.origin.checkpoint_id
+        assert loop.ledger.saved_id is not None
+        return loop.ledger.saved_id
 
     def advance(
         self,

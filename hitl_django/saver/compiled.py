@@ -6,6 +6,7 @@ building and compiling it, which costs more than running it, happens once for ea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,10 @@ _PLAIN = (
     models.PositiveIntegerField,
     models.BigAutoField,
 )
+
+
+#: A parameter in a query's text.
+_MARK = re.compile(r"(?<!%)%s")
 
 
 def prepares(field: models.Field[Any, Any]) -> bool:
@@ -71,7 +76,7 @@ class _Compiled:
         key = (connection.alias, connection.vendor)
         found = self._texts.get(key)
         if found is None:
-            text, parts = self.compile(connection.alias)
+            text, parts = _with_constants(*self.compile(connection.alias))
             many = any(isinstance(part, Given) and part.many for part in parts)
             found = self._texts[key] = text, parts, many
         text, parts, many = found
@@ -81,6 +86,28 @@ class _Compiled:
             part.prepared(values[part.name], connection) if type(part) is Given else part
             for part in parts
         ]
+
+
+def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Writes a query's own constants, which are words and numbers of this code, into its text.
+
+    A partial index is for rows of one state. Where the state is a parameter, SQLite plans the query
+    anew whenever it is bound, and PostgreSQL has no plan for all values that uses the index.
+    """
+    between = _MARK.split(text)
+    text, left = between[0], []
+    for part, following in zip(parts, between[1:], strict=True):
+        mark = "%s"
+        if part is None:
+            mark = "NULL"
+        elif isinstance(part, int) and not isinstance(part, bool):
+            mark = str(int(part))
+        elif isinstance(part, str) and (not part or part.isidentifier()):
+            mark = f"'{part}'"
+        else:
+            left.append(part)
+        text += mark + following
+    return text, left
 
 
 def _expanded(

@@ -13,7 +13,7 @@ from typing import Any
 from hitl_django.engine.constants import CONTROL_SLOTS, ERROR, PULL
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
-from . import versions
+from . import scalars, versions
 from .loading import read_bases
 from .payloads import codec
 from .statements import BYTES
@@ -80,7 +80,7 @@ def read_head(using: str, thread: int) -> Head | None:
     if found is None:
         return None
     checkpoint_id, *row = found
-    data, _, scalars, _ = intact_parts(row, checkpoint_id)
+    data, _, held, _ = intact_parts(row, checkpoint_id)
     record = codec.decode(data)
     named = {key} if (key := versions.base_of(record)) is not None else set()
     head = versions.whole(record, read_bases(using, thread, "", named))
@@ -94,7 +94,7 @@ def read_head(using: str, thread: int) -> Head | None:
         min(parents),
         head["channel_versions"],
         head["versions_seen"],
-        frozenset(codec.decode(scalars) if scalars else ()),
+        frozenset(scalars.unpack(held)[0]),
     )
 
 

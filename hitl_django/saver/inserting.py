@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db import connections, models
@@ -25,6 +26,25 @@ def given(model: type[models.Model]) -> list[str]:
         for field in model._meta.concrete_fields
         if field.db_default is models.NOT_PROVIDED and not isinstance(field, models.AutoField)
     ]
+
+
+def take_key(using: str, model: type[models.Model]) -> tuple[Any, datetime] | None:
+    """Takes the key of a row to come, with the moment on the database's clock.
+
+    Rows that refer to it can then be written with it, in one statement. None where a database gives
+    keys only to rows.
+    """
+    connection = connections[using]
+    if connection.vendor != "postgresql":
+        return None
+    table = connection.ops.quote_name(model._meta.db_table)
+    with cursors.cursor(connection) as cursor:
+        cursor.execute(_TAKE, [table, model._meta.pk.column])
+        [(key, now)] = cursor.fetchall()
+    return key, now
+
+
+_TAKE = "SELECT nextval(pg_get_serial_sequence(%s, %s)), STATEMENT_TIMESTAMP()"
 
 
 class _Text:
@@ -69,14 +89,14 @@ class Insert:
                 for text, parameters in self.statements(connection, rows):
                     cursor.execute(text, parameters)
 
-    def make(self, using: str, row: M, record: Record[M]) -> M:
-        """Inserts a row and returns it as the database made it, with the defaults it filled in."""
+    def make(self, using: str, row: M, record: Record[M]) -> None:
+        """Inserts a row; the record's columns are filled in as the database made them."""
         connection = connections[using]
         [(text, parameters)] = self.statements(connection, [self.values_of(row)])
         with cursors.cursor(connection) as cursor:
             cursor.execute(f"{text} RETURNING {record.columns(connection)}", parameters)
             [made] = cursor.fetchall()
-            return record.read(using, made)
+        record.fill(using, row, made)
 
     def values_of(self, row: models.Model) -> list[Any]:
         """Returns an instance as values in this statement's order."""

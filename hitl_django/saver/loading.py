@@ -7,12 +7,24 @@ from typing import Any
 
 from hitl_django.engine.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
-from . import growth, statements, steps, versions
+from . import growth, scalars, statements, steps, versions
 from .grounds import Ground
 from .payloads import codec, intact, unpack
 from .places import Place
 
 Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names them
+_TASK = 10  # where a row says whose write it is
+_OF_WRITE = (3, 4, 10, 11, 5, 9)  # of such a row, what statements.WRITES reads
+
+
+def open_one(
+    rows: Sequence[Row], using: str, ground: Ground, *, has_newest: bool
+) -> CheckpointTuple | None:
+    """Opens a checkpoint that was read with the writes on top of it, if there is one."""
+    one = [row for row in rows if row[_TASK] is None]
+    written = [tuple(row[at] for at in _OF_WRITE) for row in rows if row[_TASK] is not None]
+    opened = open_rows(one, using, ground=ground, has_newest=has_newest, written=written)
+    return next(opened, None)
 
 
 def open_rows(
@@ -22,11 +34,13 @@ def open_rows(
     ground: Ground | None = None,
     *,
     has_newest: bool = False,
+    written: Sequence[Row] | None = None,
 ) -> Iterator[CheckpointTuple]:
     """Opens the rows whose metadata has what is wanted, with few queries to a namespace.
 
     ``ground`` takes what was found and may be built upon. ``has_newest`` says that the newest
-    checkpoint of each namespace is among the rows: nothing has led on from there.
+    checkpoint of each namespace is among the rows: nothing has led on from there. ``written`` are
+    the writes on top of them, where they have been read.
     """
     opened = [_Opened(row) for row in rows]
     groups = _by_namespace(opened)
@@ -38,7 +52,7 @@ def open_rows(
     for group in groups:
         _fill_versions(group, using, ground)
         _fill_values(group, using, ground)
-        _fill_writes(group, using)
+        _fill_writes(group, _writes_on(group, using) if written is None else written)
     for one in opened:
         yield one.tuple()
 
@@ -47,17 +61,18 @@ class _Opened:
     """A checkpoint's row, decoded, while its values and writes are gathered."""
 
     __slots__ = (
-        "checkpoint_id", "ended", "head", "led_here", "metadata", "ns", "parent_id", "record",
+        "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns", "parent_id",
+        "record",
         "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
         self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
-        data, about, scalars, self.led_here = steps.intact_parts(row[5:], self.checkpoint_id)
+        data, about, held, self.led_here = steps.intact_parts(row[5:10], self.checkpoint_id)
         self.record = codec.decode(data)
         self.head: versions.Head = {}
         self.metadata: CheckpointMetadata = codec.decode(about)
-        self.values: dict[str, Any] = codec.decode(scalars) if scalars else {}
+        self.values, self.is_whole = scalars.unpack(held)
         #: What led here from the parent, and what led on from here, as bytes.
         self.ended = b""
         self.writes: list[PendingWrite] = []
@@ -97,6 +112,7 @@ def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) ->
     wanted = {
         (channel, version)
         for one in group
+        if not one.is_whole
         for channel, version in one.head["channel_versions"].items()
         if channel not in one.values
     }
@@ -161,11 +177,17 @@ def _whole(channel: str, version: int, rows: growth.Rows, ground: Ground | None)
     return intact(data, stored, f"channel {channel!r}")
 
 
-def _fill_writes(group: Sequence[_Opened], using: str) -> None:
-    by_id = {one.checkpoint_id: one for one in group}
-    rows = statements.WRITES.run(
-        using, thread=group[0].thread, ns=group[0].ns, checkpoints=list(by_id)
+def _writes_on(group: Sequence[_Opened], using: str) -> Sequence[Row]:
+    return statements.WRITES.run(
+        using,
+        thread=group[0].thread,
+        ns=group[0].ns,
+        checkpoints=[one.checkpoint_id for one in group],
     )
+
+
+def _fill_writes(group: Sequence[_Opened], rows: Iterable[Row]) -> None:
+    by_id = {one.checkpoint_id: one for one in group}
     found: list[tuple[str, str, str, int, Any]] = []
     for checkpoint_id, path, task_id, slot, data, stored in rows:
         writes = unpack(data, stored, f"writes of task {task_id}")

@@ -15,12 +15,17 @@ Convert = Callable[[Any, Any, Any], Any]
 class Record(Generic[M]):
     """All columns of a model: their names for a query, and a row of them as an instance.
 
-    ``more`` are annotations that follow the columns, by the attribute that takes them.
+    ``more`` are annotations that follow the columns, by the attribute that takes them. With
+    ``only`` it is no more than these columns, to fill in on an instance.
     """
 
-    def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
+    def __init__(
+        self, model: type[M], only: Sequence[str] = (), **more: models.Field[Any, Any]
+    ) -> None:
         self.model = model
         self.fields: list[Any] = list(model._meta.concrete_fields)
+        if only:
+            self.fields = [field for field in self.fields if field.attname in only]
         self.names = [field.attname for field in self.fields]
         self.more = more
         self._converters: dict[str, list[tuple[int, Any, list[Convert]]]] = {}  # by vendor
@@ -36,15 +41,24 @@ class Record(Generic[M]):
     def read(self, using: str, values: Sequence[Any]) -> M:
         """Returns a row as an instance; what follows is not looked at."""
         count = len(self.names)
-        row = [*values[: count + len(self.more)]]
-        connection = connections[using]
-        for at, column, converters in self._converters_for(connection):
-            for convert in converters:
-                row[at] = convert(row[at], column, connection)
+        row = self._converted(using, values)
         made = self.model.from_db(using, self.names, row[:count])
         for name, value in zip(self.more, row[count:], strict=True):
             setattr(made, name, value)
         return made
+
+    def fill(self, using: str, instance: M, values: Sequence[Any]) -> None:
+        """Sets the columns of a row on an instance."""
+        for name, value in zip(self.names, self._converted(using, values), strict=True):
+            setattr(instance, name, value)
+
+    def _converted(self, using: str, values: Sequence[Any]) -> list[Any]:
+        row = [*values[: len(self.names) + len(self.more)]]
+        connection = connections[using]
+        for at, column, converters in self._converters_for(connection):
+            for convert in converters:
+                row[at] = convert(row[at], column, connection)
+        return row
 
     def _converters_for(self, connection: Any) -> list[tuple[int, Any, list[Convert]]]:
         found = self._converters.get(connection.vendor)

@@ -29,7 +29,7 @@ from . import statements, upkeep
 from .connections import nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
-from .loading import open_rows
+from .loading import Row, open_one, open_rows
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
@@ -275,23 +275,28 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace.
 
-        Two queries of a small state; one more for larger values and of a wide state each, two
+        One query of a small state; one more for larger values and of a wide state each, two
         where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
         place = Place.of(config)
         if self.writing is not None and self._is_bound_to(place):
             return None
-        where = {"thread_id": place.thread_id, "ns": place.ns}
-        if place.checkpoint_id is None:
-            rows = statements.NEWEST.run(self.using, **where)
-        else:
-            rows = statements.CHECKPOINT.run(self.using, **where, checkpoint_id=place.checkpoint_id)
         ground = Ground()
         is_newest = place.checkpoint_id is None
-        found = next(open_rows(rows, self.using, ground=ground, has_newest=is_newest), None)
+        found = open_one(self._rows(place), self.using, ground, has_newest=is_newest)
         if self._may_continue(place):
             self._grounds.replace(place.thread_id, place.ns, ground)
         return found
+
+    def _rows(self, place: Place) -> Sequence[Row]:
+        """Reads the addressed checkpoint and the writes on top of it."""
+        where = {"thread_id": place.thread_id, "ns": place.ns}
+        if place.checkpoint_id is not None:
+            where["checkpoint_id"] = place.checkpoint_id
+            return statements.CHECKPOINT.run(self.using, **where)
+        if self.thread is not None and self._is_bound_to(place):
+            return statements.NEWEST_OF.run(self.using, thread=self.thread.pk, ns=place.ns)
+        return statements.NEWEST.run(self.using, **where)
 
     def list(
         self,

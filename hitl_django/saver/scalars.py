@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .payloads import codec
+
 FEW = 16
 SHORT = 40  # characters of a text
 
@@ -30,3 +32,19 @@ def few(values: dict[str, Any]) -> dict[str, Any] | None:
         return None  # not worth a look
     found = {channel: value for channel, value in values.items() if is_scalar(value)}
     return found if len(found) <= FEW else None
+
+
+def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
+    """Returns a checkpoint's scalars as its column; ``is_whole`` if the state has nothing else.
+
+    Then nobody has to look for more: a channel without a value has a version like any other.
+    """
+    if is_whole:
+        return codec.encode([few])
+    return codec.encode(few) if few else b""
+
+
+def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
+    """Returns a checkpoint's scalars, and whether they are known to be all of its values."""
+    found = codec.decode(held) if held else {}
+    return (found[0], True) if type(found) is list else (found, False)

@@ -76,13 +76,39 @@ def row_of(thread_id: Any) -> models.Subquery:
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
 
-#: Reads the newest checkpoint of a namespace.
-NEWEST = Select(lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)[:1])
+def _alone(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+    """Returns one checkpoint of a namespace, and a row for each write on top of it.
 
-#: Reads one checkpoint.
-CHECKPOINT = Select(
-    lambda: checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS, checkpoint_id=_CHECKPOINT_ID)
-)
+    A write's row says its path, data and digest where a checkpoint's says its parent, data and
+    digest; the two columns behind those name its task and its slot, and are empty of a checkpoint.
+    """
+    here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
+    one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
+    written = PendingWrite.objects.filter(**here).values_list(
+        "thread", _NO_TEXT, "ns", "checkpoint_id", "task_path",
+        "data", _NO_BYTES, _NO_BYTES, _NO_BYTES, "digest", "task_id", "slot",
+    )  # fmt: skip
+    return one.union(written, all=True)
+
+
+_NO_TEXT = models.Value(None, output_field=_TEXT)
+_NO_BYTES = models.Value(None, output_field=models.BinaryField())
+_NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
+
+
+def _newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+    rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
+    return _alone(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
+
+
+#: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
+NEWEST = Select(lambda: _newest(row_of(_THREAD_ID)))
+
+#: The same, of a thread by its key.
+NEWEST_OF = Select(lambda: _newest(_THREAD))
+
+#: Reads one checkpoint and the writes on top of it.
+CHECKPOINT = Select(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
 
 
 def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:

@@ -87,7 +87,7 @@ class Batch:
         parts = (
             self._head(head),
             codec.encode(dict(metadata)),
-            codec.encode(few) if few else b"",
+            b"" if few is None else scalars.pack(few, is_whole=len(few) == len(values)),
             self._led_here(),
         )
         self._checkpoints.append(

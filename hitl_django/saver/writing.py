@@ -41,9 +41,14 @@ class Writing:
         self._required.append((statement, values, error))
 
     def insert(self, statement: Insert, rows: Rows) -> None:
-        """Adds rows, if there are any."""
-        if rows:
-            self._inserted.append((statement, rows))
+        """Adds rows, if there are any, to those that the same statement inserts."""
+        if not rows:
+            return
+        for at, (known, others) in enumerate(self._inserted):
+            if known is statement:
+                self._inserted[at] = statement, [*others, *rows]
+                return
+        self._inserted.append((statement, rows))
 
     def follow(self, function: Callable[[], object]) -> None:
         """Has something done in the same transaction when all of this is written."""

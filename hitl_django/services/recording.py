@@ -133,14 +133,14 @@ def _close(interrupt: Interrupt, decision: Decision, request: Request, thread: T
     _tell(decision, interrupt, thread, writing)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, decision.value, writing)
+    if waits:
+        dispatch.hint(interrupt.run_id, writing)
     held = writing.run()
     if not held:
         raise conflicts.overtaken(interrupt)
     if waits and len(held) == 1:
         interrupt.run.refresh_from_db(dispatch.alias(), fields=["state"])
         raise conflicts.unheard(interrupt.run)
-    if waits:
-        dispatch.hint(interrupt.run_id)
     return decision
 
 

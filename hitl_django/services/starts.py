@@ -27,6 +27,7 @@ from hitl_django.models.events import chosen
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value
+from hitl_django.saver.inserting import take_key
 
 from . import closing, refusals, statements
 from .info import RunInfo
@@ -79,8 +80,10 @@ def start(
     )  # fmt: skip
 
     try:
+        if thread_id is None:
+            return request.found() or request.begin()
         with transaction.atomic(using=dispatch.alias()):
-            return request.found() or request.create()
+            return request.found() or request.go_on()
     except IntegrityError:
         # Somebody with the same key came first, between our look and our INSERT: the unique
         # constraint let exactly one through, and by now that one is there to be found.
@@ -130,8 +133,41 @@ class _Start:
             )
         return RunInfo.of(run)
 
-    def create(self) -> RunInfo:
-        thread, is_new = self._thread()
+    def begin(self) -> RunInfo:
+        """Starts a run on a thread of its own, which nobody else sees before all is written."""
+        using = dispatch.alias()
+        thread = Thread(thread_id=str(uuid.uuid4()), **self._about())
+        writing = Writing(using)
+        taken = take_key(using, Thread)
+        if taken is not None:
+            thread.pk, thread.created_at = taken
+            thread.now = thread.created_at
+            run = self._write(thread, writing, has_row=False)
+            writing.insert(statements.OWN_THREAD, [statements.OWN_THREAD.values_of(thread)])
+            writing.commit()
+            return RunInfo.of(run, created=True)
+        with transaction.atomic(using=using):
+            statements.NEW_THREAD.make(using, thread, statements.MADE)
+            thread.now = thread.created_at
+            run = self._write(thread, writing)
+            writing.run()
+        return RunInfo.of(run, created=True)
+
+    def go_on(self) -> RunInfo:
+        """Starts a run on the thread that was named, in the caller's transaction."""
+        assert self.thread_id is not None
+        thread, is_new = self._found_or_made(self.thread_id)
+        if not is_new:
+            self._take_over(thread)
+        writing = Writing(dispatch.alias())
+        run = self._write(thread, writing, is_new=is_new)
+        writing.run()
+        return RunInfo.of(run, created=True)
+
+    def _write(
+        self, thread: Thread, writing: Writing, *, is_new: bool = True, has_row: bool = True
+    ) -> Run:
+        """Adds a run to what is written, with its input, its record and a hint."""
         run = Run(
             thread=thread,
             graph=self.registered.name,
@@ -144,7 +180,6 @@ class _Start:
             events=self.events,
         )
         shapes.remember(self.registered)
-        writing = Writing(dispatch.alias())
         log = Log.of(run)
         log.state(writing, Run.State.QUEUED, reason="started")
         self._submit(thread, run, log, writing if is_new else None)
@@ -158,10 +193,10 @@ class _Start:
             subject=str(run.pk),
             detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
             writing=writing,
+            is_new=not has_row,
         )
-        writing.run()
-        dispatch.hint(run.pk)
-        return RunInfo.of(run, created=True)
+        dispatch.hint(run.pk, writing)
+        return run
 
     def _submit(self, thread: Thread, run: Run, log: Log, writing: Writing | None) -> None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
@@ -174,19 +209,6 @@ class _Start:
             config["configurable"]["discard_pending"] = True
         graph = self.registered.graph.with_saver(saver)
         graph.submit(self.input, config, modes=log.modes)
-
-    def _thread(self) -> tuple[Thread, bool]:
-        """Returns the thread, locked, and whether nothing is stored of it yet."""
-        if self.thread_id is None:
-            # Nobody else sees the row before the transaction ends, so it needs no lock.
-            thread = Thread(thread_id=str(uuid.uuid4()), **self._about())
-            thread = statements.NEW_THREAD.make(dispatch.alias(), thread, statements.THREAD)
-            thread.now = thread.created_at
-            return thread, True
-        thread, created = self._found_or_made(self.thread_id)
-        if not created:
-            self._take_over(thread)
-        return thread, created
 
     def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
         while True:

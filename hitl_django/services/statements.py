@@ -27,6 +27,12 @@ GOES_ON = Update(
     Thread, Q(pk=Given("thread", models.BigIntegerField())), lambda: {"ended_at": None}
 )
 
+#: What the database makes of a new thread.
+MADE = Record(Thread, only=["id", "created_at"])
+
+#: The same with a key that was taken for it, and the moment it was.
+OWN_THREAD = Insert(Thread, ["id", *given(Thread), "created_at"], fresh=True)
+
 #: Begins a run.
 NEW_RUN = Insert(Run, given(Run), fresh=True)
 

@@ -21,7 +21,7 @@ class Counts:
         self._writes = False
 
     def note(self, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-        word = sql.split(None, 1)[0].upper()
+        word = sql.lstrip("(").split(None, 1)[0].upper()
         if word in _CONTROL:
             return execute(sql, *rest)
         self.statements += 1

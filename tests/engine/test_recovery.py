@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pydantic
 import pytest
@@ -108,7 +108,8 @@ def test_a_run_comes_to_the_same_end_wherever_it_crashes(shape: Any, after: bool
         saver, counted = Frail(), Counted()
         saver.crash_at, saver.crash_after = crash_at, after
         graph = saved(shape(counted), saver)
-        assert played(graph, saver) == 1
+        # How many commits siblings take depends on which of them ends first.
+        assert played(graph, saver) == (saver.count >= crash_at)
         assert graph.get_state(CONFIG).values == whole.get_state(CONFIG).values
         assert graph.get_state(CONFIG).next == ()
         again = sorted(set(counted.ended), key=counted.ended.index)
@@ -148,13 +149,43 @@ def test_a_task_whose_writes_were_stored_never_runs_again() -> None:
     assert (log_of(graph), counted.ended) == (["fast", "slow"], ["fast"])
 
 
-def test_submitting_runs_nothing_and_stores_one_commit() -> None:
+def test_submitting_runs_nothing_and_stores_the_input_and_the_state_it_makes() -> None:
     saver, counted = Frail(), Counted()
     graph = saved(shape_line(counted), saver)
     checkpoint_id = graph.submit({"x": 1}, CONFIG)
-    assert (saver.count, counted.ended) == (1, [])
+    assert (saver.count, counted.ended) == (2, [])
     assert saver.get_tuple(CONFIG).checkpoint["id"] == checkpoint_id  # type: ignore[union-attr]
+    found = graph.get_state(CONFIG)
+    assert (found.values["x"], found.next, found.metadata["step"]) == (1, ("a",), 0)
+    assert [one.next for one in graph.get_state_history(CONFIG)] == [("a",), ("__start__",)]
+
+
+def refuse_bad(old: list[str], new: list[str]) -> list[str]:
+    if "bad" in new:
+        raise ValueError("refused")
+    return old + new
+
+
+class Refusing(TypedDict):
+    log: Annotated[list[str], refuse_bad]
+
+
+def test_submitting_leaves_to_the_run_what_goes_wrong_in_its_first_step() -> None:
+    graph = saved(StateGraph(Refusing).add_node("a", says("a")).add_edge("__start__", "a"))
+    graph.submit({"log": ["bad"]}, CONFIG)
     assert graph.get_state(CONFIG).next == ("__start__",)
+    outcome = graph.advance(CONFIG)
+    assert (outcome.status, str(outcome.error)) == ("failed", "refused")
+
+
+def test_submitting_leaves_to_the_run_where_to_begin() -> None:
+    def choose(state: Any) -> str:
+        raise AssertionError("asked too early")
+
+    graph = StateGraph(State).add_node("a", says("a"))
+    app = saved(graph.add_conditional_edges("__start__", choose, ["a"]))
+    app.submit({"x": 1}, CONFIG)
+    assert app.get_state(CONFIG).next == ("__start__",)
 
 
 def test_submitting_nothing_stores_nothing() -> None:

@@ -33,7 +33,10 @@ def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
     assert (info.id, info.state, info.created, info.graph) == (run.pk, "queued", True, "approval")
     assert run.thread.thread_id == info.thread_id
     assert run.thread.metadata == {"source": "mail"}
-    assert Checkpoint.objects.get().source == "input"
+    assert [*Checkpoint.objects.order_by("step").values_list("source", "step")] == [
+        ("input", -1),
+        ("loop", 0),
+    ]
     entry = AuditEntry.objects.get()
     assert (entry.verb, entry.actor_label, entry.via) == ("start", "system", "code")
     assert audit.first_fault(run.thread) is None
@@ -270,6 +273,6 @@ def test_the_hint_carries_an_id_and_nothing_else(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hinted: list[object] = []
-    monkeypatch.setattr(dispatch, "hint", hinted.append)
+    monkeypatch.setattr(dispatch, "hint", lambda run, writing: hinted.append(run))
     info = services.start("approval", {"text": "secret"})
     assert hinted == [info.id]

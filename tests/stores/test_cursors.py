@@ -66,6 +66,17 @@ def test_a_server_that_keeps_plans_gives_the_same_answers() -> None:
             assert cursor.fetchone()[0] >= 3
 
 
+def test_what_the_code_itself_compares_with_is_text_and_what_it_is_given_is_not() -> None:
+    # Else an index for rows of one state is of no use to a plan for all values.
+    free = Select(
+        lambda: Thread.objects.filter(thread_id=NAMED, graph="", attempts=0, lease_owner="a 'b'")
+    )
+    text, values = free.ready(connection, {"name": "0'); --"})
+    assert sorted(values) == ["0'); --", "a 'b'"]
+    assert "= ''" in text
+    assert "= 0" in text
+
+
 def test_whoever_watches_a_connection_sees_every_statement() -> None:
     seen: list[str] = []
 

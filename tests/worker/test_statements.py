@@ -68,12 +68,12 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
         worker.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
     counts = (starting, asking, deciding, ending)
-    # A claim comes before the steps: the input's and the first, then the pause; two at the end.
-    assert [count.transactions for count in counts] == [1, 1 + 2 + 1, 1, 1 + 2]
+    # A claim comes before the steps: the first, then the pause; two at the end.
+    assert [count.transactions for count in counts] == [1, 1 + 1 + 1, 1, 1 + 2]
     found = [count.statements for count in counts]
-    # On PostgreSQL: the thread and the rest; the claim, three reads, a statement for each commit;
+    # On PostgreSQL: the thread's key and the rest; the claim, a read, a statement for each commit;
     # lock, question, earlier answers, the rest; and what still waits is looked for at the end.
-    expected = [2, 7, 4, 7] if connection.vendor == "postgresql" else [7, 14, 10, 12]
+    expected = [2, 4, 4, 5] if connection.vendor == "postgresql" else [7, 10, 10, 10]
     assert found == expected, [text for count in counts for text in count.texts]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from django.core.checks import CheckMessage
 from django.db import transaction
@@ -10,9 +11,10 @@ from django_q.conf import Conf
 from django_q.tasks import async_task
 
 from hitl_django import dispatch
+from hitl_django.saver import Writing
 
 from . import checks, probing, schedules
-from .queue import queue_named
+from .queue import Queue
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
 #: hardly ever has to kill a worker in the middle of a node.
@@ -27,11 +29,13 @@ class Dispatcher:
     what is lost in between is the sweep's to find.
     """
 
-    def hint(self, run_id: str) -> None:
-        _send(dispatch.ADVANCE, run_id)
+    def hint(self, run_id: str, writing: Writing) -> None:
+        _send(dispatch.ADVANCE, run_id, writing)
 
     def hint_webhook(self, endpoint_id: str) -> None:
-        _send(dispatch.DELIVER, endpoint_id)
+        writing = Writing(dispatch.alias())
+        _send(dispatch.DELIVER, endpoint_id, writing)
+        writing.run()
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
@@ -49,7 +53,7 @@ class Dispatcher:
         return ["qcluster"]
 
 
-def _send(function: str, subject: str) -> None:
+def _send(function: str, subject: str, writing: Writing) -> None:
     # A function and not a partial: Django names what failed by its __qualname__.
     def send() -> None:
         # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered
@@ -58,10 +62,10 @@ def _send(function: str, subject: str) -> None:
 
     queue = None
     if shares_transaction():
-        queue = queue_named(Conf.CLUSTER_NAME)
+        queue = Queue(writing)
         send()
     else:
-        transaction.on_commit(send, using=dispatch.alias(), robust=True)
+        writing.tell(partial(transaction.on_commit, send, using=dispatch.alias(), robust=True))
 
 
 def shares_transaction() -> bool:
