@@ -133,8 +133,11 @@ def _expanded(
 class Select(_Compiled):
     """A query for rows as tuples: a ``Record`` converts what needs it.
 
-    With ``lock`` the rows are locked until the transaction ends, where the database can.
+    With ``lock`` the rows are locked until the transaction ends, where the database can. As a part
+    of a ``Writing`` it has one column, which no row leaves empty.
     """
+
+    returning = ()
 
     def __init__(
         self, rows: Callable[[], models.QuerySet[Any, Any]], *, lock: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connections, transaction
 
 from . import cursors
-from .compiled import Update
+from .compiled import Select, Update
 from .inserting import MOST_PARAMETERS, Insert, Rows
 
 Row = tuple[Any, ...]
@@ -20,11 +20,13 @@ class Writing:
     On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
     match a row are its first common table expressions, and whatever else it writes selects from
     them. On SQLite, where a statement is a function call, they follow one another.
+
+    What comes before an UPDATE without a row is undone only with the transaction that it is in.
     """
 
     def __init__(self, using: str) -> None:
         self.using = using
-        self._required: list[tuple[Update, dict[str, Any], type[Exception] | None]] = []
+        self._required: list[tuple[Select | Update, dict[str, Any], type[Exception] | None]] = []
         self._inserted: list[tuple[Insert, Rows]] = []
         self._following: list[Callable[[], object]] = []
         self._told: list[Callable[[], object]] = []
@@ -39,6 +41,10 @@ class Writing:
         depend on rows other than these.
         """
         self._required.append((statement, values, error))
+
+    def lock(self, statement: Select, values: dict[str, Any], error: type[Exception]) -> None:
+        """Adds a look at a row, which it locks, before anything else; as ``require``."""
+        self._required.insert(0, (statement, values, error))
 
     def insert(self, statement: Insert, rows: Rows) -> None:
         """Adds rows, if there are any, to those that the same statement inserts."""
@@ -122,7 +128,10 @@ class Writing:
         found: list[Row] = []
         for statement, values, _ in self._required:
             text, parameters = statement.ready(connection, values)
-            if statement.returning:
+            if isinstance(statement, Select):
+                cursor.execute(text, parameters)
+                rows = cursor.fetchall()
+            elif statement.returning:
                 cursor.execute(f"{text} RETURNING {statement.columns(connection)}", parameters)
                 rows = cursor.fetchall()
             else:
@@ -142,8 +151,9 @@ class Writing:
         parameters: list[Any] = []
         for at, (statement, values, _) in enumerate(self._required):
             text, more = statement.ready(connection, values)
-            columns = statement.columns(connection)
-            expressions.append(f"held{at} AS ({text}{held} RETURNING {columns})")
+            if isinstance(statement, Update):
+                text += f"{held} RETURNING {statement.columns(connection)}"
+            expressions.append(f"held{at} AS ({text})")
             parameters += more
             names.append(f"held{at}")
             held += f" AND EXISTS (SELECT FROM held{at})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from hitl_django import answers, dispatch, leases, signals
+from hitl_django import answers, dispatch, leases, registry, signals
 from hitl_django.answers import REJECT, UNSET
 from hitl_django.engine.errors import (
     HitlError,
@@ -60,26 +60,79 @@ def decide(
     request = Request.of(
         type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
     )
-    refusal = refusals.recorded("decide", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatch.alias()):
-        thread, interrupt = _locked(interrupt_id, by)
-        earlier = _earlier_outcome(interrupt, request)
-        if earlier is not None:
-            return earlier
-        if interrupt.status != Interrupt.Status.PENDING:
-            raise conflicts.already_decided(interrupt)
-        _refuse_if_stale(interrupt, digest, version)
-        _refuse_if_unheard(interrupt)
-        asked = answers.asked_of(interrupt)
-        request = request.read(asked)
-        agreement.refuse_own(interrupt, request.type, by)
-        agreement.refuse_unless_claimed(interrupt, thread, by)
-        answer = request.answer(asked)
-        decision = recording.record(interrupt, asked, answer, request, thread)
-        info = DecisionInfo.of(decision, interrupt.run_id)
-        if info.complete:
-            signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
-        return info
+    pk, shown = _uuid(interrupt_id), _Shown(digest, version)
+    with refusals.recorded("decide", by=by, via=via):
+        if by is None and (info := _decide_at_once(pk, request, shown)):
+            return info
+        with transaction.atomic(using=dispatch.alias()):
+            # Whose rights have to be looked up, it is in the transaction that they are needed for.
+            if by is not None and (info := _decide_at_once(pk, request, shown)):
+                return info
+            return _decide(pk, request, shown)
+
+
+class _Shown(NamedTuple):
+    """What the question was like when somebody saw it, as far as they say so."""
+
+    digest: str | None
+    version: int | None
+
+
+def _decide_at_once(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo | None:
+    """Decides a question without locking it first; None where it takes another look.
+
+    Most questions are a run's only one and nobody else is at them. Nothing is written unless the
+    question, its run and its thread's record are still what was read.
+    """
+    found = _read(pk)
+    if found is None:
+        return None
+    thread, interrupt = found
+    ordinary = (
+        interrupt.status == Interrupt.Status.PENDING
+        and interrupt.version == 1
+        and interrupt.quorum == 1
+        and not interrupt.claim_required
+        and interrupt.run.state == Run.State.INTERRUPTED
+        and registry.policy_of(interrupt.graph).goes_on == "each"
+    )
+    if not ordinary:
+        return None
+    _refuse_unless_visible(interrupt, request.by)
+    _refuse_if_not_allowed(interrupt, request.by)
+    try:
+        return _taken(thread, interrupt, request, shown, at_once=True)
+    except recording.OvertakenError:
+        return None
+
+
+def _decide(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
+    """Decides a question whose thread is locked meanwhile."""
+    thread, interrupt = _locked(pk, request.by)
+    earlier = _earlier_outcome(interrupt, request)
+    if earlier is not None:
+        return earlier
+    if interrupt.status != Interrupt.Status.PENDING:
+        raise conflicts.already_decided(interrupt)
+    return _taken(thread, interrupt, request, shown)
+
+
+def _taken(
+    thread: Thread, interrupt: Interrupt, request: Request, shown: _Shown, *, at_once: bool = False
+) -> DecisionInfo:
+    """Records a decision on an open question, unless something speaks against it."""
+    _refuse_if_stale(interrupt, shown.digest, shown.version)
+    _refuse_if_unheard(interrupt)
+    asked = answers.asked_of(interrupt)
+    request = request.read(asked)
+    agreement.refuse_own(interrupt, request.type, request.by)
+    agreement.refuse_unless_claimed(interrupt, thread, request.by)
+    answer = request.answer(asked)
+    decision = recording.record(interrupt, asked, answer, request, thread, at_once=at_once)
+    info = DecisionInfo.of(decision, interrupt.run_id)
+    if info.complete:
+        signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
+    return info
 
 
 def check_answer(
@@ -138,24 +191,45 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     return answer
 
 
-def _locked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
+def _locked(pk: UUID, by: Any) -> tuple[Thread, Interrupt]:
     """Returns the locked thread and the question, if the user may decide it.
 
     Everything that follows sees the question as nobody else can change it any more, so a loser's
     message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
     the question is.
     """
-    pk = _uuid(interrupt_id)
     try:
         thread = leases.lock_thread(interrupt=pk)
     except Thread.DoesNotExist:
         raise InterruptNotFound from None
-    if by is not None:
-        found = Interrupt.objects.using(dispatch.alias()).filter(pk=pk)
-        if not get_policy().visible_interrupts(by, found).exists():
-            raise InterruptNotFound
     interrupt = _question(pk, thread)
+    _refuse_unless_visible(interrupt, by)
     _refuse_if_not_allowed(interrupt, by)
+    return thread, interrupt
+
+
+def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
+    """Raises InterruptNotFound where the user may not see a question that has just been read."""
+    if by is None:
+        return
+    found = Interrupt.objects.using(dispatch.alias()).filter(pk=interrupt.pk)
+    visible = get_policy().visible_interrupts(by, found)
+    if visible is not found and not visible.exists():
+        raise InterruptNotFound
+
+
+def _read(pk: UUID) -> tuple[Thread, Interrupt] | None:
+    """Reads a question with its run and its thread, as they are at this moment."""
+    using = dispatch.alias()
+    rows = statements.WHOLE.run(using, interrupt=pk)
+    if not rows:
+        return None
+    row = rows[0]
+    interrupt = statements.INTERRUPT.read(using, row)
+    row = row[len(statements.INTERRUPT.names) :]
+    interrupt.run = statements.RUN.read(using, row)
+    thread = statements.THREAD.read(using, row[len(statements.RUN.names) :])
+    interrupt.thread = interrupt.run.thread = thread
     return thread, interrupt
 
 

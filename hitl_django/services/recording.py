@@ -88,18 +88,31 @@ class Request:
         return answers.compose(asked, self.type, value)
 
 
+class OvertakenError(Exception):
+    """Something was changed of a question, its run or its thread since it was read."""
+
+
 def record(
-    interrupt: Interrupt, asked: Asked, answer: Any, request: Request, thread: Thread
+    interrupt: Interrupt,
+    asked: Asked,
+    answer: Any,
+    request: Request,
+    thread: Thread,
+    *,
+    at_once: bool = False,
 ) -> Decision:
     """Records a decision on a question whose thread is locked.
 
     It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
     of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
     question or its run turns out to be another than was read what ``conflicts`` says.
+
+    ``at_once`` is for a question that needs nobody else and whose thread isn't locked: what is
+    written locks it, or raises OvertakenError.
     """
     decision = _decided(interrupt, asked, answer, request, thread)
     if interrupt.quorum == 1:
-        return _close(interrupt, decision, request, thread)
+        return _close(interrupt, decision, request, thread, at_once=at_once)
     if request.type == REJECT:
         decision.approvals = interrupt.approvals
         return _close(interrupt, decision, request, thread)
@@ -112,13 +125,27 @@ def record(
     return _vote(interrupt, decision, request, thread)
 
 
-def _close(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
+def _close(
+    interrupt: Interrupt,
+    decision: Decision,
+    request: Request,
+    thread: Thread,
+    *,
+    at_once: bool = False,
+) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
     writing = Writing(dispatch.alias())
+    overtaken = OvertakenError if at_once else None
+    if at_once:
+        # Whatever is done to a thread's questions is added to its record, so a row is no proof of
+        # the answers that were read with it only where that has grown. And the thread comes first,
+        # as everywhere: who waits for it then holds nothing that somebody else may wait for.
+        as_read = {"thread": thread.pk, "seq": thread.audit_seq}
+        writing.lock(statements.UNCHANGED, as_read, OvertakenError)
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    writing.require(statements.CLOSE, _as_seen(interrupt))
+    writing.require(statements.CLOSE, _as_seen(interrupt), overtaken)
     # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
@@ -127,7 +154,7 @@ def _close(interrupt: Interrupt, decision: Decision, request: Request, thread: T
     if waits:
         last_event = events.queued(interrupt.run, writing, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
-        writing.require(statements.RESUME, goes_on)
+        writing.require(statements.RESUME, goes_on, overtaken)
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     _note("decide", decision, thread, request, writing)
     _tell(decision, interrupt, thread, writing)
@@ -135,6 +162,9 @@ def _close(interrupt: Interrupt, decision: Decision, request: Request, thread: T
     saver.put_answer(interrupt, decision.value, writing)
     if waits:
         dispatch.hint(interrupt.run_id, writing)
+    if at_once:
+        writing.commit()
+        return decision
     held = writing.run()
     if not held:
         raise conflicts.overtaken(interrupt)

@@ -17,7 +17,8 @@ from hitl_django.saver.records import Record
 
 _INTERRUPT = Given("interrupt", models.UUIDField())
 
-THREAD, RUN, INTERRUPT = Record(Thread), Record(Run), Record(Interrupt)
+RUN, INTERRUPT = Record(Run), Record(Interrupt)
+THREAD = Record(Thread, now=models.DateTimeField())
 
 #: Begins a thread, which nobody else can know of yet.
 NEW_THREAD = Insert(Thread, given(Thread), fresh=True)
@@ -38,6 +39,29 @@ NEW_RUN = Insert(Run, given(Run), fresh=True)
 
 #: Records a decision, at the moment its audit entry names as well.
 NEW_DECISION = Insert(Decision, [*given(Decision), "created_at"], fresh=True)
+
+#: Locks a thread, unless something was added to its record since that was looked at.
+UNCHANGED = Select(
+    lambda: (
+        Thread.objects.order_by()
+        .filter(
+            pk=Given("thread", models.BigIntegerField()),
+            audit_seq=Given("seq", models.PositiveIntegerField()),
+        )
+        .values_list("pk")
+    ),
+    lock=True,
+)
+
+#: Reads a question with its run, and its thread as ``leases`` reads it; nothing is locked.
+WHOLE = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(pk=_INTERRUPT)
+        .annotate(clock=Now())
+        .values_list(*INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock")
+    )
+)
 
 #: Reads a question and its run.
 QUESTION = Select(

@@ -23,6 +23,7 @@ from hitl_django.engine.errors import (
     UnserializableError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
+from hitl_django.services import decisions
 from tests.reading import values_of
 
 from .conftest import asked
@@ -55,6 +56,59 @@ def test_a_decision_is_all_its_rows_at_once(
     assert advance() == 1
     assert Run.objects.get().state == "succeeded"
     assert values_of(question.thread)["answer"] is True
+
+
+@pytest.mark.promise("P1")
+def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
+    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: services.decide(question.pk, "reject", reason="no"))
+    with pytest.raises(AlreadyDecidedError) as refused:
+        services.decide(question.pk, "approve")
+    assert refused.value.decision.type == "reject"
+    assert Decision.objects.get().type == "reject"
+    assert AuditEntry.objects.filter(verb="decide").count() == 1
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+@pytest.mark.promise("P20")
+def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
+    question: Interrupt, reviewer: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: services.assign(question.pk, to=reviewer, by=None, via="code"))
+    assert services.decide(question.pk, "approve").complete
+    assert [*AuditEntry.objects.order_by("seq").values_list("verb", flat=True)][-2:] == [
+        "assign",
+        "decide",
+    ]
+    assert audit.first_fault(Thread.objects.get()) is None
+    advance()
+    assert Run.objects.get().state == "succeeded"
+
+
+@pytest.mark.promise("P1")
+def test_a_question_closed_without_a_word_between_reading_and_writing_stays_closed(
+    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = Interrupt.objects.filter(pk=question.pk)
+    meanwhile(monkeypatch, lambda: closed.update(status="cancelled"))
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve")
+    assert not Decision.objects.exists()
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Does something, once, when the next decision has read its question."""
+    read = decisions._read
+
+    def and_then(pk: uuid.UUID) -> Any:
+        found = read(pk)
+        monkeypatch.setattr(decisions, "_read", read)
+        act()
+        return found
+
+    monkeypatch.setattr(decisions, "_read", and_then)
 
 
 @pytest.mark.parametrize(
