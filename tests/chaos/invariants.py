@@ -47,6 +47,7 @@ from hitl_django.models import (
     RunEvent,
     Thread,
 )
+from hitl_django.saver import scalars
 from hitl_django.saver.payloads import codec
 
 from .graphs import Effects
@@ -348,8 +349,8 @@ def told(record: Record) -> Iterator[str]:
 def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns the channel values of a checkpoint, as stored."""
     versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
-    scalars = codec.decode(bytes(checkpoint.scalars)) if checkpoint.scalars else {}
-    return scalars | {
+    few, _ = scalars.unpack(bytes(checkpoint.scalars))
+    return few | {
         blob.channel: codec.decode(bytes(blob.data))
         for blob in record.blobs
         if blob.ns == checkpoint.ns and versions.get(blob.channel) == blob.version

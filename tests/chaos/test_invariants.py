@@ -26,7 +26,8 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver.payloads import codec, pack
+from hitl_django.saver import scalars
+from hitl_django.saver.payloads import pack
 
 from . import invariants, recovery
 from .graphs import EMPTY, SHAPES, Effects, end_of
@@ -81,8 +82,9 @@ def store(channel: str, value: Any) -> None:
 
 def count_more() -> None:
     last = Checkpoint.objects.order_by("-checkpoint_id")[0]
-    scalars, _ = pack({**codec.decode(bytes(last.scalars)), "total": 6})
-    Checkpoint.objects.filter(pk=last.pk).update(scalars=scalars)
+    few, is_whole = scalars.unpack(bytes(last.scalars))
+    held = scalars.pack({**few, "total": 6}, is_whole=is_whole)
+    Checkpoint.objects.filter(pk=last.pk).update(scalars=held)
 
 
 def fork() -> None:

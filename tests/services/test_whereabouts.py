@@ -82,7 +82,7 @@ def test_a_run_that_is_queued_is_about_to_run_what_it_has_not_run(
 ) -> None:
     new = services.start("trip", {})
     assert where_of(new.id).next == {"pack"}
-    assert where_of(new.id).visited == set()
+    assert where_of(new.id).visited == {START}
     question = asked("trip", {}, advance)
     services.decide(question.pk, "approve")
 
