@@ -1,0 +1,55 @@
+"""What a caller, or the graph, sets for a run as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hitl_django import Command, Interrupt, StateGraph
+from hitl_django.engine.runtime import Runtime
+
+from .graphs import CONFIG, State, asks, line, open_questions, paused, saved
+
+
+def test_what_waits_for_an_answer_may_be_left_alone_while_another_is_answered() -> None:
+    ran: list[str] = []
+
+    def counted(name: str) -> Any:
+        def node(state: State) -> Any:
+            ran.append(name)
+            return asks(name)(state)
+
+        return node
+
+    graph = StateGraph(State)
+    for name in "ab":
+        graph.add_node(name, counted(name)).add_edge("__start__", name)
+    stopped = paused(graph)
+    ran.clear()
+    place = {"configurable": {**CONFIG["configurable"], "rerun_unanswered": False}}
+    stopped.invoke(Command(resume={open_questions(stopped)["a"]: "yes"}), place)
+    assert ran == ["a"]
+    assert list(open_questions(stopped)) == ["b"]
+
+
+def test_a_step_has_a_time_of_its_own() -> None:
+    async def never_ends(state: State) -> None:
+        await asyncio.Event().wait()
+
+    graph = saved(line(a=never_ends))
+    graph.step_timeout = 0.01
+    with pytest.raises(TimeoutError, match="Timed out"):
+        asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    assert graph.get_state(CONFIG).next == ("a",)
+
+
+def test_of_two_runtimes_the_other_ones_own_values_count() -> None:
+    base, other = Runtime(context="base"), Runtime(context="other")
+    assert base.merge(other).context == "other"
+    assert base.merge(Runtime()).context == "base"
+
+
+def test_a_question_without_an_id_says_so() -> None:
+    assert Interrupt("q").id == "placeholder-id"
