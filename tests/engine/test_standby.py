@@ -14,6 +14,7 @@ from hitl_django import InMemorySaver, NodeError, StateGraph
 from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.drivers import standby as module
 from hitl_django.engine.drivers.standby import Standby
+from hitl_django.engine.drivers.task_threads import TaskThreads
 from hitl_django.engine.drivers.threads import SyncDriver
 
 from .graphs import CONFIG, State, saved, says, side_by_side
@@ -68,6 +69,26 @@ def test_a_handler_runs_while_the_calling_thread_is_held_up() -> None:
     graph.add_node("a", held_up_until(handled)).add_edge("__start__", "a")
     graph.add_node("b", fails, error_handler=handler).add_edge("__start__", "b")
     assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
+
+
+def test_a_deputy_that_is_faster_than_its_appointment_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spawn = TaskThreads.spawn
+
+    def slow(threads: TaskThreads, work: Any) -> Any:
+        deputy = spawn(threads, work)
+        if threading.current_thread().name == "hitl-standby":
+            time.sleep(0.2)  # it is under way before anybody knows of it
+        return deputy
+
+    monkeypatch.setattr(TaskThreads, "spawn", slow)
+    call = threading.Thread(
+        target=test_a_handler_runs_while_the_calling_thread_is_held_up, daemon=True
+    )
+    call.start()
+    call.join(60)
+    assert not call.is_alive()
 
 
 def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:

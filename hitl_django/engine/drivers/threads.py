@@ -207,6 +207,10 @@ class SyncDriver:
         """Drives until the driver's own thread is back."""
         threads = self.threads
         assert threads is not None
+        # It may be faster than who appoints it. Whoever then took it for the driver's own thread
+        # would have it run tasks, and at their end wait for itself.
+        with threads.appointing:
+            pass
         while self.at_work:
             if ended := threads.take():
                 carry_out(self.loop.take_in(ended), self._perform)
