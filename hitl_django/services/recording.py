@@ -12,6 +12,7 @@ from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing
+from hitl_django.saver.compiled import Update
 from hitl_django.text import storable
 
 from . import agreement, conflicts, resuming, statements
@@ -145,7 +146,7 @@ def _close(
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    writing.require(statements.CLOSE, _as_seen(interrupt), overtaken)
+    guards: list[tuple[Update, dict[str, Any]]] = [(statements.CLOSE, _as_seen(interrupt))]
     # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
@@ -154,7 +155,13 @@ def _close(
     if waits:
         last_event = events.queued(interrupt.run, writing, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
-        writing.require(statements.RESUME, goes_on, overtaken)
+        guards.append((statements.RESUME, goes_on))
+    if at_once:
+        # Outside of a transaction the first may be left to stand without the second. A run that is
+        # queued for nothing pauses again; a question closed for nothing would stay so.
+        guards.reverse()
+    for statement, values in guards:
+        writing.require(statement, values, overtaken)
     writing.insert(statements.NEW_DECISION, [statements.NEW_DECISION.values_of(decision)])
     _note("decide", decision, thread, request, writing)
     _tell(decision, interrupt, thread, writing)

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 #: Where a worker is frozen, and how often a run comes by there until its first question.
-POINTS = {"claim": 1, "node": 2, "commit": 3}
+POINTS = {"claim": 1, "node": 2, "commit": 2}
 
 
 class Frozen:

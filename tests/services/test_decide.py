@@ -98,6 +98,18 @@ def test_a_question_closed_without_a_word_between_reading_and_writing_stays_clos
     assert audit.first_fault(Thread.objects.get()) is None
 
 
+@pytest.mark.promise("P3")
+@pytest.mark.django_db(transaction=True)
+def test_a_run_changed_by_hand_between_reading_and_writing_leaves_its_question_open(
+    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: Run.objects.update(state="parked"))
+    with pytest.raises(RunStateError):
+        services.decide(question.pk, "approve")
+    assert Interrupt.objects.get().status == "pending"
+    assert not Decision.objects.exists()
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Does something, once, when the next decision has read its question."""
     read = decisions._read
