@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     import langgraph.graph
     import langgraph.graph.message
     import langgraph.managed
+    import langgraph.pregel
     import langgraph.runtime
     import langgraph.types
 
@@ -35,10 +36,11 @@ OURS: Engine = SimpleNamespace(
         name: getattr(hitl_django, name)
         for name in (
             "END", "START", "CachePolicy", "Command", "InMemoryCache", "InMemorySaver",
-            "IsLastStep", "MessagesState", "NodeCancelledError", "NodeError", "NodeTimeoutError",
-            "Overwrite", "RemainingSteps", "RetryPolicy", "RunControl", "Runtime", "Send",
-            "StateGraph", "StateUpdate", "TimeoutPolicy", "add_messages", "entrypoint",
-            "get_config", "get_runtime", "get_stream_writer", "interrupt", "task",
+            "IsLastStep", "MessagesState", "NodeBuilder", "NodeCancelledError", "NodeError",
+            "NodeTimeoutError", "Overwrite", "Pregel", "RemainingSteps", "RetryPolicy",
+            "RunControl", "Runtime", "Send", "StateGraph", "StateUpdate", "TimeoutPolicy",
+            "add_messages", "entrypoint", "get_config", "get_runtime", "get_stream_writer",
+            "interrupt", "task",
         )
     },
 )  # fmt: skip
@@ -66,10 +68,12 @@ LANGGRAPH: Engine = SimpleNamespace(
     InMemorySaver=langgraph.checkpoint.memory.InMemorySaver,
     IsLastStep=langgraph.managed.IsLastStep,
     MessagesState=langgraph.graph.MessagesState,
+    NodeBuilder=langgraph.pregel.NodeBuilder,
     NodeCancelledError=langgraph.errors.NodeCancelledError,
     NodeError=langgraph.errors.NodeError,
     NodeTimeoutError=langgraph.errors.NodeTimeoutError,
     Overwrite=langgraph.types.Overwrite,
+    Pregel=langgraph.pregel.Pregel,
     RemainingSteps=langgraph.managed.RemainingSteps,
     RetryPolicy=langgraph.types.RetryPolicy,
     RunControl=langgraph.runtime.RunControl,
