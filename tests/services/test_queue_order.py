@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from hitl_django.models import Interrupt, ReviewItem
@@ -43,17 +45,22 @@ def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> Non
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
     rows, crews, nobodys = queue.waiting(None), *queue.free_parts(user, [crew.pk])[1:]
-    for narrowed, name in (
-        (rows.filter(queue.AWAKE, graph="typed"), "hitl_interrupt_graph"),
-        (rows.filter(queue.AWAKE, group=crew), "hitl_interrupt_group"),
-        (rows.filter(crews), "hitl_interrupt_group"),
-        (rows.filter(nobodys), "hitl_interrupt_unassigned"),
-        (rows.filter(queue.OVERDUE_PARTS[0]), "hitl_interrupt_queue"),
-    ):
-        found = plan(narrowed.order_by(*queue_order()).values("pk")[:50])
-        assert re.search(rf"{name}\b", found), found
-        assert "TEMP B-TREE" not in found
-        assert "Sort" not in found, found
+    in_order(rows.filter(queue.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
+    # With few rows there is nothing to choose between that one and these.
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX hitl_interrupt_queue")
+    in_order(rows.filter(queue.AWAKE, graph="typed"), "hitl_interrupt_graph")
+    in_order(rows.filter(queue.AWAKE, group=crew), "hitl_interrupt_group")
+    in_order(rows.filter(crews), "hitl_interrupt_group")
+    in_order(rows.filter(nobodys), "hitl_interrupt_unassigned")
+
+
+def in_order(rows: QuerySet[Any], index: str) -> None:
+    """Checks that a page of the rows is read along the index, without sorting."""
+    found = plan(rows.order_by(*queue_order()).values("pk")[:50])
+    assert re.search(rf"{index}\b", found), found
+    assert "TEMP B-TREE" not in found
+    assert "Sort" not in found, found
 
 
 @pytest.mark.django_db
