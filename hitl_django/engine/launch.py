@@ -52,6 +52,8 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
+    if (config.get("max_concurrency") or 0) < 0:
+        raise ValueError("max_concurrency must be at least 1, or 0 for no limit")
     if parent is None:
         run, ns = _root_run(graph, config, place, options), ""
         # A namespace given to a root run is that of a graph further down, whose checkpoint the

@@ -109,6 +109,21 @@ def test_no_more_tasks_than_allowed_run_at_the_same_time(run: Run) -> None:
     assert max(found) == 2
 
 
+@WAYS
+@pytest.mark.parametrize("limit", [0, None])
+def test_no_limit_may_be_said_as_well(run: Run, limit: int | None) -> None:
+    graph = saved(side_by_side(a=says("a"), b=says("b"), c=says("c")))
+    assert run(graph, {"x": 1}, {**CONFIG, "max_concurrency": limit})["log"] == ["a", "b", "c"]
+
+
+@WAYS
+def test_a_limit_below_none_is_refused_before_anything_is_stored(run: Run) -> None:
+    graph = saved(side_by_side(a=says("a"), b=says("b")))
+    with pytest.raises(ValueError, match="max_concurrency"):
+        run(graph, {"x": 1}, {**CONFIG, "max_concurrency": -1})
+    assert graph.get_state(CONFIG).next == ()
+
+
 class Watched(InMemorySaver):
     """Notes each commit and the thread on which it is stored."""
 

@@ -133,7 +133,7 @@ class AsyncDriver:
     def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
         self.loop = loop
         self.guard = saver_calls if loop.run.within else nullcontext
-        self.limit = max_concurrency
+        self.limit = max_concurrency or None
         self.chunks: deque[Chunk] = deque()
         #: The tasks of steps of several.
         self.tasks: AsyncTasks | None = None
