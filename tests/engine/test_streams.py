@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hitl_django import Command, get_stream_writer
+from hitl_django.engine.drivers.task_threads import TaskThreads
 
-from .graphs import CONFIG, asks, line, paused, saved, says, side_by_side
+from .graphs import CONFIG, State, asks, line, paused, saved, says, side_by_side
 
 
 def told(graph: Any, value: Any, **options: Any) -> list[Any]:
@@ -169,3 +170,25 @@ def test_invoke_collects_what_a_node_writes_behind_a_step_of_several() -> None:
     graph = side_by_side(a=writes("a"), b=writes("b")).add_node("c", writes("c"))
     found = saved(graph.add_edge("a", "c").add_edge("b", "c"))
     assert found.invoke({"x": 1}, CONFIG, stream_mode="custom") == ["a", "b", "c"]
+
+
+def test_what_a_node_writes_behind_a_step_of_several_wakes_nobody_a_thousand_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[TaskThreads] = []
+    begin = TaskThreads.__init__
+
+    def noted(threads: TaskThreads, *args: Any, **options: Any) -> None:
+        made.append(threads)
+        begin(threads, *args, **options)
+
+    def tells(state: State) -> None:
+        for number in range(1000):
+            get_stream_writer()(number)
+
+    monkeypatch.setattr(TaskThreads, "__init__", noted)
+    graph = side_by_side(a=says("a"), b=says("b")).add_node("tells", tells)
+    graph.add_edge(["a", "b"], "tells")
+    told_of = saved(graph).invoke({"x": 1}, CONFIG, stream_mode="custom")
+    assert told_of == [*range(1000)]
+    assert made[0].inbox.qsize() <= 1

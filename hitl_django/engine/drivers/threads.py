@@ -250,7 +250,8 @@ class SyncDriver:
     def emit(self, chunk: Chunk) -> None:
         """Takes a chunk from a running node, on whatever thread it runs."""
         self.chunks.append(chunk)
-        if self.threads is not None:
+        # What lies there already wakes who looks; and nobody may look before the next wide step.
+        if self.threads is not None and self.threads.inbox.empty():
             self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
