@@ -13,7 +13,7 @@ from .channels import (
     NamedBarrierValueAfterFinish,
     Topic,
 )
-from .constants import BRANCH_TO, END, ROOT, START, TAG_HIDDEN, TASKS
+from .constants import BRANCH_TO, END, JOIN, ROOT, START, TAG_HIDDEN, TASKS
 from .nodes import Branch, Node, Write
 from .policies import applied
 from .schema import coercion_for
@@ -143,7 +143,7 @@ def _attach_joins(
     for starts, end in graph.waiting_edges:
         if end == END:
             continue
-        name = f"join:{'+'.join(starts)}:{end}"
+        name = f"{JOIN}{'+'.join(starts)}:{end}"
         kind = NamedBarrierValueAfterFinish if graph.nodes[end].defer else NamedBarrierValue
         channels[name] = kind(str, set(starts), name)
         nodes[end].triggers += (name,)

@@ -61,6 +61,7 @@ CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN})
 
 TAG_HIDDEN = "langsmith:hidden"
 BRANCH_TO = "branch:to:"
+JOIN = "join:"
 
 RESERVED_KEYS = frozenset(
     {

@@ -1,5 +1,4 @@
-"""Checkpoints of earlier layouts, as LangGraph stored them before version 4, in today's; and what
-a checkpoint holds to start nodes that today's graph doesn't have.
+"""Checkpoints of earlier layouts, as LangGraph stored them before version 4, in today's.
 
 What starts a node had other names. Version 1 and 2 have a channel for each way to it: ``start:b``
 from the input, ``a`` from the node of that name, ``branch:a:condition:b`` from a conditional edge.
@@ -10,18 +9,14 @@ channels as ``pending_sends``; since version 4 it is a channel.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .channels import MISSING, BaseChannel
 from .checkpoint import Checkpoint, Version
 from .constants import BRANCH_TO, INTERRUPT, START, TASKS
 from .nodes import Node
 
-if TYPE_CHECKING:
-    from .plan import Blueprint, State
-
 LAYOUT = 4  # the newest, and the only one that is written
-_JOIN = "join:"
 
 
 def upgraded(
@@ -97,27 +92,3 @@ def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}
-
-
-def left_over(blueprint: Blueprint, state: State) -> dict[str, str]:
-    """Returns what is held to start nodes that aren't in the graph any more, by channel.
-
-    With each goes its node: one that is gone, or one that a join starts which is gone.
-    """
-    held: dict[str, str] = {}
-    for name in state.values.keys() - blueprint.channels.keys():
-        if name.startswith(BRANCH_TO):
-            held[name] = name.removeprefix(BRANCH_TO)
-        elif name.startswith(_JOIN):
-            starts, _, end = name.removeprefix(_JOIN).rpartition(":")
-            seen = state.values[name]
-            if set(starts.split("+")) <= set(seen[0] if isinstance(seen, tuple) else seen):
-                held[name] = end
-    return held
-
-
-def forget_left_over(blueprint: Blueprint, state: State) -> None:
-    """Drops what was to start nodes that are gone, as a step drops what started none."""
-    for name in left_over(blueprint, state):
-        del state.values[name]
-        state.versions.pop(name, None)

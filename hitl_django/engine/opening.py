@@ -33,7 +33,7 @@ from .errors import (
     ThreadNotFound,
 )
 from .handlers import restored
-from .layouts import forget_left_over, left_over
+from .leftovers import forget_left_over, left_over
 from .messages import identified
 from .nodes import Write, goto_writes
 from .plan import Origin, Task, plan

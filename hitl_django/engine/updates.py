@@ -13,8 +13,8 @@ from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RES
 from .effects import Call, Load, Query, Save
 from .errors import InvalidUpdateError, OpenQuestionsError
 from .handlers import restored
-from .layouts import forget_left_over
 from .ledger import Ledger
+from .leftovers import forget_left_over
 from .messages import identified
 from .nodes import Write, fresh_reader
 from .plan import Origin, State, Task, plan

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Length
 
 from hitl_django import dispatch, registry
-from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, RESERVED_KEYS, START
+from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import (
     NotAllowedError,
     PayloadError,
@@ -260,7 +260,7 @@ def _is_of_the_state(key: str) -> bool:
     return (
         key not in CONTROL_WRITES
         and key not in RESERVED_KEYS
-        and not key.startswith((BRANCH_TO, "join:"))
+        and not key.startswith((BRANCH_TO, JOIN))
     )
 
 
