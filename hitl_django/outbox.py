@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from . import dispatch
+from .engine.ids import new_id
 from .models import Delivery, WebhookEndpoint
 from .saver import Writing
 from .saver.inserting import Insert
@@ -58,7 +59,7 @@ def add(
 ) -> list[UUID]:
     """Adds a message to each of these endpoints, whatever they want to hear; returns their ids."""
     plain = {key: str(value) for key, value in data.items()}
-    made = [uuid4() for _ in told]
+    made = [new_id() for _ in told]
     pending = str(Delivery.State.PENDING)
     rows = [
         [pk, endpoint, str(event), plain, pending, 0, ""]

@@ -7,6 +7,7 @@ import threading
 import time
 from random import getrandbits
 from typing import Any
+from uuid import UUID
 
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
@@ -29,6 +30,11 @@ def new_uuid6() -> str:
         _last = now = max(now, _last + 1)
     text = f"{now:015x}{getrandbits(62) | 0x8000000000000000:016x}"
     return f"{text[:8]}-{text[8:12]}-6{text[12:15]}-{text[15:19]}-{text[19:]}"
+
+
+def new_id() -> UUID:
+    """Makes the id of a row: rows that one process writes sort in the order of their making."""
+    return UUID(new_uuid6())
 
 
 def follow(checkpoint_id: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import ClassVar
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.ids import new_id
 from hitl_django.text import visible
 
 from .review import Interrupt
@@ -18,7 +18,7 @@ from .review import Interrupt
 class Comment(models.Model):
     """A remark on a question: append-only, and no part of what the graph gets."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import ClassVar
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.ids import new_id
 from hitl_django.text import visible
 
 from .fields import JSONTextField
@@ -22,7 +22,7 @@ class ReviewLink(models.Model):
     The secret in it isn't stored, only its digest: who reads the table can follow no link.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(
         Interrupt, on_delete=models.CASCADE, related_name="links", verbose_name=_("question")
     )

@@ -5,7 +5,6 @@ A foreign key with which a unique constraint begins has no index of its own.
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -16,6 +15,7 @@ from django.db.models.functions import Now
 from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.ids import new_id
 from hitl_django.text import visible
 
 from .fields import JSONTextField
@@ -58,7 +58,7 @@ class Interrupt(models.Model):
         INTERRUPT = "interrupt", _("question")
         BREAKPOINT = "breakpoint", _("breakpoint")
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="interrupts", db_index=False
     )
@@ -315,7 +315,7 @@ class Decision(models.Model):
         RESPOND = "respond", _("respond")
         EXPIRE = "expire", _("expired")  # nobody's: the answer that was given for this case
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,

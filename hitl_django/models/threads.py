@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.ids import new_id
 from hitl_django.text import visible
 
 from .fields import JSONTextField
@@ -113,7 +113,7 @@ class Run(models.Model):
     #: A run in one of these states will come to see an answer.
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     thread = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import ClassVar
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.ids import new_id
 from hitl_django.text import visible
 
 from .fields import JSONTextField
@@ -23,7 +23,7 @@ class WebhookEndpoint(models.Model):
     ``failures``. Secrets are kept as they are, because signing needs them; nothing shows one again.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     url = models.CharField(_("address"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
     #: Of which events and graphs it hears; of all where the list is empty.
@@ -93,7 +93,7 @@ class Delivery(models.Model):
         DELIVERED = "delivered", _("delivered")
         DEAD = "dead", _("given up")
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
     #: it tells of must not fail for that. The sweep removes what is left over.
     endpoint = models.ForeignKey(

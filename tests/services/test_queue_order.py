@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from hitl_django import services
 from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.models.review import queue_order
 from hitl_django.services import queue
@@ -78,3 +80,13 @@ def test_what_the_sweep_looks_for_has_an_index_each() -> None:
     due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
     # Of an empty table SQLite may as well take the queue's own index, which begins with overdue.
     assert any(name in plan(due) for name in ("hitl_interrupt_due", "hitl_interrupt_queue"))
+
+
+def test_what_is_asked_at_one_moment_waits_in_the_order_of_asking(
+    advance: Callable[[], int],
+) -> None:
+    services.start("broad", {})
+    advance()
+    waiting = list(queue.waiting(None).order_by(*queue_order()))
+    assert len({question.task_id for question in waiting}) > 5
+    assert [q.task_path for q in waiting] == sorted(q.task_path for q in waiting)
