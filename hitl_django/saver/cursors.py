@@ -3,8 +3,9 @@
 Django's cursor is made anew for each statement and translates its marks anew, which on SQLite
 takes as long as the statement itself. On PostgreSQL it writes the values into the text, so that the
 server has to parse and plan what it has just planned. So a statement of ours goes to the driver as
-it is: on SQLite with the marks translated before, on PostgreSQL with its values beside it, where
-``prepare_threshold`` allows the server to keep the plan.
+it is: with the marks translated before, and on PostgreSQL with its values beside it, where
+``prepare_threshold`` allows the server to keep the plan. psycopg itself translates any text of more
+than 4,096 bytes anew each time, which our larger ones are.
 
 Whoever watches a connection sees every statement: with an execute wrapper, or while queries are
 logged, Django's cursor takes them.
@@ -13,6 +14,7 @@ logged, Django's cursor takes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -25,18 +27,20 @@ _MARK = re.compile(r"(?<!%)%s")
 #: Characters of a statement whose translation is remembered; longer ones hold many rows.
 _LONGEST = 20_000
 
-#: The driver's connection and cursor, by Django's connection.
-_kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any]] = WeakKeyDictionary()
+#: Writes a statement's marks as a driver calls them: one that remembers, and one that doesn't.
+_Translation = tuple[Callable[[str], Any], Callable[[str], Any]]
+
+#: The driver's connection and cursor, and its marks, by Django's connection.
+_kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
 class Cursor:
     """One use of the driver's cursor; what a statement returns is fetched before the next."""
 
-    __slots__ = ("_connection", "_is_sqlite", "_raw", "fetchall")
+    __slots__ = ("_connection", "_raw", "_translation", "fetchall")
 
-    def __init__(self, connection: Any, raw: Any) -> None:
-        self._connection, self._raw = connection, raw
-        self._is_sqlite = connection.vendor == "sqlite"
+    def __init__(self, connection: Any, raw: Any, translation: _Translation | None) -> None:
+        self._connection, self._raw, self._translation = connection, raw, translation
         self.fetchall = raw.fetchall
 
     def __enter__(self) -> Self:
@@ -54,8 +58,9 @@ class Cursor:
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
-        if self._is_sqlite:
-            text = _translated(text) if len(text) <= _LONGEST else _translate(text)
+        if self._translation is not None:
+            kept, fresh = self._translation
+            text = kept(text) if len(text) <= _LONGEST else fresh(text)
         with connection.wrap_database_errors:
             self._raw.execute(text, parameters)
 
@@ -80,28 +85,39 @@ def cursor(connection: Any) -> Any:
     if connection.connection is None:
         connection.ensure_connection()
     connection.validate_thread_sharing()
-    raw, kept = _kept.get(connection, (None, None))
+    raw, kept, translation = _kept.get(connection, (None, None, None))
     if raw is not connection.connection:
         raw = connection.connection
         with connection.wrap_database_errors:
-            kept = raw.cursor() if vendor == "sqlite" else _binding(connection)
-        _kept[connection] = raw, kept
-    return Cursor(connection, kept)
+            kept, translation = _opened(connection, raw)
+        _kept[connection] = raw, kept, translation
+    return Cursor(connection, kept, translation)
 
 
-def _binding(connection: Any) -> Any:
-    """Returns a cursor whose values the server binds, if it may keep what it prepared."""
-    raw = connection.connection
+def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
+    """Returns a cursor of the driver's, and how it calls the marks if they aren't Django's."""
+    if connection.vendor == "sqlite":
+        return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
-        return connection.create_cursor()
-    from django.db.backends.postgresql import base
+        return connection.create_cursor(), None  # the server may keep nothing of what it prepared
+    from psycopg import RawCursor
 
-    made: Any = base.ServerBindingCursor
-    return made(raw)
+    return RawCursor(raw), _NUMBERED
 
 
-def _translate(text: str) -> str:
+def _with_question_marks(text: str) -> str:
     return _MARK.sub("?", text).replace("%%", "%")
 
 
-_translated = lru_cache(maxsize=2048)(_translate)
+def _with_numbers(text: str) -> bytes:
+    # As bytes, which know their hash: psycopg looks up by it what is prepared.
+    first, *others = _MARK.split(text)
+    parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]
+    return "".join(parts).replace("%%", "%").encode()
+
+
+def _remembering(translate: Callable[[str], Any]) -> _Translation:
+    return lru_cache(maxsize=2048)(translate), translate
+
+
+_QUESTION_MARKS, _NUMBERED = _remembering(_with_question_marks), _remembering(_with_numbers)

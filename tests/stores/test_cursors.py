@@ -92,10 +92,18 @@ def test_whoever_watches_a_connection_sees_every_statement() -> None:
     assert done == ["INSERT", "WITH" if connection.vendor == "postgresql" else "UPDATE", "SELECT"]
 
 
-def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant() -> None:
+@pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
+def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant(
+    keeps: bool, request: pytest.FixtureRequest
+) -> None:
+    if keeps:
+        request.getfixturevalue("preparing")
     make("50%s off", "%s", "other")
     assert MATCH.run(DEFAULT_DB_ALIAS) == [("50%s off",)]
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="%s")) == 1
+    names = [f"{number} $1 %s" for number in range(1000)]  # too long a text to be remembered
+    make(*names)
+    assert len(FIND.run(DEFAULT_DB_ALIAS, name=names[-1])) == 1
 
 
 def test_what_does_not_hold_leaves_nothing_open_behind() -> None:
