@@ -64,36 +64,40 @@ def apply(
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.path_key(writer.path[:3]))
     version = next_version(state.clock, None)
-    step = _Step(blueprint, state, version)
+    updated: set[str] = set()
     is_step = starts = False
+    passed: list[str] = []
     for writer in writers:
-        if writer.triggers:
-            if not is_step:
-                is_step = True
-                # In the order of paths what was triggered comes before what was sent or updated,
-                # which alone says nothing of the nodes that ran last.
-                starts = writer.path[0] == PULL
-                if starts:
-                    _forget_passed(state)
-            _mark_seen(state, writer)
-            if blueprint.consumable:
-                step.consume(writer.triggers)
-    step.fold(_by_channel(blueprint, writers))
+        if not (triggers := writer.triggers):
+            continue
+        if not is_step:
+            is_step = True
+            # In the order of paths what was triggered comes before what was sent or updated,
+            # which alone says nothing of the nodes that ran last.
+            if starts := writer.path[0] == PULL:
+                _forget_passed(state)
+        _mark_seen(state, writer)
+        if starts and blueprint.spent.issuperset(triggers):
+            passed.append(writer.name)
+        if blueprint.consumable:
+            _consume(blueprint, state, triggers, version)
+    _fold(blueprint, state, _by_channel(blueprint, writers), version, updated)
     if is_step:
-        step.expire()
+        _expire(blueprint, state, version, updated)
         if starts:
-            state.passed = [w.name for w in writers if blueprint.spent.issuperset(w.triggers)]
-        if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(step.updated):
-            step.finish()
-    state.updated = step.updated
+            state.passed = passed
+        if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(updated):
+            _finish(blueprint, state, version, updated)
+    state.updated = updated
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
     """Tells whether these are the tasks of one step's Sends, as planned: the widest steps are."""
-    return all(
-        writer.path[:1] == (PUSH,) and writer.path[1] == index
-        for index, writer in enumerate(writers)
-    )
+    for index, writer in enumerate(writers):
+        path = writer.path
+        if not path or path[0] != PUSH or path[1] != index:
+            return False
+    return True
 
 
 def _forget_passed(state: State) -> None:
@@ -103,8 +107,10 @@ def _forget_passed(state: State) -> None:
 
 
 def _mark_seen(state: State, writer: Writer) -> None:
-    versions = state.versions
-    read = {name: versions[name] for name in writer.triggers if name in versions}
+    versions, read = state.versions, {}
+    for trigger in writer.triggers:
+        if trigger in versions:
+            read[trigger] = versions[trigger]
     before = state.seen.get(writer.name)
     state.seen[writer.name] = {**before, **read} if before else read
 
@@ -125,76 +131,74 @@ def _by_channel(blueprint: Blueprint, writers: Iterable[Writer]) -> dict[str, li
     return grouped
 
 
-class _Step:
-    """One application: the version that everything it touches gets."""
+def _fold(
+    blueprint: Blueprint,
+    state: State,
+    grouped: dict[str, list[Any]],
+    version: Version,
+    updated: set[str],
+) -> None:
+    """Has each channel take what was written to it."""
+    channels, plain, values = blueprint.channels, blueprint.plain, state.values
+    for name, written in grouped.items():
+        held = channels[name].fold(values.get(name, MISSING), written)
+        if held is SAME:
+            continue
+        if held is not MISSING and name in plain:
+            # What _hold does, for the channels that nearly all writes go to.
+            values[name] = held
+            state.versions[name] = state.clock = version
+            state.touched.add(name)
+            updated.add(name)
+            if name in blueprint.expiring:
+                state.live.add(name)
+        elif _hold(blueprint, state, name, held, version):
+            updated.add(name)
 
-    __slots__ = ("blueprint", "state", "updated", "version")
 
-    def __init__(self, blueprint: Blueprint, state: State, version: Version) -> None:
-        self.blueprint, self.state, self.version = blueprint, state, version
-        self.updated: set[str] = set()
-
-    def _hold(self, name: str, held: Any) -> bool:
-        """Stores what a channel holds now; tells whether it can be read."""
-        state, channel = self.state, self.blueprint.channels[name]
-        state.versions[name] = state.clock = self.version
-        state.touched.add(name)
-        if held is MISSING:
-            state.values.pop(name, None)
-            state.live.discard(name)
-            return False
-        state.values[name] = held
-        if channel.expires:
-            state.live.add(name)
-        return channel.plain or channel.is_held(held)
-
-    def consume(self, triggers: Sequence[str]) -> None:
-        for name in triggers:
-            if name in self.blueprint.consumable:
-                held = self.blueprint.channels[name].consume(self.state.values.get(name, MISSING))
-                if held is not SAME:
-                    self._hold(name, held)
-
-    def fold(self, grouped: dict[str, list[Any]]) -> None:
-        channels, state = self.blueprint.channels, self.state
-        values, versions = state.values, state.versions
-        for name, written in grouped.items():
-            channel = channels[name]
-            held = channel.fold(values.get(name, MISSING), written)
-            if held is SAME:
-                continue
-            if held is not MISSING and channel.plain and not channel.expires:
-                # What _hold does, for the channels that nearly all writes go to.
-                values[name] = held
-                versions[name] = state.clock = self.version
-                state.touched.add(name)
-                self.updated.add(name)
-            elif self._hold(name, held):
-                self.updated.add(name)
-
-    def expire(self) -> None:
-        """Tells the channels that nobody wrote to that a super-step has passed."""
-        channels, values = self.blueprint.channels, self.state.values
-        for name in self.state.live - self.updated:
-            held = channels[name].expire(values.get(name, MISSING))
-            if held is MISSING and name in self.blueprint.spent:
-                self._spend(name)
-            elif held is not SAME and self._hold(name, held):
-                self.updated.add(name)
-
-    def _spend(self, name: str) -> None:
-        """Forgets a channel that has started its node."""
-        state = self.state
-        state.clock = self.version
+def _hold(blueprint: Blueprint, state: State, name: str, held: Any, version: Version) -> bool:
+    """Stores what a channel holds now; tells whether it can be read."""
+    state.versions[name] = state.clock = version
+    state.touched.add(name)
+    if held is MISSING:
         state.values.pop(name, None)
-        state.versions.pop(name, None)
         state.live.discard(name)
-        state.touched.discard(name)
+        return False
+    state.values[name] = held
+    if name in blueprint.expiring:
+        state.live.add(name)
+    return name in blueprint.plain or blueprint.channels[name].is_held(held)
 
-    def finish(self) -> None:
-        """Opens the channels that wait until nothing else would run."""
-        channels, values = self.blueprint.channels, self.state.values
-        for name in self.blueprint.finishing:
-            held = channels[name].finish(values.get(name, MISSING))
-            if held is not SAME and self._hold(name, held):
-                self.updated.add(name)
+
+def _consume(blueprint: Blueprint, state: State, triggers: Sequence[str], version: Version) -> None:
+    """Resets the channels that are used up by the node that they started."""
+    for name in triggers:
+        if name in blueprint.consumable:
+            held = blueprint.channels[name].consume(state.values.get(name, MISSING))
+            if held is not SAME:
+                _hold(blueprint, state, name, held, version)
+
+
+def _expire(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+    """Tells the channels that nobody wrote to that a super-step has passed."""
+    values = state.values
+    for name in state.live - updated:
+        if name in blueprint.spent:
+            # It has started its node: nothing is kept of it.
+            state.clock = version
+            values.pop(name, None)
+            state.versions.pop(name, None)
+            state.live.discard(name)
+            state.touched.discard(name)
+            continue
+        held = blueprint.channels[name].expire(values.get(name, MISSING))
+        if held is not SAME and _hold(blueprint, state, name, held, version):
+            updated.add(name)
+
+
+def _finish(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+    """Opens the channels that wait until nothing else would run."""
+    for name in blueprint.finishing:
+        held = blueprint.channels[name].finish(state.values.get(name, MISSING))
+        if held is not SAME and _hold(blueprint, state, name, held, version):
+            updated.add(name)

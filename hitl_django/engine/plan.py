@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import ids
-from .channels import MISSING, BaseChannel
+from .channels import MISSING, BaseChannel, EphemeralValue
 from .checkpoint import Checkpoint, Question, Version
 from .constants import BRANCH_TO, INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
 from .layouts import LAYOUT, upgraded
@@ -72,6 +72,7 @@ class Blueprint:
         "messages",
         "mixed",
         "nodes",
+        "plain",
         "spent",
         "trigger_to_nodes",
         "undurable",
@@ -87,12 +88,15 @@ class Blueprint:
         self.expiring = frozenset(name for name, c in channels.items() if c.expires)
         self.finishing = tuple(name for name, c in channels.items() if c.finishes)
         self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
-        #: Channels of which something else is read than what is held.
-        self.mixed = frozenset(name for name, c in channels.items() if not c.plain)
+        #: Channels of which what is held is read, and those of which something else is.
+        self.plain = frozenset(name for name, c in channels.items() if c.plain)
+        self.mixed = frozenset(channels) - self.plain
         #: Channels that start one node and are empty again after it has run. Of such a one nothing
         #: is kept then, or every checkpoint would grow with the nodes that have ever run.
         self.spent = frozenset(
-            name for name, c in channels.items() if c.expires and name.startswith(BRANCH_TO)
+            name
+            for name, c in channels.items()
+            if type(c) is EphemeralValue and name.startswith(BRANCH_TO)
         )
         self.messages = frozenset(
             name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
@@ -327,9 +331,11 @@ def _triggered_task(
 
 def _candidates(blueprint: Blueprint, state: State) -> Iterable[str]:
     if state.updated:
-        mapping = blueprint.trigger_to_nodes
-        names = {name for channel in state.updated for name in mapping.get(channel, ())}
-        return sorted(names) if len(names) > 1 else names
+        mapping, names = blueprint.trigger_to_nodes, []
+        for channel in state.updated:
+            if channel in mapping:
+                names += mapping[channel]
+        return sorted(set(names)) if len(names) > 1 else names
     return blueprint.nodes if state.versions else ()
 
 
@@ -340,8 +346,7 @@ def _is_triggered(blueprint: Blueprint, state: State, name: str, node: Node) -> 
         held = values.get(trigger, MISSING)
         if held is MISSING:
             continue
-        channel = blueprint.channels[trigger]
-        if not channel.plain and not channel.is_held(held):
+        if trigger in blueprint.mixed and not blueprint.channels[trigger].is_held(held):
             continue
         if seen is None:
             return True
@@ -364,8 +369,10 @@ def read_input(blueprint: Blueprint, state: State, node: Node, origin: Origin) -
     # A set asked of a set looks at the smaller one: a wide state is not walked to be told that all
     # of it is plain.
     if blueprint.mixed.isdisjoint(node.key_set):
-        stored = state.values
-        values = {key: stored[key] for key in node.keys if key in stored}
+        stored, values = state.values, {}
+        for key in node.keys:
+            if key in stored:
+                values[key] = stored[key]
     else:
         values = read_state(blueprint, state.values, node.keys)
     if blueprint.managed:
