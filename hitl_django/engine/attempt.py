@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,12 +27,14 @@ from .messages import identified
 from .nodes import Write, fresh_reader
 from .plan import Task
 from .retry import should_retry
-from .types import RetryPolicy, Send
+from .types import Command, RetryPolicy, Send
 
 logger = logging.getLogger("hitl_django")
 
 
 Steps = Generator[Call | Wait, Any, None]
+#: What ends an attempt; any other BaseException is a crash.
+_STOPS = (GraphInterrupt, ParentCommand, DrainSignal, Exception)
 
 
 def attempt(context: TaskContext) -> Steps:
@@ -53,36 +55,15 @@ def attempt(context: TaskContext) -> Steps:
                     task.input if node.action is None else (yield Call(node.action, task.input))
                 )
             except ParentCommand as signal:
-                # A graph that this node called addressed its Command here.
-                output = replace(signal.command, graph=None)
+                output = _addressed_here(signal)
             writes = _collected(context, output)
             if node.branches:
                 writes = yield from _routed(context, output, writes)
-            _check_targets(task, writes)
-            task.writes = [*writes, (CHANGED, list(context.changed))] if context.changed else writes
+            _finish(context, writes)
             return
-        except GraphInterrupt as pause:
-            task.questions = context.questions(pause.interrupts)
-            task.memory = context.leave()
-            return
-        except ParentCommand as signal:
-            task.error = signal
-            return
-        except DrainSignal as signal:
-            task.error = signal
-            task.memory = context.memory()
-            return
-        except Exception as error:
-            failure, policy = error, None
-            try:
-                policy = _policy_for(task.node.retry, error)
-            except Exception as fault:
-                failure = fault  # a policy that can't be asked is the task's failure too
-            with suppress(Exception):  # a class of the user's may have another add_note
-                failure.add_note(f"During task with name '{task.name}' and id '{task.id}'")
-            if policy is None or context.attempt >= policy.max_attempts:
-                task.error = failure
-                task.memory = context.leave()
+        except _STOPS as error:
+            policy = _stop(context, error)
+            if policy is None:
                 return
             seconds = _interval(policy, context.attempt)
         if not (yield from _waited(context, Wait(seconds, context.count_attempt(seconds)))):
@@ -94,6 +75,18 @@ def attempt(context: TaskContext) -> Steps:
         context.begin_attempt()
         if context.run.notes is not None:
             context.run.notes.take(task.id)
+
+
+def attempt_once(context: TaskContext, call: Callable[[TaskContext], Any]) -> None:
+    """Does what ``attempt`` does, for a node of which nothing is asked but one call."""
+    try:
+        try:
+            output = call(context)
+        except ParentCommand as signal:
+            output = _addressed_here(signal)
+        _finish(context, _collected(context, output))
+    except _STOPS as error:
+        _stop(context, error)
 
 
 def passes_on(task: Task) -> bool:
@@ -111,6 +104,49 @@ def passes_on(task: Task) -> bool:
         return False
     task.writes = writes
     return True
+
+
+def _addressed_here(signal: ParentCommand) -> Command[Any]:
+    """Returns the Command that a graph, which the node called, addressed to the node's graph."""
+    return replace(signal.command, graph=None)
+
+
+def _finish(context: TaskContext, writes: list[Write]) -> None:
+    """Leaves on a task what it wrote."""
+    _check_targets(context.task, writes)
+    changed = context.changed
+    context.task.writes = [*writes, (CHANGED, list(changed))] if changed else writes
+
+
+def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
+    """Leaves on a task what stopped it, unless a policy is returned by which it is tried again."""
+    task = context.task
+    if isinstance(error, GraphInterrupt):
+        task.questions = context.questions(error.interrupts)
+        task.memory = context.leave()
+    elif isinstance(error, ParentCommand):
+        task.error = error
+    elif isinstance(error, DrainSignal):
+        task.error = error
+        task.memory = context.memory()
+    elif isinstance(error, Exception):
+        return _fail(context, error)
+    return None
+
+
+def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
+    task, failure, policy = context.task, error, None
+    try:
+        policy = _policy_for(task.node.retry, error)
+    except Exception as fault:
+        failure = fault  # a policy that can't be asked is the task's failure too
+    with suppress(Exception):  # a class of the user's may have another add_note
+        failure.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+    if policy is not None and context.attempt < policy.max_attempts:
+        return policy
+    task.error = failure
+    task.memory = context.leave()
+    return None
 
 
 def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:

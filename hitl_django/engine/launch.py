@@ -48,7 +48,8 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     """Returns the loop for a call; raises ValueError where the config doesn't make sense."""
     config = config or {}
     place = config.get("configurable") or {}
-    parent = _parent_of(place)
+    caller = current.get()
+    parent = _parent_of(caller, place)
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
@@ -62,7 +63,6 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     else:
         ns = graph.nested_ns(parent.child_ns())
         run, checkpoint_id = _nested_run(graph, parent, config, options), None
-    caller = current.get()
     if caller is not None:
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
@@ -84,16 +84,15 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     return kind(graph, job, run, options.modes, options.output_keys)
 
 
-def _parent_of(place: Mapping[str, Any]) -> TaskContext | None:
+def _parent_of(caller: TaskContext | None, place: Mapping[str, Any]) -> TaskContext | None:
     """Returns the task that makes the call, unless the config makes it a run of its own.
 
     A node that hands on the config it was given names the coordinates of its own task: that is
     no run of its own.
     """
-    parent = current.get()
-    if parent is None or not any(place.get(key) for key in _COORDINATES):
-        return parent
-    return parent if place.get("checkpoint_ns") == parent.task.ns else None
+    if caller is None or not place or not any(place.get(key) for key in _COORDINATES):
+        return caller
+    return caller if place.get("checkpoint_ns") == caller.task.ns else None
 
 
 def _root_run(
@@ -139,7 +138,9 @@ def _nested_run(
     graph: Pregel, parent: TaskContext, config: RunnableConfig, options: Options
 ) -> RunContext:
     above = parent.run
-    forwards = above.modes if above.subgraphs else above.modes & {"custom"}
+    forwards = above.modes
+    if forwards and not above.subgraphs:
+        forwards &= {"custom"}
     run = RunContext(
         config={**above.config, **config} if config else above.config,
         saver=None if graph.checkpointer is False else above.saver,

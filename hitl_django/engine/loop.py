@@ -7,7 +7,7 @@ stopped between any two effects without losing anything that was stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from .checkpoint import (
 )
 from .constants import NO_WRITES, NULL_TASK_ID
 from .context import NO_MEMORY, Memory, TaskContext
-from .effects import AWAIT, CANCEL, Effects, Emit, Job, Notify, Run, RunBeside
+from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Job, Notify, Run, RunBeside
 from .errors import (
     DrainSignal,
     GraphRecursionError,
@@ -81,6 +81,8 @@ class Loop:
         self.exits = run.durability == "exit" and run.saver is not None
         #: Whether what it tells is stored, with the commits that it tells of.
         self.records = run.notes is not None and not job.nested
+        #: Whether nothing is stored, and nobody listens.
+        self.is_silent = run.saver is None and not run.modes
         self.ns = tuple(job.ns.split("|")) if job.ns else ()
         self.outcome: Outcome | None = None
         self.has_values = False
@@ -111,7 +113,16 @@ class Loop:
         if self.job.kind == "submit":
             return
         while self.outcome is None:
-            yield from self._super_step()
+            task = self._lone_task()
+            if task is None:
+                yield from self._super_step()
+                continue
+            # Most steps have one task: nothing to wait for, to drop or to store beside it.
+            if not passes_on(task) and not (yield Run([self.context_of(task)])):
+                yield AWAIT
+            if chunks := self._settle(task):
+                yield Emit(chunks)
+            yield from self._end_step() if task.writes is None else self.commit_step()
         if self.run.callbacks and self.outcome.status == "interrupted" and not self.job.nested:
             yield Notify(
                 GraphInterruptEvent(
@@ -131,28 +142,36 @@ class Loop:
             return "pending"
         return "interrupt_after" if self.stopped_after else "interrupt_before"
 
+    def _lone_task(self) -> Task | None:
+        """Returns the step's one task, where it is to run and that is all there is to the step."""
+        tasks = self.tasks
+        if len(tasks) != 1 or self.careful:
+            return None
+        task = tasks[0]
+        if task.writes is not None or task.questions or task.error is not None:
+            return None
+        self.ran = tasks
+        return task
+
     def _super_step(self) -> Effects:
-        tasks = self.ran = self.tasks
-        todo = [t for t in tasks if t.writes is None and not t.questions]
-        if len(todo) == 1 and not self.careful and todo[0].error is None:
-            # Most steps have one task: nothing to wait for, to drop or to store beside it.
-            if not passes_on(todo[0]) and not (yield Run([self.context_of(todo[0])])):
-                yield AWAIT
-            if chunks := self._settle(todo[0]):
-                yield Emit(chunks)
-        elif todo and not _failed(todo):
+        self.ran = self.tasks
+        todo = [t for t in self.tasks if t.writes is None and not t.questions]
+        if todo and not _failed(todo):
             if self.recaller is not None:
                 todo = yield from self.recaller.recall(self, todo)
             if todo and not _failed(todo):
                 yield from self._run_tasks(todo)
+        yield from self._end_step()
+
+    def _end_step(self) -> Iterable[Effect]:
+        """Returns the effects of a step whose tasks have ended, whatever became of them."""
         if self.broken is not None:
-            yield from leave(self)
-        elif failed := _failed(tasks):
-            yield from self._fail(failed)
-        elif [task for task in tasks if task.questions]:
-            yield from self._pause()
-        else:
-            yield from self.commit_step()
+            return leave(self)
+        if failed := _failed(self.ran):
+            return self._fail(failed)
+        if [task for task in self.ran if task.questions]:
+            return self._pause()
+        return self.commit_step()
 
     def _run_tasks(self, tasks: Sequence[Task]) -> Effects:
         self.running = len(tasks)
@@ -237,10 +256,23 @@ class Loop:
             # What finished beside the pause is stored as pending; the caller sees it applied.
             self.state = self.state.copy()
             apply(self.blueprint, self.state, done, self.next_version)
-            yield from self.emit_values([w for task in done for w in task.writes or ()])
+            yield from self.emit_values(done)
 
-    def commit_step(self) -> Effects:
-        """Applies what the step's tasks wrote, and makes that the next checkpoint."""
+    def commit_step(self) -> Iterable[Effect]:
+        """Makes the state that the step's tasks lead to the next checkpoint.
+
+        The effects are to store and to tell of it.
+        """
+        if not self._apply():
+            return leave(self)
+        if not self.is_silent:
+            return self._go_on_telling()
+        self.has_values = self.has_values or self._is_output_changed(self.tasks)
+        self._go_on()
+        return ()
+
+    def _apply(self) -> bool:
+        """Applies what the step's tasks wrote; False where that can't be done."""
         tasks = self.tasks
         if self.exits:
             # What is stored at the exit must not be a step that was applied by half.
@@ -257,16 +289,21 @@ class Loop:
                 error.add_note(f"While applying what {wrote} wrote in step {self.origin.step}")
             self.outcome = Outcome("failed", next=_names(tasks), error=error)
             self.state.touched = set()
-            yield from leave(self)
-            return
-        if self.run.modes or not self.has_values:
-            yield from self.emit_values([w for task in tasks for w in task.writes or ()])
+            return False
+        return True
+
+    def _go_on(self) -> None:
+        """Goes on from the state that the step has led to."""
         self.statuses = {}
         self.run.resuming = False
         self.run.answers = {}
-        self._make_checkpoint("loop", tasks)
-        if self.saver is not None or self.run.modes:
-            yield from self._store_checkpoint(raises=False)
+        self._make_checkpoint("loop", self.tasks)
+
+    def _go_on_telling(self) -> Effects:
+        if self.run.modes or not self.has_values:
+            yield from self.emit_values(self.tasks)
+        self._go_on()
+        yield from self._store_checkpoint(raises=False)
 
     # Between two super-steps.
 
@@ -390,17 +427,24 @@ class Loop:
             return read_state(self.blueprint, self.state.values, (keys,)).get(keys)
         return read_state(self.blueprint, self.state.values, keys)
 
-    def emit_values(self, writes: Sequence[Write] | None) -> Effects:
-        """Emits the state where ``writes`` reached it (None: in any case)."""
-        keys = self.output_keys
-        updated = self.state.updated or ()
-        if writes is not None and (
-            self.output_set.isdisjoint(updated) or not stream.wrote_output(writes, keys)
-        ):
+    def emit_values(self, tasks: Sequence[Task] | None) -> Effects:
+        """Emits the state where what ``tasks`` wrote reached it (None: in any case)."""
+        if tasks is not None and not self._is_output_changed(tasks):
             return
         self.has_values = True
         if "values" in self.run.modes:
             yield Emit([(self.ns, "values", self.values())])
+
+    def _is_output_changed(self, tasks: Sequence[Task]) -> bool:
+        """Tells whether an output channel was updated, and by what one of ``tasks`` wrote."""
+        output = self.output_set
+        if output.isdisjoint(self.state.updated or ()):
+            return False
+        for task in tasks:
+            for name, _ in task.writes or ():
+                if name in output:
+                    return True
+        return False
 
     def emit_step(self) -> Effects:
         """Emits what there is to tell of the super-step about to begin."""

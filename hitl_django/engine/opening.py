@@ -54,16 +54,21 @@ if TYPE_CHECKING:
 
 def open_run(loop: Loop) -> Effects:
     """Brings the loop to the first tasks it has to run."""
-    saved, superseded = yield from _load(loop)
+    saved, superseded = (None, False) if loop.saver is None else (yield from _load(loop))
     loop.restore(saved)
     command = loop.job.input if isinstance(loop.job.input, Command) else None
     if command is not None:
         _refuse_command(loop, command, saved)
+    if saved is None:
+        _refuse_advance(loop)
+        loop.run.resuming = False
+        yield from _take_input(loop, ())
+        return
     resumes = command is not None and command.resume is not None
     travels = loop.job.addressed and (loop.job.nested or not resumes)
-    if travels and not loop.job.nested and saved is not None:
+    if travels and not loop.job.nested:
         loop.run.replay = Replay(_replay_bound(saved))
-    pending = saved.pending_writes or [] if saved else []
+    pending = saved.pending_writes or []
     if travels:
         # Seen from an older checkpoint, what was answered and tried later never was.
         pending = [write for write in pending if write[1] not in (RESUME, KEYED, ATTEMPTS)]
@@ -111,8 +116,6 @@ def open_run(loop: Loop) -> Effects:
 
 def _load(loop: Loop) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
     """Reads the checkpoint to start from, and whether the thread has moved past it."""
-    if loop.saver is None:
-        return None, False
     config, replay = loop.ledger.config_for(loop.job.checkpoint_id), loop.run.replay
     if replay is not None and not loop.job.addressed:
         # The graph below a replay takes its input again.
@@ -145,15 +148,20 @@ def _replay_bound(saved: CheckpointTuple) -> str:
     return saved.checkpoint["id"]
 
 
-def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple | None) -> bool:
+def _refuse_advance(loop: Loop) -> None:
+    """Raises ThreadNotFound where a run is to go on from a checkpoint that isn't there."""
+    if loop.job.kind == "advance":
+        raise ThreadNotFound(
+            f"Thread {loop.run.thread_id!r} has no checkpoint to go on from.",
+            thread_id=loop.run.thread_id,
+        )
+
+
+def _goes_on(loop: Loop, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
     """Tells whether the run continues what is stored rather than take new input."""
     job = loop.job
-    if saved is None or not saved.checkpoint["channel_versions"]:
-        if job.kind == "advance":
-            raise ThreadNotFound(
-                f"Thread {loop.run.thread_id!r} has no checkpoint to go on from.",
-                thread_id=loop.run.thread_id,
-            )
+    if not saved.checkpoint["channel_versions"]:
+        _refuse_advance(loop)
         return False
     if job.kind == "advance":
         return True
@@ -198,7 +206,7 @@ def _refuse_removed(loop: Loop) -> None:
 
 def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
     job, state = loop.job, loop.state
-    open_ids = _open_ids(loop)
+    open_ids = _open_ids(loop) if loop.statuses else []
     if open_ids and not job.discard_pending and not job.nested:
         raise OpenQuestionsError(
             f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(open_ids)}); new input "
@@ -246,7 +254,7 @@ def _hand_on(loop: Loop) -> Effects:
         return
     loop.ledger.note(tasks[0])
     if loop.run.modes:
-        yield from loop.emit_values(tasks[0].writes)
+        yield from loop.emit_values(tasks)
     try:
         yield from loop.commit_checkpoint("loop")
     except PayloadError:

@@ -20,18 +20,21 @@ _PLAIN = (str, bytes, int, float, bool)
 class StateWriter:
     """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
 
-    __slots__ = ("keys", "static")
+    __slots__ = ("_takes_dicts", "keys", "static")
 
     def __init__(self, keys: frozenset[str], static: list[Write]) -> None:
         self.keys, self.static = keys, static
+        #: Whether a dict is an update of several keys, and not the value of the only one.
+        self._takes_dicts = ROOT not in keys
 
     def __call__(self, output: Any) -> list[Write]:
-        if type(output) is dict and ROOT not in self.keys:
+        writes: list[Write] = []
+        if type(output) is dict and self._takes_dicts:
             keys = self.keys
-            writes = [item for item in output.items() if item[0] in keys]
-        elif output is None:
-            writes = []
-        else:
+            for item in output.items():
+                if item[0] in keys:
+                    writes.append(item)
+        elif output is not None:
             writes = self._of(output)
         writes += self.static
         return writes

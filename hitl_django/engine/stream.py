@@ -18,13 +18,6 @@ from .types import Interrupt
 Chunk = tuple[tuple[str, ...], str, Any]
 
 
-def wrote_output(writes: Iterable[Write], keys: Sequence[str] | str) -> bool:
-    """Tells whether any write goes to an output channel."""
-    if isinstance(keys, str):
-        return any(name == keys for name, _ in writes)
-    return any(name in keys for name, _ in writes)
-
-
 def updates_of_task(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -24,8 +26,9 @@ from hitl_django import (
     get_runtime,
     get_stream_writer,
 )
+from hitl_django.engine.errors import ParentCommand
 
-from .graphs import CONFIG, State, line, saved, says, side_by_side
+from .graphs import CONFIG, State, asks, line, saved, says, side_by_side
 
 
 def ran(node: Any, **options: Any) -> Any:
@@ -368,3 +371,48 @@ def test_a_default_policy_holds_for_the_nodes_that_have_none() -> None:
     with pytest.raises(KeyError):
         graph.compile().invoke({"x": 1})
     assert (default.calls, own.calls) == (2, 1)
+
+
+# A node that is called once and no more is run in a way of its own.
+
+
+def _asks_for_a_parent(state: State) -> Any:
+    return Command(graph=Command.PARENT, update={"x": 2})
+
+
+def _fails(state: State) -> Any:
+    raise LookupError("no such thing")
+
+
+def _cancels(state: State) -> Any:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        says("a", x=2),
+        asks("What?"),
+        _fails,
+        _cancels,
+        _asks_for_a_parent,
+        lambda state: 3,
+        lambda state: Command(goto="nowhere"),
+        line(inner=asks("Below?")).compile(),
+        line(inner=_asks_for_a_parent).compile(),
+    ],
+)
+def test_a_node_that_is_only_called_comes_to_what_it_comes_to_under_a_policy(node: Any) -> None:
+    outcomes = []
+    for policy in (None, RetryPolicy(retry_on=ArithmeticError)):
+        called = node if callable(node) else lambda state: node.invoke(state)
+        graph = saved(StateGraph(State).add_node("a", called, retry_policy=policy)
+                      .add_edge(START, "a"))  # fmt: skip
+        assert graph.nodes["a"].is_plain is (policy is None)
+        try:
+            result = graph.invoke({"x": 1}, CONFIG)
+        except (Exception, ParentCommand) as error:
+            result = error, getattr(error, "__notes__", ())
+        came_to = result, [write[1:] for write in graph.saver.get_tuple(CONFIG).pending_writes]
+        outcomes.append(re.sub("[0-9a-f-]{32,36}", "an id", repr(came_to)))
+    assert outcomes[0] == outcomes[1]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..attempt import attempt
+from ..attempt import attempt, attempt_once
 from ..context import TaskContext, current, keep
 from ..effects import Call, Wait
 from ..errors import DrainSignal
@@ -97,9 +97,36 @@ def _wait(context: TaskContext, wait: Wait) -> None:
         raise DrainSignal
 
 
+def _call_once(context: TaskContext) -> Any:
+    """Makes the one call of a task whose node is plain."""
+    task, around = context.task, context.run.around_call
+    action: Action = task.node.action  # type: ignore[assignment]
+    try:
+        if around is None:
+            return _called(context, action, task.input)
+        with around(task.name):
+            return _called(context, action, task.input)
+    except asyncio.CancelledError as error:
+        raise as_failure(context, error)  # noqa: B904 - it names its cause
+
+
 def perform(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
+    try:
+        if context.task.node.is_plain:
+            attempt_once(context, _call_once)
+        else:
+            _go_through(context)
+        if context.calls is not None:
+            context.calls.settle()
+            context.calls = None
+        return context.task
+    finally:
+        current.reset(token)
+
+
+def _go_through(context: TaskContext) -> None:
     steps = attempt(context)
     limit = context.task.node.timeout
     call = call_here if limit is None else _call_within(limit, context)
@@ -118,9 +145,4 @@ def perform(context: TaskContext) -> Task:
             else:
                 step = steps.send(reply)
     except StopIteration:
-        if context.calls is not None:
-            context.calls.settle()
-            context.calls = None
-        return context.task
-    finally:
-        current.reset(token)
+        return
