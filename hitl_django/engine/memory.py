@@ -29,6 +29,7 @@ from .types import RunnableConfig
 _Row = tuple[str, bytes, Mapping[str, bytes]]
 #: A channel's value, and its bytes.
 _Shared = tuple[Any, bytes]
+_NO_PARTS: Mapping[str, bytes] = {}
 #: A value of fewer parts is encoded twice sooner than compared.
 _CONTAINERS, _LARGE = (dict, list), 16
 
@@ -260,18 +261,18 @@ class InMemorySaver(BaseCheckpointSaver):
         self, task: TaskWrites, shared: Mapping[str, _Shared]
     ) -> Iterator[tuple[tuple[str, int], _Row]]:
         """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
-        writes, encode = task.writes, self.serde.encode
-        # As lists, which are packed as they are; each tuple would be an extension of its own.
-        regular = [[*write] for write in writes if write[0] not in CONTROL_SLOTS]
-        if len(regular) < len(writes):
-            for name, value in writes:
-                if name in CONTROL_SLOTS:
-                    data = encode([[name, value]])
-                    yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, {})
+        encode, regular, parts = self.serde.encode, [], _NO_PARTS
+        for name, value in task.writes:
+            # As lists, which are packed as they are; each tuple would be an extension of its own.
+            if name not in CONTROL_SLOTS:
+                regular.append([name, value])
+            else:
+                data = encode([[name, value]])
+                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, _NO_PARTS)
         if shared:
             regular = _named(regular, shared)
-        if regular:
             parts = {name: data for name, (_, data) in shared.items()}
+        if regular:
             yield (task.task_id, 0), (task.task_path, encode(regular), parts)
 
     def _keep(self, place: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any
 
 from ..callbacks import tell
@@ -174,13 +174,14 @@ class SyncDriver:
         standby.add(self)
         try:
             while self.deputy is None and threads.waiting:
-                # The deputy's threads take tasks, too.
-                with suppress(IndexError):
+                try:
                     context = threads.waiting.popleft()
-                    task = threads.place.copy().run(perform, context)
-                    threads.finished.append(task)
-                    if task.error is not None or time.monotonic() >= ends:
-                        break
+                except IndexError:
+                    continue  # the deputy's threads take tasks, too
+                task = threads.place.copy().run(perform, context)
+                threads.finished.append(task)
+                if task.error is not None or time.monotonic() >= ends:
+                    break
         except BaseException as error:
             threads.crashed(error)
         finally:

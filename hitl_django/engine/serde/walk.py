@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ..errors import PayloadLimitError, UnserializableError
+from ..types import Send
 from .table import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
 
 Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped)
@@ -31,6 +32,8 @@ def needs_walk(value: Any, dump: Dump) -> bool:
             _extend(todo, item)
         elif cls in _QUIET:
             continue
+        elif cls is Send:
+            todo += (item.node, item.arg)  # of these there may be very many
         elif cls in BRANCHES:
             todo.extend(BRANCHES[cls][1](item))
         elif cls in LEAVES:
