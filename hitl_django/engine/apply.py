@@ -141,9 +141,12 @@ def _fold(
     """Has each channel take what was written to it."""
     channels, plain, values = blueprint.channels, blueprint.plain, state.values
     for name, written in grouped.items():
-        held = channels[name].fold(values.get(name, MISSING), written)
-        if held is SAME:
-            continue
+        if len(written) == 1 and name in blueprint.replacing:
+            held = written[0]
+        else:
+            held = channels[name].fold(values.get(name, MISSING), written)
+            if held is SAME:
+                continue
         if held is not MISSING and name in plain:
             # What _hold does, for the channels that nearly all writes go to.
             values[name] = held

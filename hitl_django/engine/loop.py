@@ -314,8 +314,9 @@ class Loop:
 
     def _make_checkpoint(self, source: str, ran: Sequence[Task]) -> None:
         step = self.origin.step
-        self.checkpoint_id = ids.new_uuid6() if self.saver is not None else None
-        self.metadata = {"source": source, "step": step, "parents": self.run.checkpoint_ids}
+        if not self.is_silent:
+            self.checkpoint_id = ids.new_uuid6() if self.saver is not None else None
+            self.metadata = {"source": source, "step": step, "parents": self.run.checkpoint_ids}
         self.begin_step(step + 1)
         if self.job.kind != "submit":
             self._decide(ran)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import ids
-from .channels import MISSING, BaseChannel, EphemeralValue
+from .channels import MISSING, REPLACING, BaseChannel, EphemeralValue
 from .checkpoint import Checkpoint, Question, Version
 from .constants import BRANCH_TO, INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
 from .layouts import LAYOUT, upgraded
@@ -73,6 +73,7 @@ class Blueprint:
         "mixed",
         "nodes",
         "plain",
+        "replacing",
         "spent",
         "trigger_to_nodes",
         "undurable",
@@ -91,6 +92,10 @@ class Blueprint:
         #: Channels of which what is held is read, and those of which something else is.
         self.plain = frozenset(name for name, c in channels.items() if c.plain)
         self.mixed = frozenset(channels) - self.plain
+        #: Channels of which the one write of a step is what is held then.
+        self.replacing = frozenset(
+            name for name, c in channels.items() if type(c).fold in REPLACING
+        )
         #: Channels that start one node and are empty again after it has run. Of such a one nothing
         #: is kept then, or every checkpoint would grow with the nodes that have ever run.
         self.spent = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .barrier import NamedBarrierValue, NamedBarrierValueAfterFinish
 from .channel import MISSING, SAME, BaseChannel, EmptyChannelError
 from .last_value import (
+    REPLACING,
     AnyValue,
     EphemeralValue,
     LastValue,
@@ -16,6 +17,7 @@ from .topic import Topic
 
 __all__ = [
     "MISSING",
+    "REPLACING",
     "SAME",
     "AnyValue",
     "BaseChannel",

@@ -129,3 +129,7 @@ class UntrackedValue(BaseChannel):
 
     def read(self, held: Any) -> Any:
         return held
+
+
+#: What channels fold with that hold the one write of a step as it is.
+REPLACING = frozenset((LastValue.fold, AnyValue.fold, EphemeralValue.fold, UntrackedValue.fold))

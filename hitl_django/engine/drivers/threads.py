@@ -75,8 +75,7 @@ class SyncDriver:
                 kind = type(effect)
                 try:
                     if kind is Run:
-                        self._start(effect.contexts)  # type: ignore[union-attr]
-                        reply, self.ended = self.ended, []
+                        reply = self._start(effect.contexts)  # type: ignore[union-attr]
                     elif kind is Await:
                         yield from self._await()
                         reply, self.ended = self.ended, []
@@ -109,9 +108,7 @@ class SyncDriver:
         if kind is Cancel:
             return self._drop()
         if kind is RunBeside or kind is Run:
-            self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
-            ended, self.ended = self.ended, []
-            return ended
+            return self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
         if kind is Recall:
             return self.loop.graph.cache.get(effect.keys)  # type: ignore[union-attr]
         if kind is Keep:
@@ -121,15 +118,15 @@ class SyncDriver:
         with self.guard():
             return run.perform(answer_from, effect, run.saver)
 
-    def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> None:
+    def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
+        """Starts tasks; returns those that have ended already."""
         timeout = self.loop.graph.step_timeout
         if (
             timeout is None
             and len(contexts) == 1
             and not (self.loop.run.live or beside or _stands_apart(contexts[0], self.limit))
         ):
-            self.ended.append(perform(contexts[0]))
-            return
+            return (perform(contexts[0]),)
         if self.threads is None:
             tells_each = bool(self.loop.run.modes)
             self.threads = TaskThreads(self.limit, perform, tells_each=tells_each)
@@ -140,13 +137,15 @@ class SyncDriver:
         if self.joins:
             if self.deputy is None:
                 self._work()
-            return
+            ended, self.ended = self.ended, []
+            return ended
         if timeout is not None and not beside:
             self.threads.deadline = time.monotonic() + timeout
         self.loop.run.crew = self
         for context in contexts:
             context.perform = self.perform_here
         self.threads.begin()
+        return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
         """Tells whether the driver's own thread may run tasks that have siblings."""
