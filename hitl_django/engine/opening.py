@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .apply import InputWrites, apply
@@ -21,7 +21,7 @@ from .constants import (
     START,
     TASKS,
 )
-from .effects import Effects, List, Load, Notify
+from .effects import Effect, Effects, List, Load, Notify
 from .errors import (
     EmptyInputError,
     GraphChangedError,
@@ -52,18 +52,31 @@ if TYPE_CHECKING:
     from .loop import Loop
 
 
-def open_run(loop: Loop) -> Effects:
+def open_run(loop: Loop) -> Iterable[Effect]:
     """Brings the loop to the first tasks it has to run."""
-    saved, superseded = (None, False) if loop.saver is None else (yield from _load(loop))
+    return _begin(loop) if loop.saver is None else _take_up(loop)
+
+
+def _begin(loop: Loop) -> Iterable[Effect]:
+    """Opens a run of which nothing is stored."""
+    loop.restore(None)
+    if isinstance(loop.job.input, Command):
+        _refuse_command(loop, loop.job.input, None)
+    _refuse_advance(loop)
+    loop.run.resuming = False
+    return _take_input(loop, ())
+
+
+def _take_up(loop: Loop) -> Effects:
+    """Opens a run of which there may be something stored."""
+    saved, superseded = yield from _load(loop)
+    if saved is None:
+        yield from _begin(loop)
+        return
     loop.restore(saved)
     command = loop.job.input if isinstance(loop.job.input, Command) else None
     if command is not None:
         _refuse_command(loop, command, saved)
-    if saved is None:
-        _refuse_advance(loop)
-        loop.run.resuming = False
-        yield from _take_input(loop, ())
-        return
     resumes = command is not None and command.resume is not None
     travels = loop.job.addressed and (loop.job.nested or not resumes)
     if travels and not loop.job.nested:
@@ -204,8 +217,8 @@ def _refuse_removed(loop: Loop) -> None:
 # New input.
 
 
-def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
-    job, state = loop.job, loop.state
+def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Iterable[Effect]:
+    job = loop.job
     open_ids = _open_ids(loop) if loop.statuses else []
     if open_ids and not job.discard_pending and not job.nested:
         raise OpenQuestionsError(
@@ -221,11 +234,16 @@ def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Effects:
             loop.graph.nodes[START].collect(value)
     if not writes:
         raise EmptyInputError(f"Received no input for {loop.graph.input_keys}")
-    if loop.saver is None and not loop.run.modes and (first := _first(loop, writes)):
+    if loop.is_silent and (first := _first(loop, writes)):
         # Nobody can look at the input before it has been handed on.
         loop.origin, loop.tasks = first.origin, [first]
-        yield from loop.commit_step()
-        return
+        return loop.commit_step()
+    return _commit_input(loop, writes, null_writes)
+
+
+def _commit_input(loop: Loop, writes: Sequence[Write], null_writes: Sequence[Write]) -> Effects:
+    """Makes the input a checkpoint of its own."""
+    job, state = loop.job, loop.state
     _apply_null(loop, null_writes)
     forget_left_over(loop.blueprint, state)
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
