@@ -11,36 +11,31 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from . import ids, opening, stream, telling
+from . import ids, opening, stopping, stream, telling
 from .apply import NextVersion, apply, count_version
 from .attempt import passes_on
 from .cache import Recaller
-from .callbacks import GraphInterruptEvent
 from .checkpoint import (
     CheckpointMetadata,
     CheckpointTuple,
     Outcome,
-    Question,
     stored_metadata,
 )
-from .constants import NO_WRITES, NULL_TASK_ID
+from .constants import NO_WRITES
 from .context import NO_MEMORY, Memory, TaskContext
 from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Job, Notify, Run, RunBeside
 from .errors import (
     DrainSignal,
-    GraphRecursionError,
     InvalidAnswerError,
     ParentCommand,
 )
 from .handlers import failure_of, hand_over, takes
 from .ledger import Ledger
 from .nodes import Write
-from .plan import Origin, State, Task, breakpoint_hits, plan, read_state
+from .plan import Origin, State, Task, plan, read_state
 from .runs import RunContext
-from .runtime import RunControl
 from .slots import TaskStatus, answers_for
 from .storing import leave, state_commit, store
-from .types import Interrupt
 
 if TYPE_CHECKING:
     from .pregel import Pregel
@@ -124,23 +119,7 @@ class Loop:
                 yield Emit(chunks)
             yield from self._end_step() if task.writes is None else self.commit_step()
         if self.run.callbacks and self.outcome.status == "interrupted" and not self.job.nested:
-            yield Notify(
-                GraphInterruptEvent(
-                    run_id=self.run.config.get("run_id"),
-                    status=self._pause_status(),
-                    checkpoint_id=self.origin.checkpoint_id,
-                    checkpoint_ns=self.ns,
-                    interrupts=tuple(
-                        q.interrupt for q in self.outcome.questions if q.kind == "interrupt"
-                    ),
-                )
-            )
-
-    def _pause_status(self) -> str:
-        questions = self.outcome.questions if self.outcome else ()
-        if any(question.kind == "interrupt" for question in questions):
-            return "pending"
-        return "interrupt_after" if self.stopped_after else "interrupt_before"
+            yield Notify(stopping.pause_event(self, self.outcome))
 
     def _lone_task(self) -> Task | None:
         """Returns the step's one task, where it is to run and that is all there is to the step."""
@@ -239,16 +218,16 @@ class Loop:
         errors = [task.error for task in failed if task.error is not None]
         real = [error for error in errors if not isinstance(error, _MILD)]
         error = (real or errors)[0]
-        self.outcome = Outcome("failed", next=_names(self.tasks), error=error)
+        self.outcome = Outcome("failed", next=self.due(), error=error)
         if isinstance(error, ParentCommand) and self.job.nested:
             self.outcome = Outcome("finished", error=error)
         elif isinstance(error, DrainSignal):
-            self.outcome = Outcome("drained", next=_names(self.tasks))
+            self.outcome = Outcome("drained", next=self.due())
         yield from leave(self)
 
     def _pause(self) -> Effects:
         questions = tuple(q for task in self.tasks for q in task.questions)
-        self.outcome = Outcome("interrupted", questions, _names(self.tasks))
+        self.outcome = Outcome("interrupted", questions, self.due())
         self.has_values = True
         yield from leave(self)
         done = [task for task in self.tasks if task.writes]
@@ -287,7 +266,7 @@ class Loop:
             )
             with suppress(Exception):  # a class of the user's may have another add_note
                 error.add_note(f"While applying what {wrote} wrote in step {self.origin.step}")
-            self.outcome = Outcome("failed", next=_names(tasks), error=error)
+            self.outcome = Outcome("failed", next=self.due(), error=error)
             self.state.touched = set()
             return False
         return True
@@ -319,7 +298,7 @@ class Loop:
             self.metadata = {"source": source, "step": step, "parents": self.run.checkpoint_ids}
         self.begin_step(step + 1)
         if self.job.kind != "submit":
-            self._decide(ran)
+            self.outcome = stopping.outcome_between(self, ran)
 
     def _store_checkpoint(self, *, raises: bool) -> Effects:
         if self.records:
@@ -342,62 +321,13 @@ class Loop:
         )
         self.tasks = plan(self.blueprint, self.state, self.origin)
 
-    def _decide(self, ran: Sequence[Task]) -> None:
-        """Settles whether the run goes on with the planned tasks."""
-        job, step = self.job, self.origin.step
-        if job.after and (hits := breakpoint_hits(self.state, job.after, ran)):
-            self.stopped_after = True
-            self.outcome = self._breakpoint(hits)
-        elif step > self.origin.stop:
-            limit = job.recursion_limit
-            self.outcome = Outcome(
-                "out_of_steps",
-                next=_names(self.tasks),
-                error=GraphRecursionError(
-                    f"Recursion limit of {limit} reached without hitting a stop condition. "
-                    "Raise it with the `recursion_limit` config key, or give the graph a way to "
-                    "END.",
-                    limit=limit,
-                    next=_names(self.tasks),
-                ),
-            )
-        elif not self.tasks:
-            self.outcome = Outcome("finished")
-        elif job.before and (hits := breakpoint_hits(self.state, job.before, self.tasks)):
-            self.outcome = self._breakpoint(hits)
-        elif self.run.control is not None and self._drains(self.run.control):
-            self.outcome = Outcome("drained", next=_names(self.tasks))
-
-    def _drains(self, control: RunControl) -> bool:
-        """Tells whether the run stops at this edge because somebody asked.
-
-        An answer that came with the call is stored with the step that uses it, and nowhere before.
-        """
-        return control.drain_requested and not self.run.answers
-
     def decide_opening(self) -> Effects:
         """Settles whether a run that starts from a stored checkpoint goes on at all."""
-        self._decide(())
+        self.outcome = stopping.outcome_between(self, ())
         if self.outcome is not None and self.saver is not None:
             yield from leave(self)
         if not self.records:  # else it was told when it was stored
             yield from self.emit_step()
-
-    def _breakpoint(self, hits: Sequence[Task]) -> Outcome:
-        names = tuple(task.name for task in hits)
-        question = Question(
-            interrupt=Interrupt(
-                {"title": f"Go on past the breakpoint at {', '.join(names)}?"},
-                ids.interrupt_id(f"{self.job.ns}@{self.origin.checkpoint_id}", 0),
-            ),
-            node=names[0],
-            task_id=NULL_TASK_ID,
-            task_path="",
-            checkpoint_ns=self.job.ns,
-            checkpoint_id=self.origin.checkpoint_id,
-            kind="breakpoint",
-        )
-        return Outcome("interrupted", (question,), _names(self.tasks))
 
     def restore(self, saved: CheckpointTuple | None) -> None:
         """Takes up a stored checkpoint, or begins before the first."""
@@ -417,6 +347,10 @@ class Loop:
         )
 
     # What the caller is told.
+
+    def due(self) -> tuple[str, ...]:
+        """Returns the names of the step's tasks that have yet to come to their end."""
+        return tuple(t.name for t in self.tasks if not t.writes and failure_of(t) is None)
 
     def values(self) -> Any:
         """Returns the output channels' values."""
@@ -451,10 +385,6 @@ class Loop:
         """Emits what there is to tell of the super-step about to begin."""
         if self.run.modes and (chunks := telling.of_step(self)):
             yield Emit(chunks)
-
-
-def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    return tuple(task.name for task in tasks if not task.writes and failure_of(task) is None)
 
 
 def _failed(tasks: Sequence[Task]) -> list[Task]:
