@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from . import ids
+from .blueprint import Blueprint, State
 from .channels import MISSING, SAME
 from .checkpoint import Version
 from .constants import CONTROL_WRITES, PULL, PUSH
 from .nodes import Write
-from .plan import Blueprint, State
 
 logger = logging.getLogger("hitl_django")
 

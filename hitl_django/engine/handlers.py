@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from . import ids
+from .blueprint import Blueprint
 from .constants import PUSH
 from .errors import InvalidAnswerError
 from .nodes import Node
-from .plan import Blueprint, Task
+from .plan import Task
 from .slots import TaskStatus
 from .types import NodeError
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import ids
+from .blueprint import Blueprint, State
 from .checkpoint import Checkpoint, CheckpointMetadata, CheckpointTuple, Commit, Outcome, TaskWrites
 from .constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES
 from .errors import (
@@ -20,7 +21,7 @@ from .errors import (
 )
 from .handlers import takes
 from .nodes import Write
-from .plan import Blueprint, State, Task
+from .plan import Task
 from .stream import Chunk
 from .types import RunnableConfig
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .blueprint import Blueprint, State
 from .constants import BRANCH_TO, JOIN
-from .plan import Blueprint, State
 
 
 def left_over(blueprint: Blueprint, state: State) -> dict[str, str]:

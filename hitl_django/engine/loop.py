@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import ids, opening, stopping, stream, telling
 from .apply import NextVersion, apply, count_version
 from .attempt import passes_on
+from .blueprint import State
 from .cache import Recaller
 from .checkpoint import (
     CheckpointMetadata,
@@ -32,7 +33,7 @@ from .errors import (
 from .handlers import failure_of, hand_over, takes
 from .ledger import Ledger
 from .nodes import Write
-from .plan import Origin, State, Task, plan, read_state
+from .plan import Origin, Task, plan, read_state
 from .runs import RunContext
 from .slots import TaskStatus, answers_for
 from .storing import leave, state_commit, store

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from . import launch, results, snapshots
+from .blueprint import Blueprint
 from .builder import NodeBuilder, built, check_graph
 from .cache import BaseCache, namespaces
 from .channels import BaseChannel, Topic
@@ -20,7 +21,6 @@ from .errors import SaverFailed
 from .launch import Options
 from .loop import Loop
 from .nodes import Node, Write
-from .plan import Blueprint
 from .recording import keeper
 from .runs import RunContext
 from .runtime import RunControl

@@ -6,12 +6,13 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .apply import InputWrites, apply, count_version
+from .blueprint import Blueprint, State
 from .checkpoint import CheckpointTuple
 from .constants import INPUT, NULL_TASK_ID, RESUME, RETURN
 from .effects import List, Load, Query
 from .handlers import HandlerTask, failure_of, restored
 from .nodes import Write
-from .plan import Blueprint, Origin, State, Task, plan, read_state
+from .plan import Origin, Task, plan, read_state
 from .slots import TaskStatus, read_task_statuses
 from .stream import as_dict, folded_writes
 from .types import PregelTask, RunnableConfig, StateSnapshot

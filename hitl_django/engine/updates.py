@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import ids
 from .apply import InputWrites, NextVersion, apply
+from .blueprint import State
 from .checkpoint import CheckpointTuple, TaskWrites, stored_metadata
 from .constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
 from .effects import Call, Load, Query, Save
@@ -17,7 +18,7 @@ from .ledger import Ledger
 from .leftovers import forget_left_over
 from .messages import identified
 from .nodes import Write, fresh_reader
-from .plan import Origin, State, Task, plan
+from .plan import Origin, Task, plan
 from .slots import TaskStatus, read_task_statuses
 from .types import RunnableConfig, StateUpdate
 

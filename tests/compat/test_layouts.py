@@ -223,7 +223,7 @@ def test_the_stored_checkpoint_is_left_as_it_is(case: Case) -> None:
 
 
 def test_a_checkpoint_of_today_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl_django.engine.plan.upgraded", None)
+    monkeypatch.setattr("hitl_django.engine.blueprint.upgraded", None)
     graph = line(OURS).compile(checkpointer=OURS.InMemorySaver())
     graph.invoke({"log": ["in"]}, CONFIG)
     assert graph.get_state(CONFIG).values["log"] == ["in", "a:state", "b:state"]
