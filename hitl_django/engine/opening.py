@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from .apply import InputWrites, apply
 from .attempt import passes_on
 from .callbacks import GraphResumeEvent
-from .checkpoint import CheckpointTuple, TaskWrites
+from .checkpoint import CheckpointTuple
+from .commands import open_ids, refuse_command, take_command
 from .constants import (
     ATTEMPTS,
-    BRANCH_TO,
     INPUT,
     INTERRUPT,
     KEYED,
@@ -25,25 +25,19 @@ from .effects import Effect, Effects, List, Load, Notify
 from .errors import (
     EmptyInputError,
     GraphChangedError,
-    InvalidUpdateError,
-    NoSaverError,
-    NothingPendingError,
     OpenQuestionsError,
     PayloadError,
     ThreadNotFound,
 )
 from .handlers import restored
 from .leftovers import forget_left_over, left_over
-from .messages import identified
-from .nodes import Write, goto_writes
+from .nodes import Write
 from .plan import Origin, Task, plan
 from .runs import Replay
 from .slots import (
     TaskStatus,
     answers_for,
-    is_resume_map,
     own_questions,
-    plan_resume,
     read_task_statuses,
 )
 from .types import Command, Interrupt, Send, Unanswered
@@ -61,7 +55,7 @@ def _begin(loop: Loop) -> Iterable[Effect]:
     """Opens a run of which nothing is stored."""
     loop.restore(None)
     if isinstance(loop.job.input, Command):
-        _refuse_command(loop, loop.job.input, None)
+        refuse_command(loop, loop.job.input, None)
     _refuse_advance(loop)
     loop.run.resuming = False
     return _take_input(loop, ())
@@ -76,7 +70,7 @@ def _take_up(loop: Loop) -> Effects:
     loop.restore(saved)
     command = loop.job.input if isinstance(loop.job.input, Command) else None
     if command is not None:
-        _refuse_command(loop, command, saved)
+        refuse_command(loop, command, saved)
     resumes = command is not None and command.resume is not None
     travels = loop.job.addressed and (loop.job.nested or not resumes)
     if travels and not loop.job.nested:
@@ -94,7 +88,7 @@ def _take_up(loop: Loop) -> Effects:
 
     _refuse_removed(loop)
     if command is not None:
-        null_writes = _take_command(loop, command, null_writes, superseded)
+        null_writes = take_command(loop, command, null_writes, superseded)
     _apply_null(loop, null_writes)
     loop.run.resuming = True
     if loop.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
@@ -219,12 +213,12 @@ def _refuse_removed(loop: Loop) -> None:
 
 def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Iterable[Effect]:
     job = loop.job
-    open_ids = _open_ids(loop) if loop.statuses else []
-    if open_ids and not job.discard_pending and not job.nested:
+    asked = open_ids(loop) if loop.statuses else []
+    if asked and not job.discard_pending and not job.nested:
         raise OpenQuestionsError(
-            f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(open_ids)}); new input "
+            f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(asked)}); new input "
             "would lose them. Answer them first, or set the config key `discard_pending`.",
-            open_ids,
+            asked,
             thread_id=loop.run.thread_id,
         )
     writes = loop.graph.input_writes(job.input)
@@ -289,86 +283,7 @@ def _first(loop: Loop, writes: Sequence[Write]) -> Task | None:
     return task if passes_on(task) else None
 
 
-# An answer, an update, a jump.
-
-
-def _refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | None) -> None:
-    """Raises unless the Command can be taken; nothing is stored before."""
-    if command.graph == Command.PARENT:
-        raise InvalidUpdateError("There is no parent graph")
-    if command.resume is None:
-        if not command.update and not command.goto:
-            raise EmptyInputError(
-                "Received empty Command input. To answer a question with None, name it: "
-                "Command(resume={id: None})."
-            )
-        return
-    if loop.saver is None:
-        raise NoSaverError("Cannot use Command(resume=...) without checkpointer")
-    if saved is None:
-        raise ThreadNotFound(
-            f"Thread {loop.run.thread_id!r} has no checkpoint to resume.",
-            thread_id=loop.run.thread_id,
-        )
-
-
-def _take_command(
-    loop: Loop, command: Command[Any], stored: Sequence[Write], superseded: bool
-) -> list[Write]:
-    """Notes the answers and returns the null task's writes, the stored ones first."""
-    if command.resume is not None:
-        _take_answers(loop, command.resume, superseded)
-    added = command_writes(loop, command)
-    writes = [*stored, *added]
-    if added:
-        loop.ledger.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
-    return writes
-
-
-def _take_answers(loop: Loop, resume: Any, superseded: bool) -> None:
-    # A checkpoint that the thread has moved past runs again, so what was asked there is asked
-    # again, whatever was answered since.
-    open_ids = _asked_ids(loop) if superseded else _open_ids(loop)
-    if open_ids or is_resume_map(resume):
-        loop.run.answers = plan_resume(resume, open_ids)
-    elif superseded:
-        loop.run.wildcard = [resume]
-    elif not plan(loop.blueprint, loop.state, loop.origin):
-        # A static breakpoint asks nothing but to go on, so any value will do there.
-        raise NothingPendingError(
-            f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and no "
-            "next node. Nothing was stored.",
-            thread_id=loop.run.thread_id,
-        )
-
-
-def command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
-    """Returns the writes in a Command's goto and update; refuses unknown nodes and keys."""
-    targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
-    for target in targets:
-        if not isinstance(target, (str, Send)):
-            raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
-    writes = goto_writes(targets, START)
-    writes += identified(loop.graph.update_writes(command.update), loop.blueprint.messages)
-    known = loop.blueprint.channels
-    for name, value in writes:
-        node = value.node if name == TASKS else name.removeprefix(BRANCH_TO)
-        if name.startswith(BRANCH_TO) or name == TASKS:
-            if node not in loop.blueprint.nodes:
-                nodes = ", ".join(n for n in loop.blueprint.nodes if n != START)
-                raise InvalidUpdateError(f"goto names unknown node '{node}'. Nodes: {nodes}.")
-        elif name not in known:
-            keys = ", ".join(loop.graph.state_keys)
-            raise InvalidUpdateError(f"update names unknown key '{name}'. Keys: {keys}.")
-    return writes
-
-
-def _open_ids(loop: Loop) -> list[str]:
-    return [interrupt.id for status in loop.statuses.values() for interrupt in status.open]
-
-
-def _asked_ids(loop: Loop) -> list[str]:
-    return [interrupt.id for status in loop.statuses.values() for interrupt in status.interrupts]
+# What is stored beside the checkpoint.
 
 
 def _apply_null(loop: Loop, writes: Sequence[Write]) -> None:
