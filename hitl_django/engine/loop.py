@@ -79,7 +79,6 @@ class Loop:
         self.records = run.notes is not None and not job.nested
         #: Whether nothing is stored, and nobody listens.
         self.is_silent = run.saver is None and not run.modes
-        self.ns = tuple(job.ns.split("|")) if job.ns else ()
         self.outcome: Outcome | None = None
         self.has_values = False
         self.stopped_after = False
@@ -348,6 +347,11 @@ class Loop:
         )
 
     # What the caller is told.
+
+    @property
+    def ns(self) -> tuple[str, ...]:
+        """The namespace by its levels, as it stands before whatever is told."""
+        return tuple(self.job.ns.split("|")) if self.job.ns else ()
 
     def due(self) -> tuple[str, ...]:
         """Returns the names of the step's tasks that have yet to come to their end."""
