@@ -20,11 +20,12 @@ from .slip import LARGE, Button
 
 JSON = Any
 
-#: More actions than this are approved or rejected together, and no more fields than that change
-#: their arguments: Django reads a thousand fields of a form.
+#: Of more actions than this, those that are alike are decided together, and no more fields than
+#: that change arguments: Django reads a thousand fields of a form.
 MAX_ACTIONS, MAX_ARGS = 200, 400
 #: The button that sends what was chosen for each action.
 EACH = "each"
+SEND_EACH, APPROVE_ALL = _("Send decisions"), _("Approve all")
 CHOICES: dict[str, Any] = {
     APPROVE: _("Approve"),
     EDIT: _("Approve with the changes below"),
@@ -74,16 +75,21 @@ class ChoiceForm(forms.Form):
 class ActionBlock:
     """One of the actions: what it is, and the forms that decide it.
 
-    ``start`` are the arguments that stand there to be decided, which somebody may have changed.
+    ``starts`` are the arguments that stand there to be decided, which somebody may have changed.
+    Where there are too many actions, those that are alike are ``members`` of one block, and what
+    is chosen goes for all of them.
     """
 
-    def __init__(self, sheet: ActionsSheet, number: int, action: Action, start: JSON) -> None:
-        self.sheet, self.number, self.action, self.start = sheet, number, action, start
-        self.form = self._args_form()
+    def __init__(
+        self, sheet: ActionsSheet, number: int, members: Mapping[int, Action], starts: list[JSON]
+    ) -> None:
+        self.sheet, self.number, self.members, self.starts = sheet, number, members, starts
+        self.action, self.start = next(iter(members.values())), starts[0]
+        self.form = None if sheet.are_too_many else self._args_form()
         # Nothing can be changed without a form, so that isn't offered.
-        allowed = [word for word in action.allowed if word != EDIT or self.form is not None]
+        allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
         self.choice = ChoiceForm(
-            allowed or action.allowed,
+            allowed or self.action.allowed,
             sheet.data,
             prefix=f"action/{number}",
             auto_id=sheet.auto_id,
@@ -95,7 +101,7 @@ class ActionBlock:
 
     @property
     def facts(self) -> list[Fact]:
-        return facts_of(self.start)
+        return facts_of(self.start if len(self.starts) == 1 else self.starts)
 
     def is_changed(self) -> bool:
         """Says whether the arguments were changed, or can't be read."""
@@ -105,23 +111,26 @@ class ActionBlock:
         """Says whether anything was chosen, written or changed."""
         return self.choice.has_changed() or self.is_changed()
 
-    def read(self) -> dict[str, JSON] | None:
-        """Returns the decision on this action; None where something has to be put right first."""
+    def read(self) -> dict[int, JSON] | None:
+        """Returns the decision on each member; None where something has to be put right first."""
         if not self.choice.is_valid():
             return None
         word = self.choice.cleaned_data["decision"]
         message = unix(self.choice.cleaned_data.get("message", ""))
         if word in (REJECT, RESPOND):
-            return {"type": word, **({"message": message} if message.strip() else {})}
+            said = {"type": word, **({"message": message} if message.strip() else {})}
+            return dict.fromkeys(self.members, said)
         if word == APPROVE and self.is_changed():
-            self.choice.add_error("decision", UNSENT)
+            said = {"approve": CHOICES[APPROVE], "edit": CHOICES[EDIT]}
+            self.choice.add_error("decision", UNSENT % said)
             return None
         if self.form is not None and not self.form.is_valid():
             return None
-        args = self.start if self.form is None else self.form.answer
-        if word == APPROVE and to_json(args) == to_json(self.action.args):
-            return {"type": APPROVE}
-        return {"type": EDIT, "edited_action": {"name": self.action.name, ARGS: args}}
+        sent = self.starts if self.form is None else [self.form.answer]
+        return {
+            number: _carried_out(word, action, args)
+            for (number, action), args in zip(self.members.items(), sent, strict=True)
+        }
 
     def refuse(self, pointer: str, reason: str) -> None:
         """Shows a fault at the field that it is about."""
@@ -155,6 +164,20 @@ class ActionBlock:
         return self.sheet.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
 
 
+def _carried_out(word: str, action: Action, args: JSON) -> dict[str, JSON]:
+    if word == APPROVE and to_json(args) == to_json(action.args):
+        return {"type": APPROVE}
+    return {"type": EDIT, "edited_action": {"name": action.name, ARGS: args}}
+
+
+def _alike(actions: Sequence[Action]) -> list[dict[int, Action]]:
+    """Sorts actions into those of one name that may be decided alike; by their numbers."""
+    found: dict[Any, dict[int, Action]] = {}
+    for number, action in enumerate(actions):
+        found.setdefault((action.name, action.allowed), {})[number] = action
+    return list(found.values())
+
+
 class ActionsSheet(Sheet):
     """A question that asks for several actions at once."""
 
@@ -164,10 +187,14 @@ class ActionsSheet(Sheet):
         super().__init__(item, data, more=more)
         self._room = MAX_ARGS
         start, actions = self.asked.start, actions_of(item.payload)
+        #: Whether those that are alike are decided together, as a form holds no more.
         self.are_too_many = len(actions) > MAX_ACTIONS
+        blocks = [{number: action} for number, action in enumerate(actions)]
+        if self.are_too_many:
+            blocks = _alike(actions)
         self.actions = [
-            ActionBlock(self, number, action, start[number][ARGS])
-            for number, action in enumerate(() if self.are_too_many else actions)
+            ActionBlock(self, number, members, [start[member][ARGS] for member in members])
+            for number, members in enumerate(blocks if len(blocks) <= MAX_ACTIONS else ())
         ]
 
     @property
@@ -187,10 +214,10 @@ class ActionsSheet(Sheet):
 
     def _buttons(self) -> list[Button]:
         found = []
-        if not self.are_too_many:
-            found.append(Button(EACH, _("Send decisions"), "default", LEADS[EACH]))
+        if self.actions:
+            found.append(Button(EACH, SEND_EACH, "default", LEADS[EACH]))
         if APPROVE in self.decisions:
-            found.append(Button(APPROVE, _("Approve all"), "hitl-quiet", LEADS[APPROVE]))
+            found.append(Button(APPROVE, APPROVE_ALL, "hitl-quiet", LEADS[APPROVE]))
         if REJECT in self.decisions:
             found.append(Button(REJECT, _("Reject all"), "hitl-reject", LEADS[REJECT]))
         return found
@@ -204,7 +231,7 @@ class ActionsSheet(Sheet):
         elif pressed == EACH:
             return self._read_each()
         elif pressed == APPROVE and any(block.is_changed() for block in self.actions):
-            self.errors.append(UNSENT)
+            self.errors.append(UNSENT % {"approve": APPROVE_ALL, "edit": SEND_EACH})
         else:
             return pressed, UNSET
         return None
@@ -213,8 +240,9 @@ class ActionsSheet(Sheet):
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         for pointer, reason in faults:
             number, slash, rest = pointer.removeprefix("/").partition("/")
-            if number.isdecimal() and int(number) < len(self.actions):
-                self.actions[int(number)].refuse(slash + rest, reason)
+            about = [block for block in self.actions if number in map(str, block.members)]
+            if about:
+                about[0].refuse(slash + rest, reason)
             else:
                 self.errors.append(reason)
         if not faults:
@@ -228,9 +256,10 @@ class ActionsSheet(Sheet):
 
     def _read_each(self) -> tuple[str, JSON] | None:
         made = [block.read() for block in self.actions]
-        decided = [one for one in made if one is not None]
-        if len(decided) < len(made):
+        by_number = {number: one for part in made if part for number, one in part.items()}
+        if None in made:
             return None
+        decided = [by_number[number] for number in sorted(by_number)]
         words = {one["type"] for one in decided}
         if words == {APPROVE} and APPROVE in self.decisions:
             return APPROVE, UNSET

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt
@@ -15,25 +16,31 @@ from hitl_django.services.agreement import is_own
 
 from .differences import Difference, differences_of
 
+OWN = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
+
 
 @dataclass(frozen=True)
 class Agreement:
     """Who has approved this version, of how many; ``changes`` are what the first of them made.
 
-    ``barred`` says why the user can't approve it: they have before, or they started the run.
+    ``barred`` says why the user can't approve it: they have before, or they started the run, so
+    that what it asks is their ``own``.
     """
 
     words: str = ""
     changes: Sequence[Difference] = ()
-    barred: str = ""
+    barred: Any = ""
+    is_own: bool = False
 
 
 def agreement_of(item: Interrupt, votes: Sequence[Decision], user: Any) -> Agreement:
     """Says how far a question is agreed on; ``votes`` are the approvals of its present version."""
+    own = is_own(item, user)
     return Agreement(
         words=_words(item, votes),
         changes=differences_of(item, (item.proposal or {}).get("patch")),
-        barred=_barred(item, votes, user),
+        barred=OWN if own else _barred(votes, user),
+        is_own=own,
     )
 
 
@@ -63,9 +70,7 @@ def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
     }
 
 
-def _barred(item: Interrupt, votes: Sequence[Decision], user: Any) -> str:
-    if is_own(item, user):
-        return _("You started this run, so somebody else has to approve what it asks.")
+def _barred(votes: Sequence[Decision], user: Any) -> Any:
     if any(vote.by_id == user.pk for vote in votes):
         return _("You have approved this version. It waits for the others.")
     return ""

@@ -96,6 +96,8 @@ class Page:
         agreement = agreement_of(item, self.votes.get(item.pk, ()), self.user)
         if sheet is not None:
             sheet.barred = agreement.barred
+            unclaimed = item.claim_required and not standing.is_mine
+            sheet.is_shut = agreement.is_own or unclaimed
         return Asked(
             item=item,
             url=self.url_of("change", item),
@@ -121,7 +123,7 @@ class Page:
 
 def why_asked(item: Interrupt, sheet: Sheet | None) -> str:
     """Returns why somebody is asked, unless each action of it says so for itself."""
-    if sheet is not None and sheet.actions:
+    if sheet is not None and sheet.actions and not sheet.is_shut:
         return ""  # each action has its own
     return visible(item.why[:MAX_TEXT]) or why_of(item.payload)
 
@@ -130,7 +132,8 @@ def facts_asked(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
     """Returns what is asked, in the shape in which it is asked."""
     if item.dialect != RAW:
         # Decided one by one, they stand with their decisions.
-        return [] if sheet is not None and sheet.actions else action_facts(item)
+        one_by_one = sheet is not None and sheet.actions and not sheet.is_shut
+        return [] if one_by_one else action_facts(item)
     if is_its_own_title(item.payload, item.title):
         return []
     skip = told_elsewhere(item.payload, item.title)

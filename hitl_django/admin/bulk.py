@@ -30,11 +30,13 @@ from hitl_django.engine.errors import (
     InvalidAnswerError,
     NotAllowedError,
     RunStateError,
+    SelfApprovalError,
     StaleQuestionError,
 )
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, Run
 
+from .agreement import OWN
 from .cells import value_of
 from .item import ItemPages
 from .notices import CLOSED, WHO
@@ -126,7 +128,7 @@ class BulkPages(ItemPages):
         lines = []
         for choice in choices:
             row = rows.get(choice.pk)
-            problem = self._obstacle(row, choice, refused.get(choice.pk))
+            problem = self._obstacle(row, choice, refused.get(choice.pk), request.user)
             lines.append(self._line(request, row, problem=problem))
         ready = [line for line in lines if not line.problem]
         key = request.POST.get("key", "")
@@ -185,7 +187,9 @@ class BulkPages(ItemPages):
             return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
         return DONE[Decision.Type(decision)], ""
 
-    def _obstacle(self, row: Interrupt | None, choice: Choice, refused: HitlError | None) -> Any:
+    def _obstacle(
+        self, row: Interrupt | None, choice: Choice, refused: HitlError | None, user: Any
+    ) -> Any:
         """Says why a question can't be decided in bulk, before it is tried."""
         if row is None:
             return GONE
@@ -194,6 +198,8 @@ class BulkPages(ItemPages):
                 return STALE
             if row.run.state not in Run.ANSWERABLE:
                 return problem_of(RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE))
+            if refused is None and row.claim_required and not _is_held(row, user):
+                return PROBLEMS[ClaimRequiredError]
         return "" if refused is None else problem_of(refused)
 
     def _chosen(self, request: HttpRequest, choices: Sequence[Choice]) -> dict[UUID, Interrupt]:
@@ -236,9 +242,15 @@ class BulkPages(ItemPages):
 def note_on(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
     held = row.claimed_until is not None and row.claimed_until > timezone.now()
-    if not held or row.claimed_by_id == user.pk:
+    if not held or _is_held(row, user):
         return ""
     return HOLDS % {"who": visible(row.claimed_label)}
+
+
+def _is_held(row: Interrupt, user: Any) -> bool:
+    """Says whether a question is held by the user."""
+    held = row.claimed_until is not None and row.claimed_until > timezone.now()
+    return held and row.claimed_by_id == user.pk
 
 
 def problem_of(error: HitlError) -> Any:
@@ -255,9 +267,12 @@ def problem_of(error: HitlError) -> Any:
 
 PROBLEMS: dict[type[HitlError], Any] = {
     AlreadyApprovedError: _("You approved it before. Others have to agree."),
-    ClaimRequiredError: _("Only who holds it decides it. Open it and claim it first."),
+    ClaimRequiredError: _(
+        "Only the person who holds it can decide it. Open it and claim it first."
+    ),
     StaleQuestionError: STALE,
     InterruptNotFound: GONE,
+    SelfApprovalError: OWN,
     NotAllowedError: _("You may not decide it."),
     RunStateError: _("Its run has stopped. It can be decided once somebody lets the run go on."),
     InvalidAnswerError: _("It needs an answer that only its own page can take."),

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.text import get_text_list
 from django.utils.timesince import timesince, timeuntil
@@ -124,8 +123,8 @@ def holder(item: Any) -> str:
         bdis = format_html_join(", ", "<bdi>{}</bdi>", ((visible(name),) for name in names))
         lines.append(format_html("{} {}", _("assigned to"), bdis))
     if item.snoozed_until is not None and item.snoozed_until > now:
-        moment = localize(timezone.localtime(item.snoozed_until))
-        lines.append(_("put off until %(moment)s") % {"moment": moment})
+        words = _("put off for %(time)s") % {"time": _until(item.snoozed_until)}
+        lines.append(_moment(item.snoozed_until, words))
     return _lines(lines)
 
 

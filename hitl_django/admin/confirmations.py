@@ -22,7 +22,8 @@ DONE: dict[Any, Any] = {
 #: Where others have to agree before the run goes on.
 VOTED: dict[Any, Any] = {
     Decision.Type.APPROVE: _(
-        "Recorded: {approvals} of {quorum} have agreed on “{title}”. Others have to as well."
+        "Recorded: {approvals} of {quorum} people have approved “{title}”. The run waits for the "
+        "others."
     ),
     Decision.Type.EDIT: _("Recorded: you changed “{title}”. Others have to approve that."),
     Decision.Type.RESPOND: _("Recorded: you answered “{title}”. Others have to approve that."),

@@ -16,7 +16,7 @@ from hitl_django.forms.fields import LINE
 from hitl_django.forms.text import to_json, visible
 from hitl_django.models import Decision, Interrupt
 
-from .facts import MAX_TEXT, facts_of
+from .facts import MAX_TEXT, answer_facts
 
 JSON = Any
 
@@ -51,7 +51,7 @@ def decided(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
     if decision is None:
         return {"decision": None}
     changed = differences_of(item, decision.patch)
-    return {"decision": decision, "answer": facts_of(decision.value), "changed": changed}
+    return {"decision": decision, "answer": answer_facts(item, decision.value), "changed": changed}
 
 
 def differences(old: JSON, new: JSON) -> list[Difference]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from hitl_django.answers import actions_of, asked_of
+from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, actions_of, asked_of
 from hitl_django.forms.answer import label_of
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.text import to_json, visible
@@ -32,6 +33,14 @@ MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
 
+#: What became of one action among several.
+BECAME: dict[str, Any] = {
+    APPROVE: gettext_lazy("approved"),
+    EDIT: gettext_lazy("approved with changes"),
+    REJECT: gettext_lazy("rejected"),
+    RESPOND: gettext_lazy("answered instead"),
+}
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -41,7 +50,7 @@ class Fact:
     """
 
     label: str
-    text: str = ""
+    text: Any = ""
     style: str = "text"
     cut: int = 0
     facts: Sequence[Fact] = ()
@@ -65,6 +74,23 @@ def action_facts(item: Interrupt) -> list[Fact]:
     for name, args in actions[:MAX_ACTIONS]:
         found.append(layout.fact(_("Action"), name, 0))
         found += layout.facts(args, 0)
+    return found + layout.more(len(actions) - MAX_ACTIONS)
+
+
+def answer_facts(item: Interrupt, value: JSON) -> list[Fact]:
+    """Returns what was sent to the graph; of a request for several actions, what became of each."""
+    layout = _Layout()
+    if value is None:
+        return [layout.fact("", None, 0)] if item.title else []
+    if item.dialect != "hitl_request":
+        return facts_of(value)
+    actions, made = actions_of(item.payload), value["decisions"]
+    if len(actions) == 1:
+        return facts_of(value)
+    found = [
+        Fact(f"{number}. {visible(action.name)}", style="facts", facts=layout.decided(one))
+        for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
+    ]
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
@@ -117,6 +143,13 @@ class _Layout:
         """Says how many there are besides."""
         said = _("%(n)d more values are not shown.") % {"n": count}
         return [Fact(_("And more"), said)] if count > 0 else []
+
+    def decided(self, one: JSON) -> list[Fact]:
+        """Returns what became of one action, with the words or the arguments that went along."""
+        found = [Fact("", BECAME.get(one["type"], one["type"]))]
+        if "message" in one:
+            found.append(self.scalar("", one["message"]))
+        return found + self.facts(one.get("edited_action", {}).get("args", {}), 1)
 
     def fact(self, label: str, value: JSON, depth: int) -> Fact:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:

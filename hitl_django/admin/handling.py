@@ -143,14 +143,17 @@ def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) ->
     """
     if form is None:
         return VERBS[verb](item, user)
-    if not form.is_valid():
-        return None
-    try:
-        return FORM_VERBS[verb](item, user, form)
-    except InvalidInputError as error:
-        for pointer, reason in error.faults:
-            form.add_error({"to": "user"}.get(pointer, pointer), reason)
-        return None
+    if form.is_valid():
+        try:
+            return FORM_VERBS[verb](item, user, form)
+        except InvalidInputError as error:
+            for pointer, reason in error.faults:
+                form.add_error({"to": "user"}.get(pointer, pointer), reason)
+    # The page comes back there, and not at its top.
+    faulty = next((name for name in form.errors if name in form.fields), None)
+    if faulty is not None:
+        form.fields[faulty].widget.attrs["autofocus"] = True
+    return None
 
 
 def _claim(item: Interrupt, user: Any) -> Said:
@@ -165,7 +168,7 @@ def _take_over(item: Interrupt, user: Any) -> Said:
 
 def _release(item: Interrupt, user: Any) -> Said:
     services.release(item.pk, by=user, via="admin")
-    return _("Nobody holds this any more.")
+    return _("You no longer hold this. Others can take it now.")
 
 
 def _wake(item: Interrupt, user: Any) -> Said:
@@ -176,7 +179,9 @@ def _wake(item: Interrupt, user: Any) -> Said:
 def _snooze(item: Interrupt, user: Any, form: Any) -> Said:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
-    return _("Put off until %(moment)s.") % {"moment": localize(localtime(until))}
+    # Another question may be on the page by then, so this one is named.
+    said = {"title": visible(item.title), "moment": localize(localtime(until))}
+    return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % said
 
 
 def _assign(item: Interrupt, user: Any, form: Any) -> Said:
@@ -190,7 +195,7 @@ def _assign(item: Interrupt, user: Any, form: Any) -> Said:
 
 def _comment(item: Interrupt, user: Any, form: Any) -> Said:
     services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
-    return _("Your comment is there.")
+    return _("Your comment was added.")
 
 
 VERBS: dict[str, Callable[[Interrupt, Any], Said]] = {

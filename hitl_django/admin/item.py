@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -187,7 +188,8 @@ class ItemPages(ReadOnlyAdmin):
         value: Any,
     ) -> services.DecisionInfo:
         slip = sheet.slip.cleaned_data
-        return services.decide(
+        decide = partial(
+            services.decide,
             item.pk,
             pressed,
             value,
@@ -199,6 +201,15 @@ class ItemPages(ReadOnlyAdmin):
             digest=slip["digest"],
             version=slip["version"] or 0,
         )
+        try:
+            return decide()
+        except ClaimRequiredError:
+            if item.claimed_by_id != request.user.pk:
+                raise
+        # Their own claim ran out while they wrote. Unless somebody else has one by now, they
+        # hold it again, and nothing that they wrote is lost.
+        services.claim(item.pk, by=request.user, via="admin")
+        return decide()
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
         item.run.refresh_from_db(fields=["state"])
@@ -234,6 +245,7 @@ class ItemPages(ReadOnlyAdmin):
             item,
             "item.html",
             asked=asked,
+            decides=any(one.sheet is not None for one in asked),
             about=about_of(item.thread, request, self.admin_site),
             errors=sheet.has_errors,
             sees_runs=sees_runs(request),

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -25,7 +26,7 @@ from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from hitl_django.policy import get_policy
 
-from .readonly import ReadOnlyAdmin, entry, visible_interrupts
+from .readonly import ERASED, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
 
 STATES: dict[str, Any] = {
     services.LinkState.OPEN: _("can be used"),
@@ -60,6 +61,16 @@ class LinkForm(forms.Form):
         decisions.choices = [(one, Decision.Type(one).label) for one in allowed]
 
 
+class LinkList(LinkedList):
+    """A page of links that know whether they can be used."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        states = services.link_states([row.pk for row in self.result_list])
+        for row in self.result_list:
+            row.found = states[row.pk]
+
+
 @admin.register(ReviewLink)
 class ReviewLinkAdmin(ReadOnlyAdmin):
     """Links that were made, newest first; their addresses aren't known any more."""
@@ -75,6 +86,9 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             return rows.none()
         return rows.filter(interrupt__in=seen)
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LinkList
+
     def has_take_back_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
@@ -88,11 +102,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("for"), ordering="name")
     def link(self, row: ReviewLink) -> str:
-        return entry(row, row.name, visible(row.interrupt.title))
+        return entry(row, row.name, visible(row.interrupt.title) or ERASED)
 
     @admin.display(description=_("state"))
-    def state(self, row: ReviewLink) -> str:
-        return str(STATES[services.link_state(row.pk)])
+    def state(self, row: Any) -> str:
+        return str(STATES[row.found])
 
     @admin.display(description=_("made by"), ordering="created_by_label")
     def maker(self, row: ReviewLink) -> str:
@@ -115,7 +129,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
         """Shows a link, without its address."""
-        state = STATES[services.link_state(row.pk)]
+        state = STATES[services.link_states([row.pk])[row.pk]]
         title = format_html("{} {}", _("Link for"), visible(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
         return self.page(

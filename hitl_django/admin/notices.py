@@ -85,7 +85,12 @@ CONFLICTS: dict[type[Exception], Notice] = {
     ),
     ClaimRequiredError: Notice(
         _("Claim this question before you decide it"),
-        (_("Only who has claimed it decides it, so that no two work on it at once."),),
+        (
+            _(
+                "Only the person who holds it can decide it, so that no two people work on it at "
+                "once."
+            ),
+        ),
     ),
 }
 
@@ -94,7 +99,7 @@ def conflict_of(error: Exception) -> Notice:
     """Says why something could not be done."""
     if isinstance(error, HeldError):
         said = {"who": error.holder_label, "until": localize(localtime(error.until))}
-        lines = (_("They hold it until %(until)s.") % said,)
+        lines = (_("They hold it until %(until)s, or until they release it.") % said,)
         return Notice(_("%(who)s holds this question") % said, lines)
     return CONFLICTS[type(error)]
 
@@ -146,5 +151,7 @@ def silence_of(silence: Silence) -> Notice:
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
     if silence.last_seen is not None:
         moment = localize(localtime(silence.last_seen))
-        lines.append(_("A worker was last seen: %(moment)s.") % {"moment": moment})
+        lines.append(
+            _("None was seen after %(moment)s. See whether one runs.") % {"moment": moment}
+        )
     return Notice(_("No worker reports"), tuple(lines))

@@ -28,6 +28,8 @@ from .topics import Subject, subjects_of
 
 #: As far as the tabs count. Counting to CAP for each would take longer than the page.
 MOST = 100
+#: The column of the ticks.
+PICK = "pick"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class QueueList(ChangeList):
 
     model_admin: ReadOnlyAdmin
     counts: services.QueueCounts
+    #: Whether the user may decide any of the page's rows.
+    may_decide: bool
 
     def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
         self.user = request.user
@@ -108,6 +112,11 @@ class QueueList(ChangeList):
         self.show_full_result_count = self.show_admin_actions = self.can_show_all = False
         self.multi_page = count > self.list_per_page
         self._add_what_rows_show(request, rows)
+        policy = get_policy()
+        self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
+        if not self.may_decide:
+            # Nothing can be done with what they would select.
+            self.list_display = [name for name in self.list_display if name != PICK]
 
     def _count(self) -> int:
         """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""

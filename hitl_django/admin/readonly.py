@@ -30,6 +30,8 @@ from hitl_django.policy import get_policy
 View = Callable[..., HttpResponse]
 
 MINUTE = timedelta(minutes=1)
+#: Stands for the title of a question whose thread was forgotten.
+ERASED = _("(erased)")
 
 
 class LinkedList(ChangeList):
@@ -175,7 +177,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             "opts": self.opts,
             "original": original,
         }
-        context["title"] = visible(str(context.get("title", original)))
+        context["title"] = visible(str(context.get("title", original))) or ERASED
         return TemplateResponse(
             request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
         )
@@ -222,7 +224,7 @@ def entry(row: Any, title: str, *words: Any) -> str:
     return format_html(
         '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
         row.link,
-        visible(title),
+        visible(title) or ERASED,
         line,
     )
 

@@ -17,13 +17,12 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.models import ReviewItem
-from hitl_django.policy import get_policy
 
 from . import cells
 from .bulk import BulkPages
 from .filters import WaitingGraphFilter, WaitingGroupFilter, group_of
 from .notices import silence_of
-from .queue import QueueList
+from .queue import PICK, QueueList
 from .readonly import View
 
 
@@ -31,7 +30,7 @@ from .readonly import View
 class ReviewItemAdmin(BulkPages):
     """What waits for a decision, the most pressing first."""
 
-    list_display = ("pick", "question", "subject", "waiting", "due", "holder")
+    list_display = (PICK, "question", "subject", "waiting", "due", "holder")
     change_list_template = "hitl_django/admin/queue.html"
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
@@ -63,14 +62,15 @@ class ReviewItemAdmin(BulkPages):
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         if not isinstance(changes, QueueList):
             return {}
-        policy, missing = get_policy(), services.missing_workers()
-        rows = changes.result_list
+        missing, rows = services.missing_workers(), changes.result_list
         return {
             "silence": None if missing is None else silence_of(missing),
             "tabs": changes.tabs(),
             "count": changes.count_in_words(),
             "reasons": [] if rows else changes.emptiness(),
-            "may_decide": any(policy.may_decide(changes.user, row) for row in rows),
+            "may_decide": changes.may_decide,
+            # Where nothing is listed, something else may wait for them.
+            "may_take": changes.may_decide or not rows,
             "page_range": changes.paginator.get_elided_page_range(changes.page_num),
         }
 

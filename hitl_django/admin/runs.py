@@ -22,7 +22,7 @@ from .operating import RunOperations
 from .readonly import GraphFilter, ReadOnlyAdmin, entry, visible_interrupts
 from .standing import about_of
 from .threads import steps_of
-from .timeline import said
+from .timeline import reason_of, said
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -98,7 +98,10 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             questions=self._questions(request, run),
             error=run.error[:MAX_TEXT],
             traceback=self._traceback(request, run),
-            entries=[{"entry": entry, "label": said(entry)} for entry in entries[:MAX_ENTRIES]],
+            entries=[
+                {"entry": entry, "label": said(entry), "reason": reason_of(entry)}
+                for entry in entries[:MAX_ENTRIES]
+            ],
             newer=self._newer(request, run),
             about=about_of(run.thread, request, self.admin_site),
             sees_thread=self._sees_thread(request, run),

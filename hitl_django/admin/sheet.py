@@ -34,8 +34,8 @@ NAMED_ACTIONS = ("human_interrupt", "hitl_request")
 ARGS = "args"
 
 UNSENT = _(
-    "You changed something, and “Approve” would send what was asked instead. "
-    "Send the edited version, or undo your changes first."
+    "You changed something, and “%(approve)s” would send what was asked instead. "
+    "Choose “%(edit)s”, or undo your changes first."
 )
 
 
@@ -72,7 +72,9 @@ class Sheet:
         self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
         self.errors: list[Any] = []
         #: Why the user can't approve it, and has no button to.
-        self.barred = ""
+        self.barred: Any = ""
+        #: Whether the user can send no version and no words of their own, so that none are asked.
+        self.is_shut = False
 
     @property
     def is_typed(self) -> bool:
@@ -88,6 +90,14 @@ class Sheet:
     def edits_payload(self) -> bool:
         """Says whether the form edits what was asked, and not the answer to it."""
         return not self.is_typed and self.form is not None
+
+    @property
+    def opens_form(self) -> bool:
+        """Says whether the form came back with something in it that is to be looked at."""
+        form = self.form
+        if form is None or not form.is_bound:
+            return False
+        return bool(self.more) or not form.is_valid() or form.is_edited()
 
     @property
     def takes_reply(self) -> bool:
@@ -199,7 +209,7 @@ class Sheet:
             and not (form.is_valid() and not form.is_edited())
         ):
             # Approving sends a plain yes; what was changed would be lost without a word.
-            self.errors.append(UNSENT)
+            self.errors.append(UNSENT % {"approve": self.label(APPROVE), "edit": self.label(EDIT)})
             return None
         return pressed, UNSET
 

@@ -18,6 +18,8 @@ from django.utils.translation import gettext_lazy
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
+from .facts import MAX_TEXT
+
 #: Moments on a page.
 MOMENTS = 60
 
@@ -136,7 +138,13 @@ def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iter
 
 def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
     for entry in _bounded(AuditEntry.objects.filter(thread=thread), "at", until):
-        yield Moment(entry.at, "entry", said(entry), "", entry.actor_label)
+        yield Moment(entry.at, "entry", said(entry), reason_of(entry), entry.actor_label)
+
+
+def reason_of(entry: AuditEntry) -> str:
+    """Returns why somebody ended a run, in their words; nothing where those were erased."""
+    reason = entry.detail.get("reason") if entry.verb == "cancel" else None
+    return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
 
 def said(entry: AuditEntry) -> str:

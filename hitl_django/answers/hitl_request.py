@@ -12,6 +12,7 @@ them, some with changes; "respond" decides each on its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ from .words import (
     required,
 )
 
+#: As many names of actions stand in a title.
+MOST_NAMES = 10
 ACTIONS, CONFIGS = "action_requests", "review_configs"
 
 
@@ -64,7 +67,10 @@ def speaks(payload: Any) -> bool:
 
 def title(payload: Any) -> str:
     """Says in a line what is asked."""
-    return f"Allow {', '.join(action['name'] for action in payload[ACTIONS])}?"
+    counts = Counter(action["name"] for action in payload[ACTIONS])
+    names = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"Allow {', '.join(names[:MOST_NAMES])}{more}?"
 
 
 def why(payload: Any) -> str:

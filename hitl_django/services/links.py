@@ -170,9 +170,9 @@ def links_of(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     if interrupt is None:
         raise InterruptNotFound
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
-    # Whether a maker may still make one is asked once, however many links are theirs.
-    makers: dict[Any, bool] = {}
-    return [_info(row, makers=makers) for row in _rows().filter(interrupt=pk)]
+    rows = list(_rows().filter(interrupt=pk))
+    makers = _Makers(rows)
+    return [_info(row, makers=makers) for row in rows]
 
 
 def follow_link(token: str) -> LinkInfo:
@@ -180,9 +180,11 @@ def follow_link(token: str) -> LinkInfo:
     return _info(_found(token))
 
 
-def link_state(link_id: UUID) -> LinkState:
-    """Says whether a link can be used, and if not, why."""
-    return _state(_rows().get(pk=link_id))
+def link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
+    """Says whether each of these links can be used, and if not, why."""
+    rows = list(_rows().filter(pk__in=link_ids))
+    makers = _Makers(rows)
+    return {row.pk: _state(row, makers=makers) for row in rows}
 
 
 def decide_by_link(
@@ -247,7 +249,7 @@ def _found(token: str) -> ReviewLink:
 
 
 def _state(
-    row: ReviewLink, *, now: datetime | None = None, makers: dict[Any, bool] | None = None
+    row: ReviewLink, *, now: datetime | None = None, makers: _Makers | None = None
 ) -> LinkState:
     question, now = row.interrupt, now or timezone.now()
     if row.used_at is not None:
@@ -262,21 +264,33 @@ def _state(
         return LinkState.CLOSED
     if (question.payload_digest, question.version) != (row.payload_digest, row.version):
         return LinkState.STALE
-    if not _stands(row, {} if makers is None else makers):
+    if not (makers or _Makers([row])).may(row):
         return LinkState.VOID
     if question.run.state not in Run.ANSWERABLE:
         return LinkState.WAITING
     return LinkState.HELD if _is_held(row, now) else LinkState.OPEN
 
 
-def _stands(row: ReviewLink, makers: dict[Any, bool]) -> bool:
-    """Says whether who made the link could still make it; ``makers`` are those already asked."""
-    maker = row.created_by
-    if maker is None:
-        return row.created_by_label == audit.SYSTEM
-    if maker.pk not in makers:
-        makers[maker.pk] = _may(maker, row.interrupt)
-    return makers[maker.pk]
+class _Makers:
+    """Who made these links, and whether they still could: each is looked up once for all theirs."""
+
+    def __init__(self, rows: Collection[ReviewLink]) -> None:
+        self._rows = rows
+        self._seen: dict[Any, tuple[Any, set[UUID]]] = {}
+
+    def may(self, row: ReviewLink) -> bool:
+        """Says whether who made the link could still make it."""
+        if row.created_by is None:
+            return row.created_by_label == audit.SYSTEM
+        if row.created_by_id not in self._seen:
+            self._seen[row.created_by_id] = row.created_by, self._visible(row.created_by)
+        maker, visible = self._seen[row.created_by_id]
+        return row.interrupt_id in visible and get_policy().may_make_link(maker, row.interrupt)
+
+    def _visible(self, maker: Any) -> set[UUID]:
+        theirs = [row.interrupt_id for row in self._rows if row.created_by_id == maker.pk]
+        asked = Interrupt.objects.using(dispatch.alias()).filter(pk__in=theirs)
+        return {*get_policy().visible_interrupts(maker, asked).values_list("pk", flat=True)}
 
 
 def _is_held(row: ReviewLink, now: datetime) -> bool:
@@ -285,13 +299,6 @@ def _is_held(row: ReviewLink, now: datetime) -> bool:
     if not question.claim_required or question.claimed_until is None:
         return False
     return question.claimed_until > now and question.claimed_by_id != row.created_by_id
-
-
-def _may(user: Any, interrupt: Interrupt) -> bool:
-    policy = get_policy()
-    rows = Interrupt.objects.using(dispatch.alias()).filter(pk=interrupt.pk)
-    seen = policy.visible_interrupts(user, rows).exists()
-    return seen and policy.may_make_link(user, interrupt)
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
@@ -366,7 +373,7 @@ def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     return end
 
 
-def _info(row: ReviewLink, *, url: str = "", makers: dict[Any, bool] | None = None) -> LinkInfo:
+def _info(row: ReviewLink, *, url: str = "", makers: _Makers | None = None) -> LinkInfo:
     names = set(LinkInfo.__dataclass_fields__) - {"state", "url"}
     shown = {name: getattr(row, name) for name in names}
     return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)

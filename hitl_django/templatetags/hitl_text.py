@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext
 
 from hitl_django.forms.text import visible as _visible
 from hitl_django.models import Decision
@@ -17,6 +18,12 @@ def visible(value: Any) -> str:
     """Shows characters that a screen hides by their code points."""
     # The text is escaped like any other: what comes out was never marked as safe.
     return _visible(str(value)) if value is not None else ""
+
+
+@register.filter
+def or_erased(text: str) -> str:
+    """Shows a text that nobody leaves empty: where it is, it was erased."""
+    return visible(text) or gettext("(erased)")
 
 
 @register.filter

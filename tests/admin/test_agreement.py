@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
+from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
@@ -15,6 +17,7 @@ from hitl_django.reviewing import ReviewPolicy
 
 from .browsing import press, sheet_of, text_of, told
 from .conftest import make_question, page_of
+from .test_dialects import REQUEST
 
 Asked = Callable[..., Interrupt]
 Person = Callable[[str], Any]
@@ -43,7 +46,7 @@ class TestAQuestionForTwo:
         assert "2 people have to approve this; nobody has yet." in page
         assert "The run goes on when enough people do." in page
         [message] = told(press(reviewer, item, "approve"))
-        assert "1 of 2 have agreed" in message
+        assert "1 of 2 people have approved" in message
         page = text_of(other.get(page_of(item)))
         assert "1 of 2: reviewer approved this version." in page
         [message] = told(press(other, item, "approve"))
@@ -110,11 +113,23 @@ class TestWhoStartedTheRun:
         page = text_of(reviewer.get(page_of(item)))
         assert "You started this run" in page
         assert 'value="approve"' not in page
-        response = press(reviewer, item, "approve", reason="Mine.")
+        response = press(reviewer, item, "approve", amount="5", reason="Mine.")
         assert response.status_code == 403
         assert "You may not approve this" in text_of(response)
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
+
+    def test_is_asked_for_no_version_and_no_words_of_their_own(
+        self, browse: Browse, person: Person, asked: Asked
+    ) -> None:
+        item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
+        Run.objects.update(started_by=person("reviewer"))
+        person("reviewer").user_permissions.add(Permission.objects.get(codename="link_interrupt"))
+        page = text_of(browse("reviewer").get(page_of(item)))
+        assert "Send edited version" not in page
+        assert "Send answer" not in page
+        assert "with a link" not in page
+        assert 'value="reject"' in page
 
 
 class TestAQuestionThatHasToBeClaimed:
@@ -123,12 +138,51 @@ class TestAQuestionThatHasToBeClaimed:
         page = text_of(reviewer.get(page_of(item)))
         assert 'value="approve"' not in page
         assert "Claim it" in page
-        response = press(reviewer, item, "approve", reason="Kept.")
+        response = press(reviewer, item, "approve", amount="5", reason="Kept.")
         assert response.status_code == 409
         assert "Claim this question before you decide it" in text_of(response)
         assert "Kept." in text_of(response)
         services.claim(item.pk, by=response.wsgi_request.user)
         assert press(reviewer, item, "approve").status_code == 302
+
+    @pytest.mark.parametrize("dialect", ["raw", "several actions"])
+    def test_asks_for_no_answer_before(
+        self, dialect: str, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        payload = {"amount": 5} if dialect == "raw" else REQUEST
+        item = asked("reviewed", payload=payload, terms={"claim_required": True})
+        offers = ["Send edited version", "Send answer"]
+        if dialect != "raw":
+            offers = ['hitl-action"', "Send decisions</button>"]
+        page = text_of(reviewer.get(page_of(item)))
+        assert [offer for offer in offers if offer in page] == []
+        services.claim(item.pk, by=person("reviewer"))
+        page = text_of(reviewer.get(page_of(item)))
+        assert [offer for offer in offers if offer in page] == offers
+
+    def test_is_held_again_by_who_held_it_until_their_claim_ran_out(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
+        services.claim(item.pk, by=person("reviewer"))
+        sheet = sheet_of(reviewer, item)
+        Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
+        assert press(reviewer, item, "approve", sheet, reason="Kept.").status_code == 302
+        assert Decision.objects.get().reason == "Kept."
+
+    def test_is_not_taken_from_who_claimed_it_since(
+        self, reviewer: Client, person: Person, asked: Asked
+    ) -> None:
+        item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
+        services.claim(item.pk, by=person("reviewer"))
+        sheet = sheet_of(reviewer, item)
+        Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
+        services.claim(item.pk, by=person("public"))
+        response = press(reviewer, item, "approve", sheet, reason="Kept.")
+        assert response.status_code == 409
+        assert "public holds this question" in text_of(response)
+        assert "Kept." in text_of(response)
+        assert not Decision.objects.exists()
 
 
 class TestAChange:

@@ -157,6 +157,22 @@ def test_one_that_has_to_be_claimed_says_so(reviewer: Client, three: list[Interr
     page = reviewer.post(BULK, select(three[:1], confirmed="1", key="x"))
     assert "Open it and claim it first." in words(page)
     assert not Decision.objects.exists()
+    # It says so before, too, and lists it among those to be decided once it is theirs.
+    page = reviewer.post(BULK, select(three))
+    assert "2 questions to decide" in words(page)
+    assert "Open it and claim it first." in words(page)
+    services.claim(three[0].pk, by=page.wsgi_request.user)
+    assert "3 questions to decide" in words(reviewer.post(BULK, select(three)))
+
+
+def test_who_started_a_run_is_told_why_they_do_not_approve_it(
+    reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
+) -> None:
+    Interrupt.objects.filter(pk=three[0].pk).update(no_self_approval=True)
+    Run.objects.update(started_by=person("reviewer"))
+    page = reviewer.post(BULK, select(three))
+    assert "2 questions to decide" in words(page)
+    assert "You started this run, so somebody else has to approve" in words(page)
 
 
 @pytest.mark.promise("P18")

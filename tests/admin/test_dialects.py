@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -300,6 +301,43 @@ class TestARequestForSeveralActions:
         assert "Use one of the buttons" in text_of(self.send(reviewer, item))
         assert self.send(reviewer, item, button="approve").status_code == 302
         assert answer_of(item) == {"decisions": [{"type": "approve"}] * 600}
+
+    @pytest.mark.promise("P21")
+    def test_for_very_many_is_decided_name_by_name_where_nothing_goes_for_all(
+        self, reviewer: Client, asked: Asked, advance: Callable[[], int]
+    ) -> None:
+        names = ["mail", "pay"] * 150
+        allowed = {"mail": ["approve", "edit"], "pay": ["reject"]}
+        requests = [{"name": name, "args": {"n": n}} for n, name in enumerate(names)]
+        configs = [
+            {"action_name": name, "allowed_decisions": words} for name, words in allowed.items()
+        ]
+        item = ask(asked, {"action_requests": requests, "review_configs": configs})
+        assert item.title == "Allow mail (150 times), pay (150 times)?"
+        page = text_of(reviewer.get(page_of(item)))
+        assert "goes for all of the same name" in page
+        assert page.count('class="module aligned hitl-action"') == 2
+        assert "× 150" in page
+        assert "Say what is to become of this one." in text_of(self.send(reviewer, item))
+        typed = {"action/1-message": "No more money."}
+        response = self.send(reviewer, item, "approve", "reject", **typed)
+        assert response.status_code == 302
+        pair = [{"type": "approve"}, {"type": "reject", "message": "No more money."}]
+        assert answer_of(item) == {"decisions": pair * 150}
+        advance()
+        assert Run.objects.get(pk=item.run_id).state == "succeeded"
+
+    def test_is_told_afterwards_action_by_action(self, reviewer: Client, asked: Asked) -> None:
+        item = ask(asked, REQUEST)
+        typed = {"action/0-message": "Call <b>her</b>.", "action/2/args/cents": "90"}
+        self.send(reviewer, item, "respond", "reject", "edit", **typed)
+        page = text_of(reviewer.get(page_of(item)))
+        told = page.split("Sent to the graph")[1].split("What is asked")[0]
+        told = " ".join(re.sub(r"<[^>]*>", " ", told).split())
+        assert told.startswith(
+            "1. send_email answered instead Call &lt;b&gt;her&lt;/b&gt;. 2. dele"
+        )
+        assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
 
     def test_of_one_action_is_asked_like_any_question(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]

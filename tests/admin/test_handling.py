@@ -76,6 +76,19 @@ class TestHolding:
         assert item.claimed_by == person("reviewer")
 
 
+@pytest.mark.parametrize(
+    ("verb", "typed", "name"),
+    [("comment", {"text": " "}, "text"), ("assign", {"user": "nobody at all"}, "user")],
+)
+def test_what_has_to_be_put_right_has_the_focus(
+    verb: str, typed: dict[str, str], name: str, reviewer: Client, person: Person
+) -> None:
+    permit(person("reviewer"), "assign_interrupt")
+    page = text_of(handle(reviewer, make_question({"n": 1}), verb, **typed))
+    [field] = [tag for tag in page.split("<") if "autofocus" in tag]
+    assert f'name="{name}"' in field
+
+
 class TestPuttingOff:
     @pytest.mark.parametrize(
         ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
@@ -89,6 +102,8 @@ class TestPuttingOff:
         item.refresh_from_db()
         assert item.snoozed_until is not None
         assert abs(item.snoozed_until - timezone.now() - timedelta(days=days)) < timedelta(days=1)
+        [message] = told(response)
+        assert message.startswith(f"“{item.title}” is put off until ")
         assert "put off until" in text_of(reviewer.get(page_of(item)))
         handle(reviewer, item, "wake")
         item.refresh_from_db()

@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from hitl_django import services
@@ -74,7 +76,8 @@ def test_links_are_taken_back_by_an_action(host: Client, asked: Callable[..., In
     page = host.post(list_of("reviewlink"), chosen, follow=True).content.decode()
     assert "1 link was taken back." in page
     assert "1 could not be." in page
-    assert {str(services.link_state(link.id)) for link in links} == {"revoked", "used"}
+    states = services.link_states([link.id for link in links])
+    assert {*states.values()} == {"revoked", "used"}
 
 
 @pytest.mark.promise("P18")
@@ -99,3 +102,23 @@ def test_who_may_not_make_links_finds_none(
 def test_a_link_to_nothing_is_not_made(host: Client) -> None:
     for nothing in ("", "x", "11111111-2222-4333-8444-555555555555"):
         assert host.get(add_url(nothing)).status_code == 404
+
+
+def test_a_list_of_more_links_takes_no_more_queries(
+    host: Client, person: Callable[[str], Any], asked: Callable[..., Interrupt]
+) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as made:
+            page = host.get(list_of("reviewlink"))
+        assert page.content.decode().count("can be used") == ReviewLink.objects.count()
+        return len(made)
+
+    def make() -> None:
+        services.make_link(asked("approval").pk, name="Lena", by=person("reviewer"))
+
+    make()
+    host.get(list_of("reviewlink"))  # content types and the like are looked up once
+    before = queries()
+    for _ in range(3):
+        make()
+    assert queries() == before

@@ -108,6 +108,9 @@ def test_before_a_run_is_cancelled_it_is_said_what_that_withdraws(
     assert Run.objects.get().state == "cancelled"
     assert Interrupt.objects.get().status == "cancelled"
     assert AuditEntry.objects.get(verb="cancel").detail["reason"] == "a duplicate"
+    assert "a duplicate" in response.content.decode()
+    thread = client.get(reverse("admin:hitl_django_thread_change", args=[waiting.thread_id]))
+    assert "a duplicate" in thread.content.decode()
 
 
 def test_a_run_that_ended_meanwhile_is_not_cancelled(browse: Browse, waiting: Run) -> None:

@@ -216,6 +216,19 @@ class TestWhatItCosts:
         assert not [sql for sql in asked for name in (*large, *history) if name in sql]
 
 
+def test_who_decides_nothing_has_nothing_to_select_and_to_take(
+    browse: Callable[[str], Client], reviewer: Client
+) -> None:
+    item = make_question({})
+    offers = ('name="item"', "Take next", "With the selected")
+    assert all(offer in text_of(reviewer.get(list_of())) for offer in offers)
+    reader = browse("reader")
+    page = text_of(reader.get(list_of()))
+    assert item.title in page
+    assert [offer for offer in offers if offer in page] == []
+    assert "Take next" not in text_of(reader.get(page_of(item)))
+
+
 class TestCountsAndFilters:
     @pytest.fixture
     def rows(self, me: User, sam: User) -> dict[str, Interrupt]:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
+from hitl_django.models import Decision, Interrupt, ReviewLink, Run, WorkerHeartbeat
 
 from .browsing import press, sheet_of, text_of, told
 from .conftest import list_of, make_question, page_of
@@ -95,7 +95,7 @@ class TestTheList:
         WorkerHeartbeat.objects.update(at=timezone.now() - timedelta(hours=1))
         page = text_of(reviewer.get(list_of()))
         assert "No worker reports" in page
-        assert "A worker was last seen" in page
+        assert "None was seen after" in page
         worker.delete()
         make_question({})
         Run.objects.update(state="queued", queued_at=timezone.now() - timedelta(hours=1))
@@ -452,3 +452,27 @@ def test_a_question_that_expired_says_what_became_of_its_run(
         assert "This question expired" in page
         assert said in page
         assert "Nothing of yours was sent." in page
+
+
+def test_a_question_that_was_erased_says_so_on_every_page(
+    admin_client: Client, person: Callable[[str], Any], asked: Asked, advance: Callable[[], int]
+) -> None:
+    item = asked("approval")
+    services.comment(item.pk, "A word.")
+    services.make_link(item.pk, name="Lena")
+    decision = services.decide(item.pk, "approve", by=person("reviewer"), reason="Fine.")
+    advance()
+    services.forget(item.thread.thread_id)
+    page = text_of(admin_client.get(page_of(item)))
+    assert "reviewer approved this" in page
+    assert "has been erased since. Who decided, and when, is kept." in page
+    link = ReviewLink.objects.get()
+    for url in (
+        page_of(item), page_of(decision.id, "decision"), page_of(item.run_id, "run"),
+        page_of(item.thread_id, "thread"), page_of(link, "reviewlink"),
+        *map(list_of, ("interrupt", "decision", "reviewlink")),
+    ):  # fmt: skip
+        page = text_of(admin_client.get(url))
+        assert ("(erased)" in page) == (url != page_of(item.thread_id, "thread")), url
+        assert not re.search(r'<a [^>]*(hitl-title|dir="auto")[^>]*>\s*</a>', page), url
+        assert not re.search(r"<h1[^>]*>\s*</h1>", page), url
