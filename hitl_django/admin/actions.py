@@ -14,7 +14,7 @@ from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import to_json, unix, visible
 from hitl_django.models import Interrupt
 
-from .facts import Fact, facts_of
+from .facts import Fact, facts_of, facts_of_many
 from .sheet import ARGS, UNSENT, Sheet, Typed, is_too_large
 from .slip import LARGE, Button
 
@@ -101,7 +101,7 @@ class ActionBlock:
 
     @property
     def facts(self) -> list[Fact]:
-        return facts_of(self.start if len(self.starts) == 1 else self.starts)
+        return facts_of(self.start) if len(self.starts) == 1 else facts_of_many(self.starts)
 
     def is_changed(self) -> bool:
         """Says whether the arguments were changed, or can't be read."""

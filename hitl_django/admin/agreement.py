@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy
 
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt
-from hitl_django.services.agreement import is_own
 
 from .differences import Difference, differences_of
 
@@ -33,9 +32,12 @@ class Agreement:
     is_own: bool = False
 
 
-def agreement_of(item: Interrupt, votes: Sequence[Decision], user: Any) -> Agreement:
-    """Says how far a question is agreed on; ``votes`` are the approvals of its present version."""
-    own = is_own(item, user)
+def agreement_of(item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool) -> Agreement:
+    """Says how far a question is agreed on.
+
+    ``votes`` are the approvals of its present version; ``own`` says whether the user started its
+    run and can't approve it for that.
+    """
     return Agreement(
         words=_words(item, votes),
         changes=differences_of(item, (item.proposal or {}).get("patch")),

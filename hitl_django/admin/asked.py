@@ -17,6 +17,7 @@ from hitl_django.answers import RAW
 from hitl_django.forms.text import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.policy import get_policy
+from hitl_django.services.agreement import is_own
 
 from .agreement import Agreement, agreement_of, votes_on
 from .facts import (
@@ -83,6 +84,8 @@ class Page:
         self.refusals = _refusals(items)
         self.comments = _comments(items)
         self.votes = votes_on(items)
+        #: The runs that it was asked of, whether they are the user's own.
+        self.own: dict[Any, bool] = {}
 
     @cached_property
     def groups(self) -> list[tuple[Any, str]]:
@@ -93,7 +96,8 @@ class Page:
         if sheet is not None and not get_policy().may_decide(self.user, item):
             sheet = None
         standing = standing_of(item, self.user)
-        agreement = agreement_of(item, self.votes.get(item.pk, ()), self.user)
+        votes = self.votes.get(item.pk, ())
+        agreement = agreement_of(item, votes, self.user, own=self._is_own(item))
         if sheet is not None:
             sheet.barred = agreement.barred
             unclaimed = item.claim_required and not standing.is_mine
@@ -114,6 +118,13 @@ class Page:
             agreement=agreement,
             refused=self.refusals.get((item.pk, item.refused_version)),
         )
+
+    def _is_own(self, item: Interrupt) -> bool:
+        if not item.no_self_approval:
+            return False
+        if item.run_id not in self.own:
+            self.own[item.run_id] = is_own(item, self.user)
+        return self.own[item.run_id]
 
     def _forms(self, item: Interrupt, standing: Standing) -> Forms:
         if item.pk in self.forms:

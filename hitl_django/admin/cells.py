@@ -103,7 +103,9 @@ def due(item: Any) -> str:
     elif item.due_at is not None:
         words = _("in %(time)s") % {"time": _until(item.due_at)}
         lines.append(_moment(item.due_at, words))
-    if item.expires_at is not None:
+    if item.expires_at is not None and item.expires_at <= now:
+        lines.append(_moment(item.expires_at, _("its time is up")))
+    elif item.expires_at is not None:
         words = _("expires in %(time)s") % {"time": _until(item.expires_at)}
         lines.append(_moment(item.expires_at, words))
     return _lines(lines)

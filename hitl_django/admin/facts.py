@@ -66,6 +66,12 @@ def facts_of(payload: JSON, *, skip: Sequence[str] = ()) -> list[Fact]:
     return layout.facts({key: value for key, value in payload.items() if key not in skip}, 0)
 
 
+def facts_of_many(values: Sequence[JSON]) -> list[Fact]:
+    """Returns values of one kind, below each other, as many as a table holds."""
+    layout = _Layout()
+    return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
+
+
 def action_facts(item: Interrupt) -> list[Fact]:
     """Returns the actions that a question in a dialect asks for: each its name and arguments."""
     layout = _Layout()

@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
 from hitl_django.forms.text import visible
@@ -27,7 +28,7 @@ TABS: dict[str, tuple[str, Any]] = {
     "free": ("free", _("Free")),
     "held": ("held", _("Held by others")),
     "overdue": ("overdue", _("Overdue")),
-    "snoozed": ("snoozed", _("Put off")),
+    "snoozed": ("snoozed", pgettext_lazy("of questions", "Put off")),
 }
 
 

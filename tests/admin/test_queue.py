@@ -75,6 +75,7 @@ class TestARow:
         make_question({}, title="Given?", assignee=sam, assignee_label="sam", group_label="Crew")
         make_question({}, title="Kept?", escalated_at=now, priority=2)
         make_question({}, title="Two?", quorum=2)
+        make_question({}, title="Over?", expires_at=now - HOUR)
         page = words(reviewer.get(list_of()))
         for said in (
             "overdue: 3 hours",
@@ -88,6 +89,7 @@ class TestARow:
             "0 of 2 approvals",
         ):
             assert said in page, page
+        assert page.count("its time is up") == 2
         assert "gone" not in page
 
     def test_says_that_an_answer_has_to_wait_where_its_run_has_stopped(
