@@ -58,8 +58,10 @@ def said() -> dict[Any, str]:
 
 
 def key_of(message: Message) -> tuple[str | None, Any]:
-    ids = message.id
-    return message.context, ids if isinstance(ids, str) else tuple(ids)
+    ids, context = message.id, message.context
+    if isinstance(context, bytes):  # as Babel reads it of a compiled catalogue
+        context = context.decode()
+    return context, ids if isinstance(ids, str) else tuple(ids)
 
 
 def catalogue_of(path: Path) -> dict[Any, Message]:
