@@ -43,9 +43,11 @@ class Server:
 
     def __init__(self, kind: str, log: Path, **hitl: Any) -> None:
         self.kind, self.log, self.hitl = kind, log, hitl
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            self.port = probe.getsockname()[1]
+        # Who listens at the port may share it with this socket; nobody else is given it meanwhile.
+        self.reserved = socket.socket()
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.reserved.bind((HOST, 0))
+        self.port = self.reserved.getsockname()[1]
         self.start()
 
     def start(self) -> None:
@@ -98,6 +100,7 @@ class Server:
             child.kill()
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE)
+        self.reserved.close()
 
 
 class Client:

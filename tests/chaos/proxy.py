@@ -63,7 +63,7 @@ class Proxy:
             self._do(self._open())
 
     def _do(self, what: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(120)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())

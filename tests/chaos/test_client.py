@@ -26,7 +26,6 @@ from .graphs import EMPTY, SHAPES, Effects, Recording, end_of, reply
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("impatient"),
 ]
 
 #: Runs that are followed at a time.
@@ -63,6 +62,12 @@ class Crew:
     def dismiss(self) -> None:
         while self.alive:
             processes.kill(self.alive.pop())
+
+
+@pytest.fixture(autouse=True)
+def patient_with_failures(settings: Any) -> None:
+    # On a slow machine a run may be taken up more often than it gets anywhere.
+    settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
             met = len(proxy.met)
         processes.kill(process)
     print(dict(Counter(proxy.met)))
-    assert min(Counter(proxy.met).values()) > wanted / 4
+    assert set(proxy.met) == {"pass", "unheard", "unanswered"}
     assert_all_is_well(effects)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -100,9 +99,7 @@ def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_on
         frozen = Frozen(run, "transaction", 2, effects)
         frozen.stop()
         if postgres:
-            began = time.monotonic()
-            recovery.settle()
-            assert time.monotonic() - began < recovery.PATIENCE / 4
+            recovery.settle()  # which waits for a transaction that stays open for ever
         else:
             # There is one writer at a time: others are refused, and may try again.
             with pytest.raises(OperationalError, match="locked"):

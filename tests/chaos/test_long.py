@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, StateGraph, registry, services
+from hitl_django import END, START, RunControl, StateGraph, registry, services, worker
 from hitl_django.models import Checkpoint, Run
 
 from . import invariants, recovery
@@ -28,6 +28,8 @@ pytestmark = [
 
 #: What a process may hold more for each round: a channel or a checkpoint that is kept is far above.
 NOISE = 512
+#: In how many slices a run is worked off.
+SLICES = 12
 
 
 class Rounds(TypedDict):
@@ -36,9 +38,22 @@ class Rounds(TypedDict):
 
 
 @pytest.fixture
-def rounds() -> Iterator[str]:
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A graph that goes round, and whose slices are so many rounds long on any machine."""
+    controls: list[RunControl] = []
+
+    class Control(RunControl):
+        def __init__(self) -> None:
+            super().__init__()
+            controls[:] = [self]
+
+    monkeypatch.setattr(worker, "RunControl", Control)
+
     def go(state: Any) -> Any:
-        return {"count": state["count"] + 1}
+        count = state["count"] + 1
+        if count % (state["wanted"] // SLICES) == 0:
+            controls[0].request_drain("time slice used up")
+        return {"count": count}
 
     def further(state: Any) -> str:
         return "go" if state["count"] < state["wanted"] else END
@@ -85,10 +100,7 @@ def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
     rounds: str, traced: None, amount: Callable[[int, int], int], settings: Any
 ) -> None:
     wanted = amount(600, 10_000)
-    settings.HITL = {
-        "TIME_SLICE_SECONDS": amount(5, 50) / 100,
-        "RECURSION_LIMIT": wanted + 1,
-    }
+    settings.HITL = {"RECURSION_LIMIT": wanted + 1}
     info = services.start(rounds, {"count": 0, "wanted": wanted})
 
     def look() -> tuple[int, int]:
@@ -107,7 +119,7 @@ def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
 
     assert recovery.state_of(info.id) == "succeeded"
     assert services.run_result(info.id)["count"] == wanted
-    assert len(edges) > 4
+    assert len(edges) >= SLICES
     assert edges == sorted(set(edges)), "a slice got nowhere"
     assert Run.objects.get(pk=info.id).thread.epoch == len(edges)
     assert Checkpoint.objects.filter(thread__thread_id=info.thread_id).count() == edges[-1] + 2

@@ -86,6 +86,13 @@ class Cluster:
             assert time.monotonic() < deadline, self.log.read_text()
             threading.Event().wait(0.05)
 
+    def overtaken(self) -> int:
+        """Return how many workers lived to find that another had their run.
+
+        That is so where the machine stands still for longer than a lease.
+        """
+        return self.log.read_text().count("was taken over")
+
     def stop(self) -> int:
         """Ask it to stop, as a service manager does; return its exit code."""
         self.process.send_signal(signal.SIGTERM)

@@ -47,7 +47,6 @@ def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_i
             more = start_laps(book, RUNS, laps=LAPS)
             supervised.wait_for(lambda: len(begun(book)) >= 4)
             with proxy.down():
-                assert Run.objects.filter(pk__in=more, state="running").exists()
                 # We still get there: what is decided and started meanwhile is acted on later.
                 question = Interrupt.objects.get(run=asked.id, status="pending")
                 services.decide(question.pk, "respond", "one")
@@ -55,7 +54,7 @@ def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_i
             supervised.wait_for(all_succeeded(more))
             supervised.wait_for(lambda run=asked.id: states([run]) == {"interrupted": 1})
             assert len(begun(book)) == RUNS * LAPS
-            assert begun(book).total() <= RUNS * LAPS + WORKERS
+            assert begun(book).total() <= RUNS * LAPS + WORKERS + supervised.overtaken()
             runs += more
         told = supervised.log.read_text()
         assert "onnection refused" in told, "nobody noticed anything"

@@ -50,7 +50,7 @@ def test_what_a_killed_worker_was_sending_is_sent_again_and_nothing_is_lost(
     sent = [received.headers["webhook-id"] for received in receiver.all()]
     assert {hanging, *sent} == messages
     assert hanging in sent
-    assert Delivery.objects.get(pk=hanging).attempts == 2
+    assert Delivery.objects.get(pk=hanging).attempts >= 2
 
 
 def test_runs_go_on_beside_a_receiver_that_hangs(

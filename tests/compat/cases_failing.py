@@ -414,7 +414,7 @@ def a_question_of_a_node_with_a_timeout(engine: Engine) -> Any:
     return alone(engine, node, timeout=60)
 
 
-@case(start({"x": 1}), ways=ASYNC)
+@case(start({"x": 1}), ways=ASYNC, leaps=True)
 def each_sent_task_has_its_own_timeout(engine: Engine) -> Any:
     async def node(state: State) -> dict[str, Any]:
         return await slow(state) if state["x"] == 2 else {"log": [f"{state['x']} in time"]}

@@ -481,6 +481,7 @@ def test_an_async_workflow_runs_under_a_sync_caller_with_its_tasks() -> None:
     assert sorted(ran) == [1, 2, 9]
 
 
+@pytest.mark.usefixtures("leaping")
 def test_an_async_task_that_is_given_up_is_cancelled() -> None:
     ended: list[str] = []
 

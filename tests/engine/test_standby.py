@@ -13,6 +13,7 @@ import pytest
 from hitl_django import InMemorySaver, NodeError, StateGraph
 from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.drivers import standby as module
+from hitl_django.engine.drivers import threads
 from hitl_django.engine.drivers.standby import Standby
 from hitl_django.engine.drivers.task_threads import TaskThreads
 from hitl_django.engine.drivers.threads import SyncDriver
@@ -107,7 +108,9 @@ def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
     assert sorted(graph.invoke({"x": 1}, CONFIG)["log"]) == ["b", "handled"]
 
 
-def test_a_saver_that_fails_meanwhile_fails_the_run() -> None:
+def test_a_saver_that_fails_meanwhile_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # However long the first task takes: its writes wait until the second one holds up the thread.
+    monkeypatch.setattr(threads, "_SPELL", 600)
     asked = threading.Event()
 
     class Broken(InMemorySaver):

@@ -301,7 +301,7 @@ def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
 
 
 def test_many_processes_send_each_message_once(settings: Any) -> None:
-    settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"]}
+    settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
     receiver = Receiver([answering(204)])
     try:
         hook = services.create_webhook(receiver.url)

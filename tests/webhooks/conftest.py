@@ -13,7 +13,7 @@ from hitl_django.models import WebhookEndpoint
 from .receiver import Behaviour, Receiver, all_closed, answering
 
 #: This machine counts as a network that webhooks may be sent to.
-HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 10}
+HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
 
 
 @pytest.fixture(autouse=True)
