@@ -9,12 +9,19 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 from django.utils import translation
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import clock, databases
 
-# No deadline: how long one example takes says more about the machine than about the code.
-settings.register_profile("suite", deadline=None, print_blob=True)
+# No bounds of time: how long an example takes says more about the machine than about the code. And
+# the same examples each time, on any machine; ``--soak`` looks for others.
+BY_THE_CLOCK = [HealthCheck.too_slow]
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, database=None, suppress_health_check=BY_THE_CLOCK
+)
+settings.register_profile(
+    "soak", deadline=None, derandomize=False, print_blob=True, suppress_health_check=BY_THE_CLOCK
+)
 settings.load_profile("suite")
 
 #: Markers of tests that fill a machine, or share a browser: never two of one kind at once.
@@ -35,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run only the tests that have a long form, and those in their long form",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--soak"):
+        settings.load_profile("soak")
 
 
 def pytest_report_header() -> str:

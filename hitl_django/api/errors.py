@@ -6,6 +6,7 @@ problem is ``about:blank``: its title is that of the status, and ``code`` says t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -24,10 +25,11 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from ..engine import errors
-from . import faults, members
+from . import faults, members, outages
 from .members import Members
 from .strictjson import MalformedBody, UnstorableBody
 
+logger = logging.getLogger("hitl_django")
 CONTENT_TYPE = "application/problem+json"
 
 
@@ -52,6 +54,14 @@ class Answer:
     more: Members = members.NONE
     detail: str | None = None
 
+
+_UNAVAILABLE = Answer(
+    503,
+    "database_unavailable",
+    # Of a connection that broke off at a commit nobody knows whether it was heard.
+    detail="The database is away or busy. Try again in a few seconds; a write that was sent with "
+    "a key is not carried out twice.",
+)
 
 #: The table. An error is answered by the entry of its nearest class; one without an entry is
 #: a fault of ours or of the graph's author, and ends where the host's other exceptions do.
@@ -115,12 +125,15 @@ ANSWERS: dict[type[Exception], Answer] = {
     exceptions.NotAcceptable: Answer(406, "not_acceptable"),
     exceptions.UnsupportedMediaType: Answer(415, "unsupported_media_type"),
     exceptions.Throttled: Answer(429, "throttled"),
+    **dict.fromkeys(outages.ERRORS, _UNAVAILABLE),
 }
 
 
 def answer_to(error: Exception) -> Answer | None:
     """Return the table's entry for ``error``, that of its nearest class."""
     known = table_entry(type(error))
+    if known is _UNAVAILABLE and not outages.is_outage(error):
+        return None
     if isinstance(error, exceptions.APIException):
         if known is None:
             return Answer(error.status_code, _code(error))
@@ -146,6 +159,9 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()
+    if answer is _UNAVAILABLE:
+        # The client can't do anything about it, and whoever can has to hear of it.
+        logger.error("the API can't reach the database", exc_info=error)
     body = problem(error, answer, context["view"].part)
     return Response(body, status=answer.status, headers=_headers(error), content_type=CONTENT_TYPE)
 
@@ -180,6 +196,7 @@ def _headers(error: Exception) -> dict[str, str]:
     headers = {}
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
-    if wait := getattr(error, "wait", None):
+    wait = outages.WAIT if isinstance(error, outages.ERRORS) else getattr(error, "wait", None)
+    if wait:
         headers["Retry-After"] = str(int(wait))
     return headers

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from hitl_django import services
-from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models import Checkpoint, Interrupt, Thread
 from tests import databases
 from tests.chaos import invariants
 from tests.chaos.proxy import Proxy

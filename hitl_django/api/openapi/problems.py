@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 
@@ -26,6 +27,7 @@ ALWAYS = (
     exceptions.AuthenticationFailed,
     exceptions.PermissionDenied,
     exceptions.Throttled,
+    OperationalError,
 )
 #: What a request with a body can be told.
 OF_BODIES = (
@@ -51,7 +53,7 @@ FAULT: dict[str, Any] = {
     "required": ["code", "detail"],
 }
 CHALLENGE = Header("WWW-Authenticate", "How to sign in.")
-_HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,)}
+_HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 
 
 def answers_of(operation: Operation, *, has_place: bool) -> dict[int, list[Answer]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from django.db import transaction
@@ -59,7 +60,13 @@ class BulkDecisions(Resource):
         throttle = UserThrottle("THROTTLE_DECIDE")
         if not throttle.allows_more(request, len(items) - 1):
             raise Throttled(throttle.wait())
-        results = [self._decide(key, index, **item) for index, item in enumerate(items)]
+        results: list[dict[str, Any]] = []
+        for index, item in enumerate(items):
+            if results and results[-1]["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+                # Each of the others would wait for the database for as long, and in vain.
+                results.append({**results[-1], "interrupt": item["interrupt"]})
+            else:
+                results.append(self._decide(key, index, **item))
         return Response(self.render(BulkResultsSerializer, {"results": results}))
 
     def _decide(

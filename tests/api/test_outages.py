@@ -1,0 +1,144 @@
+"""A database that is away, or busy for too long: said as such, and nothing is left by half."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, OperationalError, connection
+
+from hitl_django.api import errors, outages
+from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, RunEvent, Thread
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Writes that a request can make: the address's name, and the body.
+WRITES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a start": ("runs", {"graph": "invoice", "input": {"amount": 3}}),
+    "a decision": ("decisions", {"type": "respond", "value": "yes"}),
+    "a claim": ("claim", {}),
+    "a remark": ("comments", {"text": "Dana called."}),
+    "an end": ("run-cancel", {"reason": "too late"}),
+}
+PLACES = {"decisions": "pk", "claim": "pk", "comments": "pk", "run-cancel": "run_id"}
+
+
+class Failing:
+    """Has the n-th statement fail, and all after it, as where the server has gone."""
+
+    def __init__(self, nth: int) -> None:
+        self.nth, self.count = nth, 0
+
+    def __call__(self, execute: Callable[..., Any], *args: Any) -> Any:
+        self.count += 1
+        if self.count >= self.nth:
+            raise OperationalError("server closed the connection unexpectedly")
+        return execute(*args)
+
+
+def everything() -> list[Any]:
+    """Returns all that a request could have written."""
+    kinds = (Thread, Run, RunEvent, Interrupt, Decision, AuditEntry, Comment)
+    return [list(kind.objects.order_by("pk").values()) for kind in kinds]
+
+
+def assert_unavailable(response: Any) -> None:
+    assert (response.status_code, response.json()["code"]) == (503, "database_unavailable")
+    assert response["Content-Type"] == "application/problem+json"
+    assert response["Retry-After"] == "5"
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.parametrize("write", WRITES)
+def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_back(
+    write: str, api: Any, asked: Callable[..., Interrupt]
+) -> None:
+    name, body = WRITES[write]
+    question = asked(free=True)
+    places = [getattr(question, PLACES[name])] if name in PLACES else []
+    api.post(name, *places, body=[])  # what is read once in a process has been read
+    before, nth = everything(), 0
+    while True:
+        nth += 1
+        with connection.execute_wrapper(Failing(nth)):
+            response = api.post(name, *places, body=body)
+        if response.status_code < 300:
+            break
+        assert_unavailable(response)
+        assert everything() == before
+    assert nth > 4
+    assert everything() != before
+
+
+def test_a_read_is_answered_so_as_well_and_somebody_hears_of_it(
+    api: Any, asked: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
+) -> None:
+    question = asked()
+    with connection.execute_wrapper(Failing(1)):
+        assert_unavailable(api.get("interrupt", question.pk))
+    (record,) = (record for record in caplog.records if record.name == "hitl_django")
+    assert record.exc_info is not None
+
+
+@pytest.fixture
+def locked() -> Iterator[sqlite3.Connection]:
+    """Another process, as it were, is in the middle of a write that takes long."""
+    connection.ensure_connection()
+    connection.connection.execute("PRAGMA busy_timeout = 10")
+    with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
+        other.isolation_level = None
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+    connection.close()
+
+
+@pytest.mark.database("sqlite")
+def test_a_database_that_somebody_else_is_writing_to_for_too_long_is_unavailable(
+    api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch, request: Any
+) -> None:
+    question = asked(free=True)
+    # A request's end leaves the connection open, which is not to wait for long here.
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
+    other = request.getfixturevalue("locked")
+    assert_unavailable(api.post("decisions", question.pk, body={"type": "approve"}))
+    assert api.get("interrupt", question.pk).json()["status"] == "pending"
+    other.execute("ROLLBACK")
+    assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+
+
+def test_of_many_decisions_those_that_could_not_be_made_say_so_and_none_waits_in_vain(
+    api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hitl_django import services
+
+    pks, tried = [str(asked(free=True).pk) for _ in range(4)], []
+    decide = services.decide
+
+    def once(pk: Any, *args: Any, **options: Any) -> Any:
+        tried.append(pk)
+        if len(tried) > 1:
+            raise OperationalError("the database system is shutting down")
+        return decide(pk, *args, **options)
+
+    monkeypatch.setattr(services, "decide", once)
+    body = {"decisions": [{"interrupt": pk, "type": "approve"} for pk in pks]}
+    results = api.post("decisions-bulk", body=body).json()["results"]
+    assert [result["status"] for result in results] == [202, 503, 503, 503]
+    assert [result["interrupt"] for result in results] == pks
+    assert results[3]["problem"]["code"] == "database_unavailable"
+    assert len(tried) == 2
+
+
+def test_a_statement_that_is_wrong_is_the_hosts_to_hear_of() -> None:
+    with closing(sqlite3.connect(":memory:")) as database, pytest.raises(sqlite3.Error) as raised:
+        database.execute("SELECT * FROM nothing")
+    missing = OperationalError("no such table: nothing")
+    missing.__cause__ = raised.value
+    assert errors.answer_to(missing) is None
+    assert not outages.is_outage(RuntimeError())
+    answer = errors.answer_to(InterfaceError("connection already closed"))
+    assert answer is not None
+    assert answer.status == 503
