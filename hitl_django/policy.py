@@ -102,7 +102,10 @@ class ModelPermissionPolicy:
         return self._has(user, "link_interrupt") and self.may_decide(user, interrupt)
 
     def may_operate(self, user: Any, run: Run) -> bool:
-        """Says whether the user may cancel, retry and fork the run, and see its errors."""
+        """Says whether the user may cancel, retry and fork the run, and see its errors.
+
+        To start another on its thread that discards what it asks is to cancel it.
+        """
         return self._has(user, "operate_run")
 
     def may_view_workers(self, user: Any) -> bool:

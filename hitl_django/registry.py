@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .engine.errors import BrokenGraphError, UnknownGraphError
@@ -59,11 +60,16 @@ class _Entry:
     review: ReviewPolicy
 
 
+#: Seconds that a factory which failed is left alone. Most fail until the code is mended, and would
+#: keep whoever looks at a list waiting each time; some need what comes back by itself.
+REST = 10.0
 #: Of a graph that has no other, or isn't known here.
 _ORDINARY = ReviewPolicy()
 _entries: dict[str, _Entry] = {}
 _duplicates: dict[str, list[str]] = {}
 _built: dict[str, Registered] = {}
+#: Why a graph could not be built, and until when that is taken for granted.
+_failed: dict[str, tuple[str, float]] = {}
 _lock = threading.RLock()
 
 
@@ -78,7 +84,8 @@ def register(
 ) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not, and is called once, at first use. What an
+    The factory returns a StateGraph, compiled or not, and is called once, at first use; one that
+    fails is left alone for ten seconds, and is called again at the next use after that. What an
     ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
     registered twice belongs to neither: ``get`` refuses it and a system check names both places,
     since which one stored threads would meet depended on the order of imports.
@@ -109,6 +116,7 @@ def register(
                 review or _ORDINARY,
             )
             _built.pop(name, None)
+            _failed.pop(name, None)
         return factory
 
     return decorate
@@ -120,6 +128,7 @@ def unregister(name: str) -> None:
         _entries.pop(name, None)
         _duplicates.pop(name, None)
         _built.pop(name, None)
+        _failed.pop(name, None)
 
 
 def names() -> list[str]:
@@ -165,11 +174,12 @@ def look(name: str) -> Registered | Broken:
 def get(name: str) -> Registered:
     """Returns the graph of that name, built at first use.
 
-    UnknownGraphError without one, and BrokenGraphError where its factory fails.
+    UnknownGraphError without one, and BrokenGraphError where its factory fails or failed lately.
     """
     found = _built.get(name)
     if found is not None:
         return found
+    _refuse_if_failed(name)
     with _lock:
         if name not in _entries:
             raise UnknownGraphError(name, names())
@@ -177,11 +187,20 @@ def get(name: str) -> Registered:
             places = ", ".join(_duplicates[name])
             raise BrokenGraphError(name, f"it is registered in {places}.")
         if name not in _built:
+            _refuse_if_failed(name)  # while we waited for the lock
             try:
                 _built[name] = _build(_entries[name])
             except Exception as error:  # whatever a factory of the project raises
-                raise BrokenGraphError(name, f"{type(error).__name__}: {error}") from error
+                reason = f"{type(error).__name__}: {error}"
+                _failed[name] = (reason, monotonic() + REST)
+                raise BrokenGraphError(name, reason) from error
         return _built[name]
+
+
+def _refuse_if_failed(name: str) -> None:
+    reason, until = _failed.get(name, ("", 0.0))
+    if reason and monotonic() < until:
+        raise BrokenGraphError(name, reason)
 
 
 def _build(entry: _Entry) -> Registered:

@@ -27,10 +27,9 @@ def sweep() -> list[UUID]:
     """Hints again every run that waits for a worker, as many as one batch holds; returns them.
 
     Questions whose time is up expire first, those that will soon are warned of, and what has become
-    due moves to the front of the queue. Several sweeps at once do no harm: a hint too many ends in
-    a claim that finds nothing to do. The same goes for webhooks that are due. Where RETENTION_DAYS
-    is set, threads that ended that long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does
-    so to their events alone.
+    due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
+    The same goes for webhooks that are due. Where RETENTION_DAYS is set, threads that ended that
+    long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone.
     """
     _look_after("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _hint_overdue()
@@ -69,8 +68,10 @@ def _delete_ended(days: float) -> None:
 def _hint_overdue() -> list[UUID]:
     using = dispatch.alias()
     with transaction.atomic(using=using):
-        overdue = _overdue()[: hitl.SWEEP_BATCH]
-        run_ids = list(overdue.values_list("pk", flat=True))
+        # Two sweeps at once take different runs, so that no run is hinted twice and neither waits.
+        # SQLite has one writer at a time: the second one finds the marks of the first.
+        overdue = _overdue().select_for_update(skip_locked=True, no_key=True, of=("self",))
+        run_ids = list(overdue.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
         if not run_ids:
             return []
         # Marked before they are hinted, so that the next sweep looks at others first: with more

@@ -138,7 +138,8 @@ class StartBody(Body):
     on_pending = Choice(
         choices=["refuse", "discard"],
         required=False,
-        help_text="Whether a thread whose questions are open is refused (409), or loses them.",
+        help_text="Whether a thread whose questions are open is refused (409), or loses them: for "
+        "who may cancel its run (403).",
     )
     events = serializers.ListField(
         child=Choice(choices=KINDS),

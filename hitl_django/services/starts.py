@@ -55,9 +55,9 @@ def start(
     The same ``key`` and input give the run that is there already (``created`` is False); the same
     key with another input is an IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
-    ``on_pending="discard"`` loses them. ``subject`` is the object that the thread is about,
-    or its key, for whoever may see it. ``events`` names what the run's events tell, where that
-    isn't what its graph says.
+    ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
+    is the object that the thread is about, or its key, for whoever may see it. ``events`` names
+    what the run's events tell, where that isn't what its graph says.
     """
     with refusals.recorded("start", by=by, via=via):
         if by is not None and not get_policy().may_start(by, graph):
@@ -82,7 +82,8 @@ def start(
     try:
         if thread_id is None:
             return request.found() or request.begin()
-        with transaction.atomic(using=dispatch.alias()):
+        refusal = refusals.recorded("discard", by=by, via=via)
+        with refusal, transaction.atomic(using=dispatch.alias()):
             return request.found() or request.go_on()
     except IntegrityError:
         # Somebody with the same key came first, between our look and our INSERT: the unique
@@ -280,6 +281,12 @@ class _Start:
             raise OpenQuestionsError(
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
+            )
+        if self.by is not None and not get_policy().may_operate(self.by, live):
+            raise NotAllowedError(
+                "You may not cancel the run that waits for answers.",
+                thread_id=thread.thread_id,
+                subject=str(live.pk),
             )
         closed = closing.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
         audit.append(

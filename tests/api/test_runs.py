@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, Permission
 
-from hitl_django.models import Run, Thread
+from hitl_django.models import AuditEntry, Run, Thread
 
 pytestmark = pytest.mark.django_db
 
@@ -187,6 +187,24 @@ def test_a_thread_that_waits_loses_its_questions_only_on_demand(api: Any, asked:
     accepted = api.post("runs", body={**body, "on_pending": "discard"})
     assert accepted.status_code == 202, accepted.content
     assert api.get("interrupt", question.pk).json()["status"] == "superseded"
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_cancel_a_run_can_not_discard_what_it_asks(
+    api: Any, make_user: Any, asked: Any
+) -> None:
+    question = asked()
+    starter = type(api)(make_user("start_run", "view_thread", "view_run", "view_interrupt"))
+    body = {**BODY, "thread_id": question.thread.thread_id}
+    assert starter.post("runs", body=body).status_code == 409
+    refused = starter.post("runs", body={**body, "on_pending": "discard"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+    question.refresh_from_db()
+    assert (question.status, Run.objects.get().state) == ("pending", "interrupted")
+    entry = AuditEntry.objects.get(verb="refuse")
+    assert (entry.subject, entry.detail["type"]) == (str(question.run_id), "discard")
+    new = {**BODY, "thread_id": "another", "on_pending": "discard"}
+    assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
 
 
 def test_a_thread_that_runs_takes_no_second_run(api: Any, invoice: str) -> None:

@@ -12,7 +12,8 @@ from django.test import override_settings
 
 from hitl_django import registry
 from hitl_django.conf import KEYS, Settings, hitl
-from hitl_django.engine.errors import UnknownGraphError
+from hitl_django.engine.constants import START
+from hitl_django.engine.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.engine.graph import StateGraph
 from tests import graphs
 
@@ -123,6 +124,31 @@ def test_a_graph_that_cannot_be_built_is_named(register: Callable[..., Any]) -> 
     assert "ZeroDivisionError: oh" in found()["hitl_django.E007"]
     register("edgeless", lambda: StateGraph(graphs.Log))
     assert "edgeless" in found()["hitl_django.E007"]
+
+
+def test_a_factory_that_fails_is_left_alone_for_a_while_and_then_tried_again(
+    register: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, tried = [1000.0], list[float]()
+    monkeypatch.setattr(registry, "monotonic", lambda: now[0])
+
+    def frail() -> Any:
+        tried.append(now[0])
+        if len(tried) < 3:
+            raise ConnectionError("the vault is away")
+        return StateGraph(graphs.Log).add_node("a", lambda state: None).add_edge(START, "a")
+
+    register("frail", frail)
+    for _ in range(3):
+        with pytest.raises(BrokenGraphError, match="ConnectionError: the vault is away"):
+            registry.get("frail")
+        assert isinstance(registry.look("frail"), registry.Broken)
+    assert tried == [1000.0]
+    now[0] += registry.REST
+    assert isinstance(registry.look("frail"), registry.Broken)
+    assert tried == [1000.0, now[0]]
+    register("frail", frail)  # by whoever has mended it
+    assert registry.get("frail").name == "frail"
 
 
 def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:

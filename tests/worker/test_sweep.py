@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import leases, retention, services, testing
+from hitl_django import dispatch, leases, retention, services, testing
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.sweep import sweep
 
@@ -78,6 +80,35 @@ def test_a_run_is_hinted_once_per_period_however_many_sweeps(advance: Advance) -
     for _ in range(3):
         sweep()
     assert testing._hinted == [str(info.id)]
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.django_db(transaction=True)
+def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = [services.start("steps", {"log": []}) for _ in range(4)]
+    forget(*infos)
+    found: list[list[UUID]] = []
+
+    def other() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '100ms'")
+        found.append(sweep())
+        connection.close()
+
+    def meanwhile(run_id: UUID) -> None:
+        if not found:
+            found.append([])
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+
+    monkeypatch.setattr(dispatch, "hint", meanwhile)
+    with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
+        found.append(sweep())
+    assert [len(ids) for ids in found] == [0, 2, 2]
+    assert {*found[1], *found[2]} == {info.id for info in infos}
 
 
 @pytest.mark.parametrize("state", ["interrupted", "succeeded", "failed", "parked", "cancelled"])
