@@ -182,6 +182,7 @@ def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str)
         changed_at=None,
         expires_at=None,
         warn_at=None,
+        retry_at=None,
         escalated_at=None,
         snoozed_until=None,
         approvals=0,

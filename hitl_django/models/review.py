@@ -106,6 +106,8 @@ class Interrupt(models.Model):
     expiry = JSONTextField(null=True, blank=True)
     #: When interrupt_expiring is sent; NULL once it was, or where there is no need.
     warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    #: Until when it is left alone after what was to be done at its end failed.
+    retry_at = models.DateTimeField(db_default=None, null=True, editable=False)
     #: When its time was up and it stayed open nevertheless, as its terms say.
     escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
     #: The version whose answer didn't fit, as long as the same is asked.
@@ -147,6 +149,10 @@ class Interrupt(models.Model):
     )
     claimed_label = models.CharField(_("held by"), max_length=255, blank=True, db_default="")
     claimed_until = models.DateTimeField(_("held until"), null=True, blank=True, db_default=None)
+    #: Digests of the idempotency key, with its user, under which it was taken as the next one, and
+    #: of what had been asked for then (services.claims).
+    taken_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
+    taken_for = models.CharField(max_length=32, db_default="", blank=True, editable=False)
     snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
     #: The greater, the sooner its turn comes.
     priority = models.SmallIntegerField(_("priority"), default=0)
@@ -160,6 +166,11 @@ class Interrupt(models.Model):
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["thread", "interrupt_id"], name="hitl_interrupt_id"),
+            models.UniqueConstraint(
+                fields=["taken_key"],
+                condition=models.Q(taken_key__isnull=False),
+                name="hitl_interrupt_taken",
+            ),
             models.CheckConstraint(
                 condition=models.Q(
                     status__in=["pending", "decided", "expired", "superseded", "cancelled"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from hitl_django.answers import UNSET
 
 from .assignments import assign, snooze
-from .claims import ClaimInfo, claim, release, take_next
+from .claims import ClaimInfo, claim, release, take_next, taken_before
 from .comments import CommentInfo, comment
 from .counts import (
     QueueCounts,
@@ -127,6 +127,7 @@ __all__ = [
     "snooze",
     "start",
     "take_next",
+    "taken_before",
     "thread_history",
     "thread_picture",
     "thread_state",

@@ -8,18 +8,20 @@ takes a claim away from somebody locks the thread, for the record.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Any, cast
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import NotAllowedError
+from hitl_django.engine.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.review import queue_order, unclaimed
 from hitl_django.policy import get_policy
@@ -106,22 +108,67 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
 
 
 def take_next(
-    *, by: Any, via: str = "code", graph: str | None = None, group: Any = None
+    *, by: Any, via: str = "code", graph: str | None = None, group: Any = None, key: str = ""
 ) -> UUID | None:
     """Claims the best free question that the user may see and decide; None where there is none.
 
     The best is the first in the queue's order: overdue, priority, due, age. ``graph`` and
     ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
-    ones.
+    ones; but the same ``key`` of the same user gets the question that it got before, whatever has
+    become of it, until somebody else takes that.
     """
     _refuse_nobody(by)
     due.mark_overdue()
+    taking = _Taking.of(by, key, graph, group)
     with transaction.atomic(using=dispatch.alias()):
-        rows = _waiting(by, graph, group)
-        for candidates in _candidates(rows, by, group):
-            taken = _take_first(rows, candidates, by)
-            if taken is not None:
-                return taken
+        if key:
+            # The same request may come twice at once. The one that waits here finds what the other
+            # has taken; without that it could find all locked by more of its kind, and so nothing.
+            users = get_user_model()._base_manager.using(dispatch.alias()).filter(pk=by.pk)
+            users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
+        return taking.found() or _take(by, graph, group, taking)
+
+
+def taken_before(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
+    """Returns what take_next gave the user for the same key, if it did.
+
+    The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.
+    """
+    return _Taking.of(by, key, graph, group).found()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """Under which key a question is taken, and as what; as a row of it is marked."""
+
+    taken_key: str | None
+    taken_for: str
+
+    @classmethod
+    def of(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
+        if not key:
+            return cls(None, "")
+        return cls(_digest(by.pk, key), _digest(graph, getattr(group, "pk", group)))
+
+    def found(self) -> UUID | None:
+        if self.taken_key is None:
+            return None
+        taken = _rows().filter(taken_key=self.taken_key).values_list("pk", "taken_for").first()
+        if taken is not None and taken[1] != self.taken_for:
+            raise IdempotencyKeyReusedError("The key took a question of another choice.")
+        return None if taken is None else taken[0]
+
+
+def _digest(*parts: object) -> str:
+    return blake2b(repr([str(part) for part in parts]).encode(), digest_size=16).hexdigest()
+
+
+def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
+    rows = _waiting(by, graph, group)
+    for candidates in _candidates(rows, by, group):
+        taken = _take_first(rows, candidates, by, taking)
+        if taken is not None:
+            return taken
     return None
 
 
@@ -146,7 +193,9 @@ def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list
             return
 
 
-def _take_first(rows: QuerySet[Interrupt], candidates: list[UUID], by: Any) -> UUID | None:
+def _take_first(
+    rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
+) -> UUID | None:
     """Claims the first of the candidates that is still free, and that nobody else is taking."""
     free = rows.filter(queue.free_for(by)).order_by(*queue_order())
     while candidates:
@@ -158,19 +207,19 @@ def _take_first(rows: QuerySet[Interrupt], candidates: list[UUID], by: Any) -> U
         if pk is None:
             return None
         # Zero rows: where nothing was locked, somebody else took it since it was read.
-        if _hold(_rows().filter(queue.UNHELD, pk=pk), by, None):
+        if _hold(_rows().filter(queue.UNHELD, pk=pk), by, None, **asdict(taking)):
             return pk
         candidates.remove(pk)
     return None
 
 
-def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None) -> int:
+def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
     """Writes the claim. The conditions of ``rows`` are the whole guarantee: of any number of
     concurrent callers one UPDATE matches.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue.PENDING).update(
-        claimed_by=by.pk, claimed_label=audit.label(by), claimed_until=Now() + until
+        claimed_by=by.pk, claimed_label=audit.label(by), claimed_until=Now() + until, **more
     )
 
 

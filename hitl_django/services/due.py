@@ -41,31 +41,32 @@ def warn_expiring() -> int:
     soon = Interrupt.objects.using(dispatch.alias()).filter(
         queue.PENDING, queue.ANSWERABLE, warn_at__lte=Now()
     )
-    return each(soon, "warn_at", _warn)
+    return each(soon, "warn_at", "warn_at", _warn)
 
 
-def each(rows: QuerySet[Interrupt], at: str, act: Callable[[UUID], bool]) -> int:
+def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
     """Does something with a batch of questions that its moment has come for, the earliest first.
 
-    Each has a transaction of its own. One that fails is put off, or a batch of those would keep
-    all that stand behind them from ever having their turn. Returns for how many it was done.
+    Each has a transaction of its own. One that fails is put off until what the column ``retry``
+    says, or a batch of those would keep all that stand behind them from ever having their turn.
+    Returns for how many it was done.
     """
     using, done = dispatch.alias(), 0
-    found = rows.order_by(at).values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
+    found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
     for pk in list(found):
         try:
             with transaction.atomic(using=using):
                 done += act(pk)
         except Exception:
             logger.exception("question %s: what is due by its %s failed", pk, at)
-            _put_off(pk, at, using)
+            _put_off(pk, at, retry, using)
     return done
 
 
-def _put_off(pk: UUID, at: str, using: str) -> None:
+def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
     past = Interrupt.objects.using(using).filter(queue.PENDING, pk=pk, **{f"{at}__lte": Now()})
     try:
-        past.update(**{at: Now() + PUT_OFF})
+        past.update(**{retry: Now() + PUT_OFF})
     except Exception:
         logger.exception("question %s could not be put off", pk)
 

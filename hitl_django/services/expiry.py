@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, events, leases, outbox, signals
@@ -32,9 +32,13 @@ def expire_due() -> int:
     Each in a transaction of its own. A run that is under way is left until it pauses again.
     """
     waiting = Interrupt.objects.using(dispatch.alias()).filter(
-        status=Interrupt.Status.PENDING, expires_at__lte=Now(), run__state=Run.State.INTERRUPTED
+        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        status=Interrupt.Status.PENDING,
+        expires_at__lte=Now(),
+        run__state=Run.State.INTERRUPTED,
     )
-    return due.each(waiting, "expires_at", _expire)
+    # When it expires is what people see, and stays what it is where expiring it fails.
+    return due.each(waiting, "expires_at", "retry_at", _expire)
 
 
 def _expire(pk: UUID) -> bool:

@@ -73,6 +73,21 @@ def test_whatever_statement_fails_nothing_was_written_and_the_client_may_come_ba
     assert everything() != before
 
 
+@pytest.mark.promise("P2")
+def test_a_request_for_the_next_question_takes_one_however_often_it_has_to_be_sent(
+    api: Any, asked: Callable[..., Interrupt]
+) -> None:
+    questions, nth, status = [asked(free=True) for _ in range(3)], 0, 503
+    while status == 503:
+        nth += 1
+        with connection.execute_wrapper(Failing(nth)):
+            response = api.post("next", HTTP_IDEMPOTENCY_KEY="once")
+        status = response.status_code
+    assert nth > 4
+    assert (status, response.json()["id"]) == (200, str(questions[0].pk))
+    assert Interrupt.objects.filter(claimed_by__isnull=False).count() == 1
+
+
 def test_a_read_is_answered_so_as_well_and_somebody_hears_of_it(
     api: Any, asked: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:

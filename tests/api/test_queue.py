@@ -46,6 +46,25 @@ def test_the_next_question_is_taken_and_shown_once(people: Any, make_question: A
     assert (nothing.status_code, nothing.content) == (204, b"")
 
 
+@pytest.mark.promise("P2")
+def test_the_next_question_that_nobody_heard_of_is_shown_again(
+    people: Any, make_question: Any
+) -> None:
+    rita, _ = people
+    first, second = make_question(), make_question()
+    key = {"HTTP_IDEMPOTENCY_KEY": "take-1"}
+    taken = rita.post("next", **key)
+    assert (taken.json()["id"], "Idempotent-Replayed" in taken) == (str(first.pk), False)
+    again = rita.post("next", body={}, **key)
+    assert (again.json(), again["Idempotent-Replayed"]) == (taken.json(), "true")
+    assert again["ETag"] == taken["ETag"]
+    reused = rita.post("next", body={"graph": "letter"}, **key)
+    assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
+    assert rita.post("next", HTTP_IDEMPOTENCY_KEY="a b").status_code == 400
+    second.refresh_from_db()
+    assert second.claimed_by is None
+
+
 def test_the_next_question_of_a_graph_or_of_ones_group(
     people: Any, make_question: Any, make_run: Any
 ) -> None:

@@ -137,6 +137,11 @@ def take(number: int, graph: str) -> str:
     return f"took:{services.take_next(by=person(number), graph=graph)}"
 
 
+def take_once(number: int, graph: str) -> str:
+    """Each sends the same person's one request."""
+    return f"took:{services.take_next(by=person(0), graph=graph, key=graph)}"
+
+
 def take_over(number: int, question: str) -> str:
     return f"held:{services.claim(question, by=person(number), take_over=True).holder_label}"
 
@@ -159,6 +164,7 @@ ACTS: dict[str, Callable[[int, str], str]] = {
     "together": together,
     "hold": hold,
     "take": take,
+    "take_once": take_once,
     "follow": follow,
     "deliver": deliver,
     "take_over": take_over,

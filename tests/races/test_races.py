@@ -218,6 +218,16 @@ def test_one_of_fifty_holds_a_question_and_the_others_learn_who(rounds: int) -> 
         assert {Interrupt.objects.get(pk=question).claimed_label} == found["held"]
 
 
+@pytest.mark.promise("P2")
+@pytest.mark.usefixtures("people")
+def test_one_request_for_the_next_sent_many_times_takes_one_question() -> None:
+    asked = questions(8)
+    Interrupt.objects.filter(pk__in=asked[:4]).update(graph="another")
+    for graph, words in race("take_once", ["another", "approval"], count=10).items():
+        (held,) = Interrupt.objects.filter(graph=graph, claimed_by__isnull=False)
+        assert set(words) == {f"took:{held.pk}"}
+
+
 @pytest.mark.usefixtures("people")
 def test_fifty_take_the_next_and_each_question_goes_to_exactly_one(rounds: int) -> None:
     graphs = [f"round-{number}" for number in range(rounds)]

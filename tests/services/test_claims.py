@@ -18,6 +18,7 @@ from hitl_django import audit, services
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     HeldError,
+    IdempotencyKeyReusedError,
     InterruptNotFound,
     NotAllowedError,
 )
@@ -234,6 +235,34 @@ class TestTakeNext:
         assert taken == [*(row.pk for row in expected), None]
         assert Interrupt.objects.get(pk=overdue.pk).overdue
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {reviewer.pk}
+
+    @pytest.mark.promise("P2")
+    def test_the_same_key_takes_one_question_and_no_other(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        rows = [ask() for _ in range(4)]
+        assert services.taken_before("k", by=reviewer) is None
+        assert services.take_next(by=reviewer, key="k") == rows[0].pk
+        assert services.take_next(by=sam, key="k") == rows[1].pk  # a key of his own
+        assert services.take_next(by=reviewer, key="l") == rows[2].pk
+        services.decide(rows[0].pk, "approve", by=reviewer)
+        assert services.take_next(by=reviewer, key="k") == rows[0].pk
+        assert services.taken_before("k", by=reviewer) == rows[0].pk
+        for other in ({"graph": "approval"}, {"group": 7}):
+            with pytest.raises(IdempotencyKeyReusedError):
+                services.take_next(by=reviewer, key="k", **other)
+        assert services.take_next(by=reviewer) == rows[3].pk
+        assert services.take_next(by=reviewer, key="m") is None
+
+    def test_a_key_is_forgotten_when_somebody_else_takes_its_question(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        first = ask()
+        services.take_next(by=reviewer, key="k")
+        Interrupt.objects.update(claimed_until=Now() - MINUTE)
+        second = ask()
+        assert services.take_next(by=sam) == first.pk
+        assert services.take_next(by=reviewer, key="k") == second.pk
 
     def test_what_is_not_free_is_passed_by(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User

@@ -38,7 +38,8 @@ def question(advance: Advance) -> Iterator[Callable[..., Interrupt]]:
 
 def pass_(time: timedelta) -> None:
     """Let the time pass for every question."""
-    Interrupt.objects.update(expires_at=F("expires_at") - time, created_at=F("created_at") - time)
+    moments = ("expires_at", "retry_at", "created_at")
+    Interrupt.objects.update(**{moment: F(moment) - time for moment in moments})
 
 
 def again(question: Interrupt) -> Interrupt:
@@ -202,7 +203,9 @@ def test_those_that_fail_each_time_leave_room_for_the_others(
         raise RuntimeError("no more room")
 
     monkeypatch.setattr(closing, "cancel_run", broken)
+    until = again(first).expires_at
     assert [services.expire_due() for _ in range(2)] == [0, 1]
+    assert again(first).expires_at == until  # as its reviewer has seen it all the time
     assert (again(first).status, again(second).status) == ("pending", "expired")
     monkeypatch.undo()
     assert services.expire_due() == 0

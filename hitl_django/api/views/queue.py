@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,9 @@ from ...engine import errors
 from ...models import Comment, Interrupt
 from ...policy import get_policy
 from .. import visible
-from ..conditions import etag_of
+from ..conditions import etag_of, idempotency_key
 from ..filters import CommentFilter
-from ..operations import ETAG, Shown, operation
+from ..operations import ETAG, IDEMPOTENCY_KEY, REPLAYED, Shown, operation
 from ..resource import Collection, Resource
 from ..reviewing import (
     AssignBody,
@@ -52,20 +53,35 @@ class Next(Turn):
     @operation(
         "take_next",
         body=NextBody,
-        answers={200: QUESTION, 204: Shown("There is none.")},
+        headers=(IDEMPOTENCY_KEY,),
+        answers={
+            200: replace(QUESTION, headers=(ETAG, REPLAYED)),
+            204: Shown("There is none."),
+        },
+        errors=(errors.IdempotencyKeyReusedError,),
         example={"graph": "refund"},
     )
     def post(self, request: Request) -> Response:
-        """Claims the best free question for you and shows it: overdue, priority, due, age."""
-        wanted = self.body()
+        """Claims the best free question for you and shows it: overdue, priority, due, age.
+
+        Sent again with the same Idempotency-Key, it shows the same question instead of claiming
+        another one.
+        """
+        wanted, key = self.body(), idempotency_key(request)
         group = wanted.get("group")
         if group is not None:
             # A group that one isn't in is none that one could take anything from.
             wanted["group"] = request.user.groups.filter(name=group).first()
             if wanted["group"] is None:
                 return Response(status=204)
-        taken = services.take_next(by=request.user, via="api", **wanted)
-        return Response(status=204) if taken is None else self.shown(taken)
+        before = services.taken_before(key, by=request.user, **wanted)
+        taken = before or services.take_next(by=request.user, via="api", key=key, **wanted)
+        if taken is None:
+            return Response(status=204)
+        response = self.shown(taken)
+        if before is not None:
+            response.headers[REPLAYED.name] = "true"
+        return response
 
 
 class Claim(Resource):
