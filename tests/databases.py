@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 #: Without these three, writers on SQLite get "database is locked" instead of waiting their turn.
+#: Whose turn it is is left to chance, so that of fifty on a slow machine one may wait for long.
 SQLITE_OPTIONS = {
-    "timeout": 20,
+    "timeout": 120,
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
 }

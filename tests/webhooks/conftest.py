@@ -9,6 +9,7 @@ import pytest
 
 from hitl_django import services, testing
 from hitl_django.models import WebhookEndpoint
+from hitl_django.webhooks import sending
 
 from .receiver import Behaviour, Receiver, all_closed, answering
 
@@ -17,8 +18,10 @@ HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
 
 
 @pytest.fixture(autouse=True)
-def here(settings: Any) -> dict[str, Any]:
+def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     settings.HITL = dict(HERE)
+    # So that on a slow machine, too, one task sends all that a test has for it.
+    monkeypatch.setattr(sending, "SLICE", 3600.0)
     return settings.HITL
 
 
