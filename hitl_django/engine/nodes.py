@@ -197,17 +197,20 @@ class Node:
     handler: str | None = None
     sorted_triggers: tuple[str, ...] = ()
     key_set: frozenset[str] = frozenset()
-    #: Whether there is nothing to it but one call, which any thread may make.
+    #: Whether there is nothing to it but one call.
+    is_called_once: bool = False
+    #: Whether it is one that any thread may make.
     is_plain: bool = False
 
     def __post_init__(self) -> None:
         self.sorted_triggers = tuple(sorted(self.triggers))
         self.key_set = frozenset((self.keys,) if isinstance(self.keys, str) else self.keys)
         action = self.action
+        self.is_called_once = action is not None and not (
+            self.branches or self.retry or self.timeout
+        )
         self.is_plain = (
-            action is not None
-            and not (action.is_async or action.apart)
-            and not (self.branches or self.retry or self.timeout)
+            action is not None and self.is_called_once and not (action.is_async or action.apart)
         )
 
     def collect(self, output: Any) -> list[Write]:

@@ -402,15 +402,26 @@ def _cancels(state: State) -> Any:
         line(inner=_asks_for_a_parent).compile(),
     ],
 )
-def test_a_node_that_is_only_called_comes_to_what_it_comes_to_under_a_policy(node: Any) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_node_that_is_only_called_comes_to_what_it_comes_to_under_a_policy(
+    node: Any, is_async: bool
+) -> None:
+    async def awaited(state: State) -> Any:
+        return node(state) if callable(node) else await node.ainvoke(state)
+
     outcomes = []
     for policy in (None, RetryPolicy(retry_on=ArithmeticError)):
         called = node if callable(node) else lambda state: node.invoke(state)
-        graph = saved(StateGraph(State).add_node("a", called, retry_policy=policy)
-                      .add_edge(START, "a"))  # fmt: skip
-        assert graph.nodes["a"].is_plain is (policy is None)
+        start = StateGraph(State).add_edge(START, "a")
+        start.add_node("a", awaited if is_async else called, retry_policy=policy)
+        graph = saved(start)
+        assert graph.nodes["a"].is_called_once is (policy is None)
         try:
-            result = graph.invoke({"x": 1}, CONFIG)
+            result = (
+                asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+                if is_async
+                else graph.invoke({"x": 1}, CONFIG)
+            )
         except (Exception, ParentCommand) as error:
             result = error, getattr(error, "__notes__", ())
         came_to = result, [write[1:] for write in graph.saver.get_tuple(CONFIG).pending_writes]

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
-from ..attempt import attempt
+from ..attempt import attempt, raised, returned
 from ..callbacks import atell
 from ..checkpoint import BaseCheckpointSaver
 from ..context import TaskContext, akeep, current, saver_calls
@@ -33,6 +33,7 @@ from ..effects import (
 )
 from ..errors import DrainSignal
 from ..loop import Loop
+from ..nodes import Action
 from ..plan import Task
 from ..stream import Chunk
 from ..timeouts import Watch
@@ -99,6 +100,34 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 async def aperform(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
+    try:
+        if context.task.node.is_called_once:
+            await _acall_once(context)
+        else:
+            await _go_through(context)
+        if context.calls is not None:
+            await context.calls.asettle()
+            context.calls = None
+        return context.task
+    finally:
+        current.reset(token)
+        if context.calls is not None:
+            context.calls.drop()
+
+
+async def _acall_once(context: TaskContext) -> None:
+    """Runs a task to which there is nothing but one call."""
+    task = context.task
+    action: Action = task.node.action  # type: ignore[assignment]
+    try:
+        output = await _acall(context, Call(action, task.input))
+    except BaseException as error:
+        raised(context, as_failure(context, error))
+    else:
+        returned(context, output)
+
+
+async def _go_through(context: TaskContext) -> None:
     steps = attempt(context)
     limit = context.task.node.timeout
     watch = None if limit is None else Watch(limit, context, _acall)
@@ -117,14 +146,7 @@ async def aperform(context: TaskContext) -> Task:
             else:
                 step = steps.send(reply)
     except StopIteration:
-        if context.calls is not None:
-            await context.calls.asettle()
-            context.calls = None
-        return context.task
-    finally:
-        current.reset(token)
-        if context.calls is not None:
-            context.calls.drop()
+        return
 
 
 class AsyncDriver:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..attempt import attempt, attempt_once
+from ..attempt import attempt, raised, returned
 from ..context import TaskContext, current, keep
 from ..effects import Call, Wait
 from ..errors import DrainSignal
@@ -97,17 +97,20 @@ def _wait(context: TaskContext, wait: Wait) -> None:
         raise DrainSignal
 
 
-def _call_once(context: TaskContext) -> Any:
-    """Makes the one call of a task whose node is plain."""
+def _call_plain(context: TaskContext) -> None:
+    """Runs a task whose node is plain."""
     task, around = context.task, context.run.around_call
     action: Action = task.node.action  # type: ignore[assignment]
     try:
         if around is None:
-            return _called(context, action, task.input)
-        with around(task.name):
-            return _called(context, action, task.input)
-    except asyncio.CancelledError as error:
-        raise as_failure(context, error)  # noqa: B904 - it names its cause
+            output = _called(context, action, task.input)
+        else:
+            with around(task.name):
+                output = _called(context, action, task.input)
+    except BaseException as error:
+        raised(context, as_failure(context, error))
+    else:
+        returned(context, output)
 
 
 def perform(context: TaskContext) -> Task:
@@ -115,7 +118,7 @@ def perform(context: TaskContext) -> Task:
     token = current.set(context)
     try:
         if context.task.node.is_plain:
-            attempt_once(context, _call_once)
+            _call_plain(context)
         else:
             _go_through(context)
         if context.calls is not None:
