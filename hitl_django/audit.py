@@ -24,6 +24,7 @@ from .models.fields import canonical_json, digest_json
 from .saver import Writing
 from .saver.compiled import Given, Update
 from .saver.inserting import Insert, given
+from .saver.records import Record
 
 SYSTEM = "system"
 LABEL_LENGTH = 255
@@ -41,7 +42,7 @@ _CHAIN = Update(
 )
 
 #: Adds an entry; a thread can't have two of the same number.
-_ENTRY = Insert(AuditEntry, given(AuditEntry), fresh=True)
+_ENTRY, _RECORD = Insert(AuditEntry, given(AuditEntry), fresh=True), Record(AuditEntry)
 
 
 def append(
@@ -62,12 +63,12 @@ def append(
     the things that are written there. Where the thread ``is_new``, its row is still to be written,
     and with it the head of the chain.
     """
-    entry = AuditEntry(
-        thread=thread,
+    entry = _RECORD.new(
+        thread_id=thread.pk,
         seq=thread.audit_seq + 1,
         verb=verb,
         subject=subject,
-        actor=by,
+        actor_id=None if by is None else by.pk,
         actor_label=guest or label(by),
         via=via,
         # The actor's row may be deleted and its column emptied; the hash must still hold then.

@@ -237,7 +237,7 @@ def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
 
 def _row(lease: Lease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
-    return Interrupt(
+    return statements.QUESTION.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,
         interrupt_id=asked.id,

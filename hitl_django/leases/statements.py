@@ -152,3 +152,4 @@ KNOWN = Select(
 
 #: Records questions; the thread has none of these ids yet.
 RECORD = Insert(Interrupt, given(Interrupt), fresh=True)
+QUESTION = Record(Interrupt)

@@ -100,7 +100,8 @@ class Insert:
 
     def values_of(self, row: models.Model) -> list[Any]:
         """Returns an instance as values in this statement's order."""
-        return [getattr(row, name) for name in self.names]
+        held = row.__dict__
+        return [held[name] for name in self.names]
 
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows

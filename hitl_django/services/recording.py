@@ -240,15 +240,15 @@ def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
 def _decided(
     interrupt: Interrupt, asked: Asked, answer: Any, request: Request, thread: Thread
 ) -> Decision:
-    return Decision(
-        interrupt=interrupt,
+    return statements.DECISION.new(
+        interrupt_id=interrupt.pk,
         version=interrupt.version,
         type=request.type,
         value=answer,
         patch=answers.changes_of(asked, request.type, request.value),
         quorum=interrupt.quorum,
         reason=request.reason,
-        by=request.by,
+        by_id=None if request.by is None else request.by.pk,
         by_label=audit.label(request.by) if request.guest is None else request.guest.label,
         via=request.via,
         key=request.key,

@@ -137,7 +137,7 @@ class _Start:
     def begin(self) -> RunInfo:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
         using = dispatch.alias()
-        thread = Thread(thread_id=str(uuid.uuid4()), **self._about())
+        thread = statements.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
         writing = Writing(using)
         taken = take_key(using, Thread)
         if taken is not None:
@@ -169,17 +169,18 @@ class _Start:
         self, thread: Thread, writing: Writing, *, is_new: bool = True, has_row: bool = True
     ) -> Run:
         """Adds a run to what is written, with its input, its record and a hint."""
-        run = Run(
-            thread=thread,
+        run = statements.RUN.new(
+            thread_id=thread.pk,
             graph=self.registered.name,
             graph_version=self.registered.version,
             fingerprint=self.registered.fingerprint,
             key=self.key,
             input_digest=self.digest,
-            started_by=self.by,
+            started_by_id=None if self.by is None else self.by.pk,
             started_by_label=audit.label(self.by),
             events=self.events,
         )
+        run.thread = thread
         shapes.remember(self.registered)
         log = Log.of(run)
         log.state(writing, Run.State.QUEUED, reason="started")
@@ -223,7 +224,7 @@ class _Start:
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}
         if self.subject is not None:
-            about["subject_type"] = ContentType.objects.get_for_model(self.subject)
+            about["subject_type_id"] = ContentType.objects.get_for_model(self.subject).pk
             about["subject_id"] = str(self.subject.pk)
         return about
 

@@ -17,7 +17,7 @@ from hitl_django.saver.records import Record
 
 _INTERRUPT = Given("interrupt", models.UUIDField())
 
-RUN, INTERRUPT = Record(Run), Record(Interrupt)
+RUN, INTERRUPT, DECISION = Record(Run), Record(Interrupt), Record(Decision)
 THREAD = Record(Thread, now=models.DateTimeField())
 
 #: Begins a thread, which nobody else can know of yet.
