@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import durable, report, stores
-from .engines import ENGINES, OURS
+from .engines import ENGINES, FLOOR, OURS
 from .workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +86,9 @@ def chosen(starts: Iterable[str]) -> list[Workload]:
 
 
 def engines_of(options: argparse.Namespace, row: Workload) -> tuple[str, ...]:
-    return (options.engine,) if options.engine else (row.against, OURS)
+    if options.engine:
+        return (options.engine,)
+    return (row.against, OURS, FLOOR) if row.floor else (row.against, OURS)
 
 
 def compare(

@@ -10,8 +10,8 @@ import logging
 import os
 from typing import Any
 
-from . import floors, lasting, stores
-from .engines import FLOOR, OURS
+from . import floors, lasting, replaying, stores
+from .engines import FLOOR, LANGGRAPH, OURS
 from .stores import POSTGRES, SQLITE
 from .workloads import (
     Count,
@@ -74,7 +74,7 @@ def set_up_django(kind: str) -> None:
 
 def _review(e: Any, n: int, kind: str) -> Once:
     """Takes n threads to a question and from its answer to the end."""
-    if e.engine != OURS:
+    if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind))
     set_up_django(kind)
     from hitl_django import models, registry, services, signals, worker
@@ -101,7 +101,7 @@ def _review(e: Any, n: int, kind: str) -> Once:
         check(done.count(), n)
         return n
 
-    return once
+    return replaying.Replayed(kind, once, n) if e.engine == FLOOR else once
 
 
 def _many_threads(e: Any, n: int, kind: str) -> Once:
@@ -229,7 +229,7 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         ),
         Workload(
             f"{kind}-pause", f"pause and resume, 3 nodes, {title}", review, 20, "thread", pause,
-            growth=short, store=kind,
+            growth=short, store=kind, floor=True,
         ),
         Workload(
             f"{kind}-asking", f"100 asking Sends, one map, {title}", asking, 100, "question", 10,

@@ -11,7 +11,7 @@ from .engines import FLOOR, LANGGRAPH, OURS
 
 
 def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
-    """Returns the medians of both engines in microseconds, and the median of the paired ratios.
+    """Returns the medians of the engines in microseconds, and the median of the paired ratios.
 
     The n-th run of one engine is next in time to the n-th of the other, so their ratio suffers
     least from what else the machine does.
@@ -24,6 +24,9 @@ def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> d
         ratios = [ours / other if against == FLOOR else other / ours for other, ours in pairs]
         found["ratio"] = statistics.median(ratios)
         found["spread"] = [min(ratios), max(ratios)]
+    if against != FLOOR and FLOOR in times:
+        pairs = list(zip(times[against], times[FLOOR], strict=True))
+        found["floor_ratio"] = statistics.median(other / floor for other, floor in pairs)
     return found
 
 
@@ -62,4 +65,6 @@ def line(row: Any, found: Mapping[str, Any], error: str = "") -> str:
     told = f"{both} {found['ratio']:6.1f}x {spread:>13} {target:>6}x  {'yes' if is_met else 'NO':3}"
     if "statements" in found:
         told += f"  {found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"
+    if "floor_ratio" in found:
+        told += f"; these alone {micro(FLOOR)}, {found['floor_ratio']:.1f}x"
     return told
