@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
@@ -125,17 +128,41 @@ class Resource(APIView):
         return self._taken(declared.query if declared else None, self.request.query_params)
 
     def _taken(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
-        serializer = (declared or Body)(data=dict(given.items()))
-        if not serializer.is_valid():
-            faults = from_serializer(serializer.errors)
-            if isinstance(serializer, Query):
-                faults = (by_name(fault) for fault in faults)
-            raise InvalidRequest(*faults)
-        return dict(serializer.validated_data)
+        with _kept(declared or Body, self.request) as serializer:
+            try:
+                return dict(serializer.run_validation(dict(given.items())))
+            except ValidationError as error:
+                faults = from_serializer(error.detail)
+                if isinstance(serializer, Query):
+                    faults = (by_name(fault) for fault in faults)
+                raise InvalidRequest(*faults) from None
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
         """Return ``thing`` as the serializer shows it."""
-        return serializer_class(thing, context={"request": self.request}, **options).data
+        if options:
+            return serializer_class(thing, context={"request": self.request}, **options).data
+        with _kept(serializer_class, self.request) as serializer:
+            return serializer.to_representation(thing)
+
+
+_local = threading.local()
+
+
+@contextmanager
+def _kept(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
+    """Gives this thread's serializer of a class, which knows the request meanwhile.
+
+    A new one copies each of its fields, which takes longer than what it is made for. Of what it is
+    used for none keeps anything but the context.
+    """
+    kept: Any = _local.__dict__
+    serializer = kept.pop(kind, None) or kind()
+    serializer._context = {"request": request}
+    try:
+        yield serializer
+    finally:
+        serializer._context = {}
+        kept[kind] = serializer
 
 
 class Collection(Resource, GenericAPIView[Any]):
