@@ -467,3 +467,18 @@ def test_a_vote_that_is_not_the_last_is_recorded_and_the_run_waits(
     last = as_role("reviewer").post("decisions", question.pk, body={"type": "approve"})
     assert (last.status_code, last.json()["complete"]) == (202, True)
     assert decided(question)
+
+
+def test_an_answer_is_about_its_own_request_whatever_was_asked_before_it(
+    api: Any, asked: Asked
+) -> None:
+    question = asked()
+    for host in ("one.example", "two.example"):
+        shown = api.get("interrupt", question.pk, headers={"Host": host}).json()
+        assert shown["url"].startswith(f"http://{host}/")
+    body = {"type": "reject", "reason": "Too much."}
+    refused = api.post("decisions", question.pk, body={**body, "reson": ""})
+    assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/reson"]
+    assert api.post("decisions", question.pk, body=body).status_code == 202
+    other = api.post("decisions", asked().pk, body={"type": "reject"}).json()
+    assert other["reason"] == ""
