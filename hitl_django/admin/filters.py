@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -70,6 +70,9 @@ class WaitingGraphFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(graph=self.value()) if self.value() else queryset
 
+    def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
+        return _counts(pk_attname, "graph", self.lookup_choices)
+
 
 class WaitingGroupFilter(admin.SimpleListFilter):
     """Filters by the group that a question is assigned to, among those that have some."""
@@ -90,6 +93,15 @@ class WaitingGroupFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         group = group_of(self.value())
         return queryset if group is None else queryset.filter(group=group)
+
+    def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
+        return _counts(pk_attname, "group", self.lookup_choices)
+
+
+def _counts(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+    """Counts each choice, all in one look at the rows."""
+    values = enumerate(value for value, _title in choices)
+    return {f"{n}__c": Count(key, filter=Q((field, value))) for n, value in values}
 
 
 def group_of(value: str | None) -> int | None:

@@ -66,12 +66,25 @@ class QueueList(ChangeList):
         return found
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        rows = super().get_queryset(request, exclude_parameters)
+        if exclude_parameters is not None:
+            return self._counted(request, exclude_parameters)
+        rows = super().get_queryset(request)
         if not self.query and "o" not in self.params:
             parts = parts_of(self.tab, request.user, self.own_groups, self.group)
             return queue.first(rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP))
         # What a search finds is known once it is counted (get_results).
         return rows.filter(condition_of(self.tab, request.user))
+
+    def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
+        """Returns what a filter counts its choices in: what is listed but for that filter."""
+        rows = self.root_queryset.filter(condition_of(self.tab, request.user))
+        if self.query:
+            rows = rows.filter(queue.matching(self.query))
+        for spec in self.filter_specs:
+            if not {*excluded}.intersection(spec.expected_parameters()):
+                found = spec.queryset(request, rows)
+                rows = rows if found is None else found
+        return rows
 
     @property
     def own_groups(self) -> list[Any]:

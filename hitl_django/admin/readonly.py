@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -60,6 +60,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     list_per_page = 50
     show_full_result_count = False
     view_on_site = False
+    #: Lookups that pages link to, besides those of the list's filters.
+    linked_lookups: Sequence[str] = ()
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
         """Returns the address of one of the model's pages, with the list's filters."""
@@ -111,6 +113,17 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkedList
+
+    def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
+        # A lookup of a stranger's making would tell what a list doesn't show: whether a payload
+        # or a traceback has a word in it.
+        offered = {*self.linked_lookups}
+        for one in self.list_filter:
+            if isinstance(one, str):
+                offered |= {one, f"{one}__exact", f"{one}__isnull"}
+            elif isinstance(one, type) and issubclass(one, admin.SimpleListFilter):
+                offered.add(str(one.parameter_name))
+        return lookup in offered
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # A policy that lets a user see nothing at all says so with an empty queryset, for which

@@ -168,6 +168,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     list_display = ("message", "outcome", "attempts", "created_at")
     list_filter = ("state", "event")
+    linked_lookups = ("endpoint__id__exact",)
     list_select_related = ("endpoint",)
     empty_text = _("No message was sent yet.")
     actions = ("send_again",)

@@ -281,6 +281,26 @@ class TestCountsAndFilters:
                 assert tabs(response)["Waiting"] == "1"
             assert "1 question waits" in words(response)
 
+    @pytest.mark.parametrize(
+        ("query", "counts"),
+        [("", ["approval (1)", "typed (3)", "Crew (1)"]),
+         ("&show=mine", ["approval (0)", "typed (1)", "Crew (0)"]),
+         ("&show=free&q=the", ["approval (0)", "typed (2)", "Crew (0)"])],
+    )  # fmt: skip
+    def test_the_filters_show_counts_where_these_are_asked_for(
+        self, query: str, counts: list[str], reviewer: Client, me: User,
+        django_assert_max_num_queries: Any,
+    ) -> None:  # fmt: skip
+        crew, until = Group.objects.create(name="Crew"), timezone.now() + HOUR
+        for title in ("The one", "The other"):
+            make_question({}, graph="typed", title=title)
+        held = {"claimed_by": me, "claimed_label": "x", "claimed_until": until}
+        make_question({}, graph="typed", title="The third", **held)
+        make_question({}, graph="approval", title="Another", group=crew, group_label="Crew")
+        with django_assert_max_num_queries(12):
+            page = words(reviewer.get(f"{list_of()}?_facets=True{query}"))
+        assert [count for count in counts if count not in page] == [], page
+
     def test_the_filters_offer_what_waits(
         self, reviewer: Client, rows: dict[str, Interrupt]
     ) -> None:
