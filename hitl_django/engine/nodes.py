@@ -118,6 +118,8 @@ def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def is_coroutine_function(function: Any) -> bool:
     """Tells whether calling it returns a coroutine."""
+    if type(function) is FunctionType:  # most are, and none has another way to be called
+        return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - the method itself, not whether it is there
     )
