@@ -199,21 +199,17 @@ class Node:
     handler: str | None = None
     sorted_triggers: tuple[str, ...] = ()
     key_set: frozenset[str] = frozenset()
-    #: Whether there is nothing to it but one call.
-    is_called_once: bool = False
-    #: Whether it is one that any thread may make.
-    is_plain: bool = False
+    #: Its action, where there is nothing to it but one call of that.
+    only: Action | None = None
+    #: The same, where any thread may make the call.
+    plain: Action | None = None
 
     def __post_init__(self) -> None:
         self.sorted_triggers = tuple(sorted(self.triggers))
         self.key_set = frozenset((self.keys,) if isinstance(self.keys, str) else self.keys)
-        action = self.action
-        self.is_called_once = action is not None and not (
-            self.branches or self.retry or self.timeout
-        )
-        self.is_plain = (
-            action is not None and self.is_called_once and not (action.is_async or action.apart)
-        )
+        only = None if self.branches or self.retry or self.timeout else self.action
+        self.only = only
+        self.plain = None if only is None or only.is_async or only.apart else only
 
     def collect(self, output: Any) -> list[Write]:
         """Returns the writes in what the node returned."""

@@ -213,7 +213,7 @@ def _refuse_removed(loop: Loop) -> None:
 
 def _take_input(loop: Loop, null_writes: Sequence[Write]) -> Iterable[Effect]:
     job = loop.job
-    asked = open_ids(loop) if loop.statuses else []
+    asked = open_ids(loop)
     if asked and not job.discard_pending and not job.nested:
         raise OpenQuestionsError(
             f"Thread {loop.run.thread_id!r} waits for answers ({', '.join(asked)}); new input "

@@ -20,8 +20,7 @@ def result_of(loop: Loop, version: str) -> Any:
     raise_outcome(loop)
     assert loop.outcome is not None
     values = loop.values() if loop.has_values else None
-    questions = loop.outcome.questions
-    asked = [q.interrupt for q in questions if q.kind == "interrupt"] if questions else []
+    asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
     if version == "v2":
         return GraphOutput(_coerced(loop.graph.output_schema, values), tuple(asked))
     if not asked:

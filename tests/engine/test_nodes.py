@@ -415,7 +415,7 @@ def test_a_node_that_is_only_called_comes_to_what_it_comes_to_under_a_policy(
         start = StateGraph(State).add_edge(START, "a")
         start.add_node("a", awaited if is_async else called, retry_policy=policy)
         graph = saved(start)
-        assert graph.nodes["a"].is_called_once is (policy is None)
+        assert (graph.nodes["a"].only is not None) is (policy is None)
         try:
             result = (
                 asyncio.run(graph.ainvoke({"x": 1}, CONFIG))

@@ -101,10 +101,10 @@ async def aperform(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
     try:
-        if context.task.node.is_called_once:
-            await _acall_once(context)
-        else:
+        if (action := context.task.node.only) is None:
             await _go_through(context)
+        else:
+            await _acall_once(context, action)
         if context.calls is not None:
             await context.calls.asettle()
             context.calls = None
@@ -115,12 +115,10 @@ async def aperform(context: TaskContext) -> Task:
             context.calls.drop()
 
 
-async def _acall_once(context: TaskContext) -> None:
+async def _acall_once(context: TaskContext, action: Action) -> None:
     """Runs a task to which there is nothing but one call."""
-    task = context.task
-    action: Action = task.node.action  # type: ignore[assignment]
     try:
-        output = await _acall(context, Call(action, task.input))
+        output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:
         raised(context, as_failure(context, error))
     else:

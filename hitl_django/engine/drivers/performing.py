@@ -97,10 +97,9 @@ def _wait(context: TaskContext, wait: Wait) -> None:
         raise DrainSignal
 
 
-def _call_plain(context: TaskContext) -> None:
-    """Runs a task whose node is plain."""
+def _call_plain(context: TaskContext, action: Action) -> None:
+    """Runs a task to which there is nothing but one call that any thread may make."""
     task, around = context.task, context.run.around_call
-    action: Action = task.node.action  # type: ignore[assignment]
     try:
         if around is None:
             output = _called(context, action, task.input)
@@ -117,10 +116,10 @@ def perform(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
     try:
-        if context.task.node.is_plain:
-            _call_plain(context)
-        else:
+        if (action := context.task.node.plain) is None:
             _go_through(context)
+        else:
+            _call_plain(context, action)
         if context.calls is not None:
             context.calls.settle()
             context.calls = None

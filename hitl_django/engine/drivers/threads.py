@@ -277,7 +277,7 @@ def _stands_apart(context: TaskContext, threads: int) -> bool:
     """
     node = context.task.node
     action = node.action
-    if node.is_plain or action is None:
+    if action is None or node.plain is not None:
         return False
     if action.apart:
         return threads > 1 or action.is_async
