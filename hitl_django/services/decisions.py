@@ -212,10 +212,10 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
     """Raises InterruptNotFound where the user may not see a question that has just been read."""
     if by is None:
         return
-    policy, every = get_policy(), Interrupt.objects.using(dispatch.alias())
-    if policy.visible_interrupts(by, every) is every:
-        return  # who may see all of them may see this one, and no query has to be made of it
-    if not policy.visible_interrupts(by, every.filter(pk=interrupt.pk)).exists():
+    every = Interrupt.objects.using(dispatch.alias())
+    visible = get_policy().visible_interrupts(by, every)
+    # Who may see all of them may see this one, and no query has to be made of it.
+    if visible is not every and not visible.filter(pk=interrupt.pk).exists():
         raise InterruptNotFound
 
 
