@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from typing import Any, cast
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from hitl_django import audit, dispatch
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import Interrupt, Thread
+from hitl_django.models.fields import digest_json
 from hitl_django.models.review import queue_order, unclaimed
 from hitl_django.policy import get_policy
 
@@ -148,7 +148,8 @@ class _Taking:
     def of(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
         if not key:
             return cls(None, "")
-        return cls(_digest(by.pk, key), _digest(graph, getattr(group, "pk", group)))
+        chosen = [graph, str(getattr(group, "pk", group))]
+        return cls(digest_json([str(by.pk), key]), digest_json(chosen))
 
     def found(self) -> UUID | None:
         if self.taken_key is None:
@@ -157,10 +158,6 @@ class _Taking:
         if taken is not None and taken[1] != self.taken_for:
             raise IdempotencyKeyReusedError("The key took a question of another choice.")
         return None if taken is None else taken[0]
-
-
-def _digest(*parts: object) -> str:
-    return blake2b(repr([str(part) for part in parts]).encode(), digest_size=16).hexdigest()
 
 
 def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
