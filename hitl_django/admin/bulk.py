@@ -198,7 +198,8 @@ class BulkPages(ItemPages):
                 return STALE
             if row.run.state not in Run.ANSWERABLE:
                 return problem_of(RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE))
-            if refused is None and row.claim_required and not _is_held(row, user):
+            is_theirs = _is_held(row) and row.claimed_by_id == user.pk
+            if refused is None and row.claim_required and not is_theirs:
                 return PROBLEMS[ClaimRequiredError]
         return "" if refused is None else problem_of(refused)
 
@@ -241,16 +242,14 @@ class BulkPages(ItemPages):
 
 def note_on(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
-    held = row.claimed_until is not None and row.claimed_until > timezone.now()
-    if not held or _is_held(row, user):
+    if not _is_held(row) or row.claimed_by_id == user.pk:
         return ""
     return HOLDS % {"who": visible(row.claimed_label)}
 
 
-def _is_held(row: Interrupt, user: Any) -> bool:
-    """Says whether a question is held by the user."""
-    held = row.claimed_until is not None and row.claimed_until > timezone.now()
-    return held and row.claimed_by_id == user.pk
+def _is_held(row: Interrupt) -> bool:
+    """Says whether somebody holds a question at this moment."""
+    return row.claimed_until is not None and row.claimed_until > timezone.now()
 
 
 def problem_of(error: HitlError) -> Any:

@@ -77,6 +77,7 @@ class QueueList(ChangeList):
 
     def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
         """Returns what a filter counts its choices in: what is listed but for that filter."""
+        # Django's own way makes all filters anew for each of them, with their queries.
         rows = self.root_queryset.filter(condition_of(self.tab, request.user))
         if self.query:
             rows = rows.filter(queue.matching(self.query))

@@ -160,23 +160,26 @@ class TestAQuestionThatHasToBeClaimed:
         page = text_of(reviewer.get(page_of(item)))
         assert [offer for offer in offers if offer in page] == offers
 
-    def test_is_held_again_by_who_held_it_until_their_claim_ran_out(
-        self, reviewer: Client, person: Person, asked: Asked
-    ) -> None:
+    @pytest.fixture
+    def too_late(self, reviewer: Client, person: Person, asked: Asked) -> tuple[Interrupt, Any]:
+        """A question, and its form as the reviewer got it before their claim ran out."""
         item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
         services.claim(item.pk, by=person("reviewer"))
         sheet = sheet_of(reviewer, item)
         Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
+        return item, sheet
+
+    def test_is_held_again_by_who_held_it_until_their_claim_ran_out(
+        self, reviewer: Client, too_late: tuple[Interrupt, Any]
+    ) -> None:
+        item, sheet = too_late
         assert press(reviewer, item, "approve", sheet, reason="Kept.").status_code == 302
         assert Decision.objects.get().reason == "Kept."
 
     def test_is_not_taken_from_who_claimed_it_since(
-        self, reviewer: Client, person: Person, asked: Asked
+        self, reviewer: Client, person: Person, too_late: tuple[Interrupt, Any]
     ) -> None:
-        item = asked("reviewed", payload={"amount": 5}, terms={"claim_required": True})
-        services.claim(item.pk, by=person("reviewer"))
-        sheet = sheet_of(reviewer, item)
-        Interrupt.objects.update(claimed_until=timezone.now() - timedelta(minutes=1))
+        item, sheet = too_late
         services.claim(item.pk, by=person("public"))
         response = press(reviewer, item, "approve", sheet, reason="Kept.")
         assert response.status_code == 409
