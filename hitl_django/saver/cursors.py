@@ -105,11 +105,13 @@ def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
     return RawCursor(raw), _NUMBERED
 
 
-def _with_question_marks(text: str) -> str:
+def with_question_marks(text: str) -> str:
+    """Writes a statement's marks as SQLite calls them."""
     return _MARK.sub("?", text).replace("%%", "%")
 
 
-def _with_numbers(text: str) -> bytes:
+def with_numbers(text: str) -> bytes:
+    """Writes a statement's marks as PostgreSQL calls them."""
     # As bytes, which know their hash: psycopg looks up by it what is prepared.
     first, *others = _MARK.split(text)
     parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]
@@ -120,4 +122,4 @@ def _remembering(translate: Callable[[str], Any]) -> _Translation:
     return lru_cache(maxsize=2048)(translate), translate
 
 
-_QUESTION_MARKS, _NUMBERED = _remembering(_with_question_marks), _remembering(_with_numbers)
+_QUESTION_MARKS, _NUMBERED = _remembering(with_question_marks), _remembering(with_numbers)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from . import stores
 from .engines import OURS
 from .stores import SQLITE
 from .workloads import Once, check
-
-_MARK = re.compile(r"(?<!%)%s")
 
 
 class Replayed:
@@ -86,21 +84,15 @@ def _recorded(kind: str) -> Iterator[list[tuple[Any, Any]]]:
         found.append((_marked("COMMIT", kind), ()))
         inside = False
 
-    connection.commit = committed  # type: ignore[method-assign]
-    try:
-        with connection.execute_wrapper(note):
-            yield found
-    finally:
-        del connection.commit
+    with patch.object(connection, "commit", committed), connection.execute_wrapper(note):
+        yield found
 
 
 def _marked(sql: str, kind: str) -> str | bytes:
     """Returns a statement as the driver takes it without another look at its text."""
-    if kind == SQLITE:
-        return _MARK.sub("?", sql).replace("%%", "%")
-    first, *others = _MARK.split(sql)
-    parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]
-    return "".join(parts).replace("%%", "%").encode()
+    from hitl_django.saver.cursors import with_numbers, with_question_marks
+
+    return with_question_marks(sql) if kind == SQLITE else with_numbers(sql)
 
 
 def _driver(kind: str) -> Any:
