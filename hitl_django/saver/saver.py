@@ -25,7 +25,7 @@ from hitl_django.engine.slots import record_answer
 from hitl_django.engine.stream import Chunk
 from hitl_django.engine.types import RunnableConfig
 
-from . import statements, upkeep
+from . import statements, threads, upkeep
 from .connections import nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
@@ -87,9 +87,11 @@ class DjangoSaver(BaseCheckpointSaver):
         try:
             self._write(batch, place, fence, commit)
         except IntegrityError:
-            # A remembered row was deleted since, as delete_thread does: the thread begins anew.
-            if self._met.pop(place.thread_id, None) is None:
+            if self._is_bound_to(place):
                 raise
+            # The thread's row was deleted since it was found, as delete_thread does, or made by
+            # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
+            self._met.pop(place.thread_id, None)
             self._grounds.forget(place.thread_id)
             batch = self._batch(commit, place)
             self._write(batch, place, fence, commit)
@@ -155,14 +157,30 @@ class DjangoSaver(BaseCheckpointSaver):
             batch.write(known, writing)
             writing.commit()
             return
-        with transaction.atomic(self.using):
-            thread = self._thread_pk(place)
-            batch.write(thread, writing)
-            writing.run()
+        pk = threads.find(self.using, place.thread_id)
+        if pk is None:
+            pk = self._begin(place, batch, writing)
+        else:
+            batch.write(pk, writing)
+            writing.commit()
         if own:
             if len(self._met) >= MET:
                 self._met.clear()
-            self._met[place.thread_id] = thread
+            self._met[place.thread_id] = pk
+
+    def _begin(self, place: Place, batch: Batch, writing: Writing) -> int:
+        """Writes the first of a thread, with the thread's row; returns that one's key."""
+        thread = models.Thread(thread_id=place.thread_id)
+        if threads.reserve(self.using, thread):
+            threads.add(thread, writing)
+            batch.write(thread.pk, writing)
+            writing.commit()
+        else:
+            with transaction.atomic(self.using):
+                threads.make(self.using, thread)
+                batch.write(thread.pk, writing)
+                writing.run()
+        return thread.pk
 
     def put(
         self,
@@ -324,9 +342,10 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _control(self, place: Place, task_id: str, slot: int) -> Any:
         """Reads one control write of a task; None where there is none."""
+        assert self.thread is not None
         rows = statements.CONTROL.run(
             self.using,
-            thread=self._thread_pk(place),
+            thread=self.thread.pk,
             ns=place.ns,
             checkpoint_id=place.checkpoint_id,
             task_id=task_id,
@@ -337,8 +356,6 @@ class DjangoSaver(BaseCheckpointSaver):
         [(data, stored)] = rows
         [[_, value]] = unpack(data, stored, f"writes of task {task_id}")
         return value
-
-    # The thread's row.
 
     def _is_bound_to(self, place: Place) -> bool:
         return self.thread is not None and self.thread.thread_id == place.thread_id
@@ -354,13 +371,6 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _epoch(self, place: Place) -> int:
         return self.thread.epoch if self.thread and self._is_bound_to(place) else 0
-
-    def _thread_pk(self, place: Place) -> int:
-        if self.thread is not None and self._is_bound_to(place):
-            return self.thread.pk
-        threads = models.Thread.objects.using(self.using)
-        pk = threads.filter(thread_id=place.thread_id).values_list("pk", flat=True).first()
-        return threads.get_or_create(thread_id=place.thread_id)[0].pk if pk is None else pk
 
     # Django's connections belong to threads, so the async forms run on the one thread that
     # asgiref keeps for them: transactions stay whole, and tests see their own data.

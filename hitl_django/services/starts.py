@@ -26,8 +26,7 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import chosen
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
-from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value
-from hitl_django.saver.inserting import take_key
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value, threads
 
 from . import closing, refusals, statements
 from .info import RunInfo
@@ -139,19 +138,17 @@ class _Start:
         using = dispatch.alias()
         thread = statements.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
         writing = Writing(using)
-        taken = take_key(using, Thread)
-        if taken is not None:
-            thread.pk, thread.created_at = taken
+        if threads.reserve(using, thread):
             thread.now = thread.created_at
             run = self._write(thread, writing, has_row=False)
-            writing.insert(statements.OWN_THREAD, [statements.OWN_THREAD.values_of(thread)])
+            threads.add(thread, writing)
             writing.commit()
-            return RunInfo.of(run, created=True)
-        with transaction.atomic(using=using):
-            statements.NEW_THREAD.make(using, thread, statements.MADE)
-            thread.now = thread.created_at
-            run = self._write(thread, writing)
-            writing.run()
+        else:
+            with transaction.atomic(using=using):
+                threads.make(using, thread)
+                thread.now = thread.created_at
+                run = self._write(thread, writing)
+                writing.run()
         return RunInfo.of(run, created=True)
 
     def go_on(self) -> RunInfo:

@@ -20,19 +20,10 @@ _INTERRUPT = Given("interrupt", models.UUIDField())
 RUN, INTERRUPT, DECISION = Record(Run), Record(Interrupt), Record(Decision)
 THREAD = Record(Thread, now=models.DateTimeField())
 
-#: Begins a thread, which nobody else can know of yet.
-NEW_THREAD = Insert(Thread, given(Thread), fresh=True)
-
 #: Takes a thread up again that has come to rest.
 GOES_ON = Update(
     Thread, Q(pk=Given("thread", models.BigIntegerField())), lambda: {"ended_at": None}
 )
-
-#: What the database makes of a new thread.
-MADE = Record(Thread, only=["id", "created_at"])
-
-#: The same with a key that was taken for it, and the moment it was.
-OWN_THREAD = Insert(Thread, ["id", *given(Thread), "created_at"], fresh=True)
 
 #: Begins a run.
 NEW_RUN = Insert(Run, given(Run), fresh=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.db import connection, transaction
@@ -14,7 +16,7 @@ from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, Unser
 from hitl_django.engine.serde import digest
 from hitl_django.leases import statements
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, Writing
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing, threads
 from hitl_django.saver import statements as saver_statements
 from hitl_django.saver.payloads import codec
 
@@ -271,6 +273,18 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
     saver.delete_thread("t")
     assert not Checkpoint.objects.exists()
     assert Thread.objects.filter(pk=thread.pk).exists()
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bool) -> None:
+    theirs = Thread.objects.create(thread_id="t")
+    saver, unbound = DjangoSaver(), a_commit()
+    looked = patch.object(threads, "find", side_effect=[None, theirs.pk])
+    with looked, transaction.atomic() if within else nullcontext():
+        saver.commit(unbound)
+    assert Thread.objects.get() == theirs
+    assert Checkpoint.objects.get().thread == theirs
 
 
 @pytest.mark.django_db(transaction=True)
