@@ -1,0 +1,142 @@
+"""Who measures a cluster, on the database and the broker of its environment.
+
+What is sent here comes to work there: a bare task of django-q2, or a decision, in turn. A time is
+taken where something happens, in the node, in the task, in the monitor; nobody looks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.db import transaction  # noqa: E402
+from django_q.conf import Conf  # noqa: E402
+from django_q.signals import pre_enqueue  # noqa: E402
+from django_q.tasks import async_task  # noqa: E402
+
+from hitl_django import services  # noqa: E402
+from hitl_django.models import Interrupt  # noqa: E402
+from hitl_django.testing import inline  # noqa: E402
+
+from . import cluster, graphs  # noqa: E402
+from .signs import Signs  # noqa: E402
+
+Send = Callable[[], None]
+BARE, OURS = "bare", "ours"
+#: What the first tasks of a process take longer: it imports, connects and builds the graph.
+WARM = 20
+#: Part of a batch that is over before its rate is taken.
+HEAD = 0.1
+
+
+def asked(count: int, waits: float = 0.0) -> list[Any]:
+    """Returns that many questions which wait for their answers, and no message in the queue."""
+    with inline() as advance:
+        runs = [services.start(graphs.GRAPH, {"waits": waits}).id for _ in range(count)]
+        advance()
+    return list(Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True))
+
+
+def bare() -> None:
+    """Sends an empty task, as the hints are sent."""
+    async_task(graphs.EMPTY, "-", save=False, ack_failure=True)
+
+
+def decisions(count: int, waits: float = 0.0) -> list[Send]:
+    """Returns that many decisions, to be made."""
+    return [partial(services.decide, pk, "respond", "yes") for pk in asked(count, waits)]
+
+
+def released(signs: Signs, sends: Sequence[Send]) -> list[float]:
+    """Puts all of it into the queue at one moment; returns when each was worked off, in order."""
+    with transaction.atomic():
+        for send in sends:
+            if Conf.ORM or send is not bare:
+                send()
+            else:
+                transaction.on_commit(send)  # as a hint is, by a broker that is told afterwards
+    return [signs.next("settled").at for _ in sends]
+
+
+def starts(samples: int) -> dict[str, list[float]]:
+    """Returns the seconds from commit to the node, and from a message to the bare task."""
+    sent = [0.0]
+
+    def note(**kwargs: Any) -> None:
+        # The last thing before the message is made: with the ORM broker just before the commit
+        # that it is a part of, with any other just after the commit that it tells of.
+        sent[0] = time.monotonic()
+
+    pre_enqueue.connect(note, weak=False)
+    found: dict[str, list[float]] = {BARE: [], OURS: []}
+    waiting = decisions(WARM + samples)
+    with cluster.running() as signs:
+        released(signs, [bare] * WARM)
+        released(signs, [waiting.pop() for _ in range(WARM)])
+        for number in range(samples):
+            # A broker that looks every so often is met at each moment between two looks alike.
+            pause = (number + 0.5) / samples * (Conf.POLL if Conf.ORM else 0.02)
+            # Each follows the other as often as itself.
+            for kind in (BARE, OURS)[:: 1 if number % 2 else -1]:
+                time.sleep(pause)
+                (bare if kind == BARE else waiting.pop())()
+                found[kind].append(signs.next("begun").at - sent[0])
+                signs.next("settled")
+    return found
+
+
+def rates(count: int, rounds: int) -> dict[str, list[float]]:
+    """Returns how many a second the cluster works off of a queue full of either."""
+    found: dict[str, list[float]] = {BARE: [], OURS: []}
+    with cluster.running() as signs:
+        released(signs, [bare] * WARM)
+        released(signs, decisions(WARM))
+        for _ in range(rounds):
+            found[BARE].append(rate(released(signs, [bare] * count)))
+            found[OURS].append(rate(released(signs, decisions(count))))
+    return found
+
+
+def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
+    """Returns how many decisions a second one worker works off, and how many two do."""
+    found: dict[str, list[float]] = {"1": [], "2": []}
+    for _ in range(rounds):
+        for workers, kept in found.items():
+            with cluster.running(TEST_Q_CLUSTER=json.dumps({"workers": int(workers)})) as signs:
+                released(signs, decisions(WARM))
+                kept.append(rate(released(signs, decisions(count, waits))))
+    return found
+
+
+def rate(times: Sequence[float]) -> float:
+    """Returns how many a second there were, from where the first workers are under way."""
+    first = int(len(times) * HEAD)
+    return (len(times) - 1 - first) / (times[-1] - times[first])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["starts", "rates", "scaling"])
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    logging.disable(logging.INFO)  # django-q2 tells of every message it queues
+    measures: dict[str, Callable[[], Any]] = {
+        "starts": lambda: starts(options.count),
+        "rates": lambda: rates(options.count, options.rounds),
+        "scaling": lambda: scaling(options.count, options.rounds, 0.05),
+    }
+    print(json.dumps(measures[options.what]()))
+
+
+if __name__ == "__main__":
+    main()

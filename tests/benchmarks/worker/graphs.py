@@ -1,0 +1,48 @@
+"""What the measured clusters do: a graph that says when it is answered, and a bare task."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypedDict
+
+from django_q.signals import post_execute
+
+from hitl_django import END, START, StateGraph, interrupt, register
+
+from . import signs
+
+GRAPH = "bench-question"
+EMPTY = f"{__name__}.empty"
+
+
+class Asked(TypedDict, total=False):
+    #: Seconds that the node waits for something else once it has its answer.
+    waits: float
+    answer: Any
+
+
+@register(GRAPH)
+def question() -> StateGraph:
+    """Asks once."""
+
+    def ask(state: Asked) -> Asked:
+        answer = interrupt({"question": "Go on?"})
+        signs.give("begun", "node")
+        if state["waits"]:
+            time.sleep(state["waits"])
+        return {"answer": answer}
+
+    return StateGraph(Asked).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+def empty(name: str) -> None:
+    """Does nothing, as a task of django-q2."""
+    signs.give("begun", "task")
+
+
+def _settled(task: dict[str, Any], **kwargs: Any) -> None:
+    # Said by the monitor: the task is done, its result is taken in, its message acknowledged.
+    signs.give("settled", str(next(iter(task["args"]), "-")))
+
+
+post_execute.connect(_settled, dispatch_uid=__name__)

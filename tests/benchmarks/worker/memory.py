@@ -1,0 +1,92 @@
+"""What a process holds that takes a run far, or many runs to their questions."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypedDict
+
+import django
+
+django.setup()
+
+import psutil  # noqa: E402
+from django.test import override_settings  # noqa: E402
+
+from hitl_django import END, START, StateGraph, registry, services  # noqa: E402
+from hitl_django.models import Run  # noqa: E402
+from hitl_django.testing import inline  # noqa: E402
+
+from . import graphs  # noqa: E402
+
+#: Where a run is looked at for the first time, in parts of its way.
+EARLY = 10
+
+
+class Rounds(TypedDict):
+    count: int
+
+
+def held() -> dict[str, int]:
+    """Returns the memory of this process in bytes, and how many objects the collector follows."""
+    gc.collect()
+    return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}
+
+
+def steps(count: int) -> list[dict[str, int]]:
+    """Returns what is held within a run after a tenth of its super-steps, and after all."""
+    found: list[dict[str, int]] = []
+
+    def go(state: Rounds) -> Rounds:
+        if state["count"] in (count // EARLY, count):
+            found.append(held())
+        return {"count": state["count"] + 1}
+
+    def graph() -> StateGraph:
+        built = StateGraph(Rounds).add_node("go", go).add_edge(START, "go")
+        return built.add_conditional_edges("go", lambda s: "go" if s["count"] <= count else END)
+
+    long = override_settings(HITL={"RECURSION_LIMIT": 2 * count})
+    with known("bench-rounds", graph), long, inline() as advance:
+        run = services.start("bench-rounds", {"count": 1})
+        advance()
+    assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
+    return found
+
+
+def paused(count: int) -> list[dict[str, int]]:
+    """Returns what is held before so many threads are taken to their questions, and after."""
+    found = []
+    for more in (count // EARLY, count):
+        with inline() as advance:
+            runs = [services.start(graphs.GRAPH, {"waits": 0.0}).id for _ in range(more)]
+            advance()
+        assert Run.objects.filter(pk__in=runs, state="interrupted").count() == more
+        del runs
+        found.append(held())
+    return found
+
+
+@contextmanager
+def known(name: str, graph: object) -> Iterator[None]:
+    registry.register(name)(graph)
+    yield
+    registry.unregister(name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["steps", "paused"])
+    parser.add_argument("--count", type=int, required=True)
+    options = parser.parse_args()
+    logging.disable(logging.INFO)
+    measure = steps if options.what == "steps" else paused
+    print(json.dumps(measure(options.count)))
+
+
+if __name__ == "__main__":
+    main()
