@@ -21,7 +21,7 @@ from django.utils.timezone import is_aware
 
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json, digest_json
-from .saver import Writing
+from .saver import Writing, made_anew
 from .saver.compiled import Given, Update
 from .saver.inserting import Insert, given
 from .saver.records import Record
@@ -133,12 +133,18 @@ def faults() -> Iterator[tuple[str, int]]:
     while threads := list(every.filter(pk__gt=last)[:BATCH]):
         last = threads[-1].pk
         for thread in _doubtful(threads):
-            # It may have grown between two reads; with its row locked it can't.
-            with transaction.atomic(using=every.db):
-                locked = every.select_for_update().filter(pk=thread.pk).first()
-                fault = None if locked is None else first_fault(locked)
+            fault = _fault_of(thread, every.db)
             if fault is not None:
                 yield thread.thread_id, fault
+
+
+@made_anew
+def _fault_of(thread: Thread, using: str) -> int | None:
+    """Looks again: it may have grown between two reads; with its row locked it can't."""
+    with transaction.atomic(using=using):
+        rows = Thread.objects.using(using).select_for_update()
+        locked = rows.filter(pk=thread.pk).first()
+        return None if locked is None else first_fault(locked)
 
 
 def _doubtful(threads: list[Thread]) -> Iterator[Thread]:

@@ -16,7 +16,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from .models import Checkpoint, Run, RunEvent, Thread
-from .saver import DjangoSaver
+from .saver import DjangoSaver, made_anew
 
 logger = logging.getLogger("hitl_django")
 
@@ -62,6 +62,7 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
     return gone, failures
 
 
+@made_anew
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
@@ -100,6 +101,7 @@ def prune_ended(days: float) -> Iterator[int]:
         raise refused[0]
 
 
+@made_anew
 def delete_events(days: float, limit: int) -> int:
     """Deletes the events of runs that ended that long ago; returns how many runs there were.
 

@@ -16,7 +16,7 @@ from .engine.errors import GraphChangedError, LeaseLostError
 from .engine.fingerprint import changes
 from .models import GraphShape, Run, Thread
 from .registry import Registered
-from .saver import DjangoSaver, ThreadKey
+from .saver import DjangoSaver, ThreadKey, made_anew
 
 logger = logging.getLogger("hitl_django")
 
@@ -78,6 +78,7 @@ def refuse_if_changed(
     logger.info("thread %s: shape %s, now %s", thread.thread_id, stored, registered.fingerprint)
 
 
+@made_anew
 def take_up(run_id: UUID, thread: ThreadKey, stored: str, registered: Registered) -> None:
     """Notes that the run goes on under the graph's shape, if it can.
 

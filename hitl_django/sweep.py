@@ -19,6 +19,7 @@ from django.db.models.functions import Now
 from . import dispatch, retention, services, webhooks
 from .conf import hitl
 from .models import Run
+from .saver import made_anew
 
 logger = logging.getLogger("hitl_django")
 
@@ -65,6 +66,7 @@ def _delete_ended(days: float) -> None:
         )
 
 
+@made_anew
 def _hint_overdue() -> list[UUID]:
     using = dispatch.alias()
     with transaction.atomic(using=using):

@@ -41,7 +41,7 @@ def advance(run_id: str) -> None:
     except ValueError:
         logger.error("%r is not a run's id", run_id)
         return
-    lease = leases.claim(run)
+    lease = _claimed(run)
     if lease is None:
         return
     stopped: Exception | None = None
@@ -57,6 +57,17 @@ def advance(run_id: str) -> None:
         # Not while it is handled: it may quote what the run works on, and would be logged along
         # with whatever goes wrong now.
         _give_up(lease, stopped)
+
+
+def _claimed(run: UUID) -> Lease | None:
+    try:
+        return leases.claim(run)
+    except LeaseLostError:
+        logger.warning("run %s was taken over before it was parked", run)
+    except Exception:
+        # The database is out of reach. The run stays as it is, and the sweep finds it.
+        logger.exception("run %s could not be claimed", run)
+    return None
 
 
 #: What every run of this process is told to control it by.

@@ -48,7 +48,7 @@ def settle(
     using = writing.using
     if outcome.status == "interrupted" and lease.asked:
         # What was asked before may be answered by now: that shows when the thread is held.
-        writing.follow(partial(_pause_again, lease, outcome, requeue, using))
+        writing.follow(partial(_pause_again, lease, outcome, requeue, using, lease.log.last))
         return
     state = _left_as(outcome)
     told: dict[str, Any] = {}
@@ -83,8 +83,9 @@ def _asks(lease: Lease, using: str) -> bool:
 
 
 def _pause_again(
-    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str
+    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str, told_of: int
 ) -> None:
+    lease.log.last = told_of  # as it was before the database undid this and it was called again
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
     answered, waiting = questions.record(lease, outcome.questions, using)

@@ -9,9 +9,10 @@ is read.
 
 from __future__ import annotations
 
+from .clashes import made_anew
 from .payloads import digest_value
 from .places import ThreadKey
 from .saver import DjangoSaver, Fence
 from .writing import Writing
 
-__all__ = ["DjangoSaver", "Fence", "ThreadKey", "Writing", "digest_value"]
+__all__ = ["DjangoSaver", "Fence", "ThreadKey", "Writing", "digest_value", "made_anew"]

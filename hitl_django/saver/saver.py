@@ -26,6 +26,7 @@ from hitl_django.engine.stream import Chunk
 from hitl_django.engine.types import RunnableConfig
 
 from . import statements, threads, upkeep
+from .clashes import made_anew
 from .connections import nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
@@ -249,6 +250,7 @@ class DjangoSaver(BaseCheckpointSaver):
         batch.add_writes(task)
         batch.write(self.thread.pk, writing)
 
+    @made_anew
     def delete_thread(self, thread_id: str) -> None:
         """Removes a thread's history; its row stays while it has runs, the record of people."""
         with transaction.atomic(using=self.using):
@@ -284,9 +286,13 @@ class DjangoSaver(BaseCheckpointSaver):
         for thread_id in wanted:
             upkeep.refuse_live(self.using, thread__thread_id=thread_id)
         for thread_id in wanted:
-            with transaction.atomic(using=self.using):
-                upkeep.refuse_live_in(self.using, thread_id)  # one may have been started since
-                self.delete_thread(thread_id)
+            self._delete_at_rest(thread_id)
+
+    @made_anew
+    def _delete_at_rest(self, thread_id: str) -> None:
+        with transaction.atomic(using=self.using):
+            upkeep.refuse_live_in(self.using, thread_id)  # one may have been started since
+            self.delete_thread(thread_id)
 
     # Reading.
 

@@ -20,6 +20,7 @@ from hitl_django.engine.pruning import keep_latest, latest_of
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
 from . import growth, statements, versions
+from .clashes import made_anew
 from .loading import read_bases
 from .payloads import codec, intact
 
@@ -29,6 +30,7 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 Place = tuple[str, str]  # namespace, checkpoint id
 
 
+@made_anew
 def copy_history(using: str, source: str, target: str) -> None:
     """Copies the rows of one thread to another that has none, on the server."""
     with transaction.atomic(using=using):
@@ -45,13 +47,19 @@ def copy_history(using: str, source: str, target: str) -> None:
 def keep_latest_of(using: str, thread_ids: Sequence[str]) -> None:
     """Prunes threads to what the newest checkpoints need, one after the other."""
     for thread_id in thread_ids:
-        with transaction.atomic(using=using):
-            thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
-            if thread is None:
-                continue
-            history = _History(using, thread)
-            dead = history.without(history.to_keep())
-        dead.delete()
+        if (dead := _superseded(using, thread_id)) is not None:
+            dead.delete()
+
+
+@made_anew
+def _superseded(using: str, thread_id: str) -> _Dead | None:
+    """Deletes the checkpoints that the newest don't need; returns what only they led to."""
+    with transaction.atomic(using=using):
+        thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
+        if thread is None:
+            return None
+        history = _History(using, thread)
+        return history.without(history.to_keep())
 
 
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
@@ -63,12 +71,17 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     for thread, place in _of_runs(using, wanted):
         threads.setdefault(thread, set()).add(place)
     for thread, places in threads.items():
-        with transaction.atomic(using=using):
-            _lock(using, pk=thread)
-            refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
-            history = _History(using, thread)
-            dead = history.without(history.places.keys() - places)
-        dead.delete()
+        _without(using, thread, places, runs).delete()
+
+
+@made_anew
+def _without(using: str, thread: int, places: set[Place], runs: Sequence[str]) -> _Dead:
+    """Deletes checkpoints of a thread; returns what only they led to."""
+    with transaction.atomic(using=using):
+        _lock(using, pk=thread)
+        refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
+        history = _History(using, thread)
+        return history.without(history.places.keys() - places)
 
 
 def refuse_live_in(using: str, thread_id: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 
-from . import cursors
+from . import clashes, cursors
 from .compiled import Select, Update
 from .inserting import MOST_PARAMETERS, Insert, Rows
 
@@ -22,7 +22,12 @@ class Writing:
     them. On SQLite, where a statement is a function call, they follow one another.
 
     What comes before an UPDATE without a row is undone only with the transaction that it is in.
+
+    Where the database undoes all of it because of another transaction, all of it is written anew;
+    so what follows within the transaction has to be the same when it is called again.
     """
+
+    _tries = 0  # how often the database has undone it
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -68,13 +73,19 @@ class Writing:
         """Writes it all as one transaction, or as a part of the caller's; returns as ``run``."""
         connection = connections[self.using]
         alone = not connection.in_atomic_block and connection.get_autocommit()
-        if alone and not self._following:
-            if self._is_one(connection):
+        try:
+            if alone and not self._following:
+                if self._is_one(connection):
+                    return self.run()
+                if connection.vendor == "sqlite" and not cursors.is_watched(connection):
+                    return self._commit_alone(connection)
+            with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
                 return self.run()
-            if connection.vendor == "sqlite" and not cursors.is_watched(connection):
-                return self._commit_alone(connection)
-        with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
-            return self.run()
+        except OperationalError as error:
+            if not (alone and clashes.may_begin_again(error, self._tries)):
+                raise
+        self._tries += 1
+        return self.commit(durable=durable, savepoint=savepoint)
 
     def _commit_alone(self, connection: Any) -> list[Row]:
         """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""

@@ -16,10 +16,12 @@ from hitl_django.engine.errors import InvalidInputError, NotAllowedError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import unclaimed
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 
 from . import questions, queue, refusals
 
 
+@made_anew
 def assign(
     interrupt_id: UUID | str,
     *,
@@ -53,6 +55,7 @@ def assign(
         audit.append(thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail)
 
 
+@made_anew
 def snooze(
     interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
 ) -> None:

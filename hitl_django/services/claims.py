@@ -25,6 +25,7 @@ from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import queue_order, unclaimed
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 
 from . import due, questions, queue, refusals
 
@@ -51,6 +52,7 @@ class ClaimInfo:
         )
 
 
+@made_anew
 def claim(
     interrupt_id: UUID | str,
     *,
@@ -85,6 +87,7 @@ def claim(
         return ClaimInfo.of(_row(interrupt).defer("payload").get())
 
 
+@made_anew
 def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
     """Ends the user's claim; somebody else's only with the permission to take over, and recorded.
 
@@ -107,6 +110,7 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
             _record(thread, "release", interrupt, by, via)
 
 
+@made_anew
 def take_next(
     *, by: Any, via: str = "code", graph: str | None = None, group: Any = None, key: str = ""
 ) -> UUID | None:

@@ -15,6 +15,7 @@ from hitl_django.engine.errors import InvalidInputError, NotAllowedError
 from hitl_django.models import Comment
 from hitl_django.models.fields import digest_json
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 from hitl_django.text import storable
 
 from . import questions, refusals
@@ -43,6 +44,7 @@ class CommentInfo:
         )
 
 
+@made_anew
 def comment(
     interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
 ) -> CommentInfo:

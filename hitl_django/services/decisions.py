@@ -20,12 +20,14 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 
 from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
 from .recording import Guest, Request
 
 
+@made_anew
 def decide(
     interrupt_id: UUID | str,
     type: str | None = None,  # noqa: A002  (the word of the API)

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch, signals
 from hitl_django.conf import hitl
 from hitl_django.models import Interrupt
+from hitl_django.saver import made_anew
 
 from . import queue
 
@@ -23,6 +24,7 @@ logger = logging.getLogger("hitl_django")
 PUT_OFF = timedelta(minutes=5)
 
 
+@made_anew
 def mark_overdue() -> int:
     """Moves what has become due to the front of the queue, a batch of it; returns how many."""
     using = dispatch.alias()
@@ -55,12 +57,17 @@ def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], b
     found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
     for pk in list(found):
         try:
-            with transaction.atomic(using=using):
-                done += act(pk)
+            done += _each(act, pk, using)
         except Exception:
             logger.exception("question %s: what is due by its %s failed", pk, at)
             _put_off(pk, at, retry, using)
     return done
+
+
+@made_anew
+def _each(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
+    with transaction.atomic(using=using):
+        return act(pk)
 
 
 def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:

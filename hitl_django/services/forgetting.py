@@ -11,11 +11,12 @@ from hitl_django import answers, audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.policy import get_policy
-from hitl_django.saver import DjangoSaver
+from hitl_django.saver import DjangoSaver, made_anew
 
 from . import refusals
 
 
+@made_anew
 def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     """Erases the payloads of a thread whose runs have ended.
 

@@ -24,7 +24,7 @@ from hitl_django.engine.types import RunnableConfig
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
-from hitl_django.saver import DjangoSaver, ThreadKey, digest_value
+from hitl_django.saver import DjangoSaver, ThreadKey, digest_value, made_anew
 
 from . import closing, refusals
 from .info import RunInfo
@@ -34,6 +34,7 @@ from .info import RunInfo
 REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
 
 
+@made_anew
 def fork(
     thread_id: str,
     checkpoint_id: str,

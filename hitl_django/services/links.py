@@ -40,6 +40,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 
 from . import agreement, refusals
 from .decisions import decide
@@ -94,6 +95,7 @@ class LinkInfo:
     url: str = field(default="", repr=False)
 
 
+@made_anew
 def make_link(
     interrupt_id: UUID | str,
     *,
@@ -133,6 +135,7 @@ def make_link(
         return _info(row, url=address_of(row.pk, secret))
 
 
+@made_anew
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
     """Takes a link back that hasn't been used; LinkSpentError where it has."""
     try:
@@ -187,6 +190,7 @@ def link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
     return {row.pk: _state(row, makers=makers) for row in rows}
 
 
+@made_anew
 def decide_by_link(
     token: str,
     type: str,  # noqa: A002

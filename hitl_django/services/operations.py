@@ -12,6 +12,7 @@ from hitl_django import audit, dispatch, events, leases
 from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
+from hitl_django.saver import made_anew
 from hitl_django.text import storable
 
 from . import closing, refusals
@@ -21,6 +22,7 @@ from .latest import later_run
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
 
+@made_anew
 def cancel(run_id: UUID | str, *, by: Any = None, via: str = "code", reason: str = "") -> RunInfo:
     """Ends a run that hasn't succeeded, and withdraws what it asked."""
     refusal = refusals.recorded("cancel", by=by, via=via)
@@ -39,6 +41,7 @@ def cancel(run_id: UUID | str, *, by: Any = None, via: str = "code", reason: str
         return RunInfo.of(run)
 
 
+@made_anew
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
     """Queues a failed or parked run again; it goes on from the last thing it stored."""
     refusal = refusals.recorded("retry", by=by, via=via)

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, dispatch, leases
 from hitl_django.engine.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
+from hitl_django.saver import made_anew
 
 logger = logging.getLogger("hitl_django")
 
@@ -41,6 +42,7 @@ def recorded(verb: str, *, by: Any, via: str) -> Iterator[None]:
         raise
 
 
+@made_anew
 def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
     if by.pk is None or not error.thread_id:  # nobody, or nothing that has a record
         return

@@ -26,7 +26,7 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import chosen
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
-from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value, threads
+from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value, made_anew, threads
 
 from . import closing, refusals, statements
 from .info import RunInfo
@@ -36,6 +36,7 @@ NAME_LENGTH = 255
 ON_PENDING = ("refuse", "discard")
 
 
+@made_anew
 def start(
     graph: str,
     input: Any,  # noqa: A002  (the engine's word)

@@ -18,7 +18,7 @@ from hitl_django.answers import UNSET
 from hitl_django.engine.errors import InvalidInputError, NotAllowedError, WebhookNotFound
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.policy import get_policy
-from hitl_django.saver import Writing
+from hitl_django.saver import Writing, made_anew
 from hitl_django.text import storable
 from hitl_django.webhooks.addresses import AddressRefused
 
@@ -140,6 +140,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     return WebhookInfo.of(row)
 
 
+@made_anew
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Removes a webhook and every message to it."""
     row = _managed(webhook_id, by)
@@ -149,6 +150,7 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
 
+@made_anew
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
@@ -162,6 +164,7 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     return WebhookInfo.of(row, secret=secret)
 
 
+@made_anew
 def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message that tells of nothing, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
@@ -173,6 +176,7 @@ def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     return DeliveryInfo.of(_deliveries().get(pk=added))
 
 
+@made_anew
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message again that was delivered or given up, under the id it had."""
     delivery = _deliveries().filter(pk=_uuid(delivery_id), endpoint__in=_seen(by)).first()

@@ -19,6 +19,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch
 from hitl_django.conf import hitl
 from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.saver import made_anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Claim:
         )
 
 
+@made_anew
 def hold(endpoint_id: UUID) -> WebhookEndpoint | None:
     """Takes an endpoint for this worker; None where another has it, or it is to be left alone."""
     free = Q(held_until__isnull=True) | Q(held_until__lte=Now())
@@ -53,11 +55,13 @@ def ours(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
     return endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
+@made_anew
 def let_go(endpoint: WebhookEndpoint, **changes: Any) -> None:
     """Gives the endpoint back."""
     ours(endpoint).update(held_until=None, **changes)
 
 
+@made_anew
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
     """Claims the message that has been due longest; None where none is, or it isn't ours to do."""
     # Zero rows: another worker has taken over, or somebody has turned the endpoint off.

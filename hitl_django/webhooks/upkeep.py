@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch
 from hitl_django.conf import hitl
 from hitl_django.models import Delivery
+from hitl_django.saver import made_anew
 
 from . import claims
 
@@ -19,6 +20,7 @@ from . import claims
 LEFT_OVER = timedelta(hours=1)
 
 
+@made_anew
 def hint_due() -> list[UUID]:
     """Tells a worker about every endpoint that something is due to; returns them.
 

@@ -42,6 +42,31 @@ def importers_of(*packages: str) -> list[str]:
     ]
 
 
+#: Who tries again by itself, and what is done where a database has one writer at a time.
+TRIES_ITSELF = {"commit", "begin", "_begin"}
+
+
+def test_every_transaction_that_the_database_undoes_is_made_anew() -> None:
+    def opens(function: ast.AST) -> bool:
+        found = [node for node in ast.walk(function) if isinstance(node, ast.With)]
+        return any("transaction.atomic" in ast.unparse(item) for w in found for item in w.items)
+
+    functions = [
+        (path, node)
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and opens(node)
+    ]
+    left = [
+        f"{path}: {node.name}"
+        for path, node in functions
+        if "made_anew" not in map(ast.unparse, node.decorator_list)
+        and node.name not in TRIES_ITSELF
+    ]
+    assert len(functions) > 20
+    assert left == []
+
+
 @pytest.mark.promise("P19")
 def test_templates_escape_everything() -> None:
     for template in [*PACKAGE.rglob("*.html"), *(ROOT / "templates").rglob("*.html")]:

@@ -225,9 +225,9 @@ class TestTakeNext:
     ) -> None:
         old = ask()
         new = ask()
-        late = ask(due_at=Now() + MINUTE * 60)
-        soon = ask(due_at=Now() + MINUTE)
-        low = ask(priority=-1, due_at=Now() + MINUTE)
+        late = ask(due_at=Now() + MINUTE * 120)
+        soon = ask(due_at=Now() + MINUTE * 60)
+        low = ask(priority=-1, due_at=Now() + MINUTE * 60)
         urgent = ask(priority=5)
         overdue = ask(priority=-5, due_at=Now() - MINUTE)
         taken = [services.take_next(by=reviewer) for _ in range(8)]

@@ -1,0 +1,199 @@
+"""What the database undoes for the sake of others is made anew, and nobody notices."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, connections, transaction
+from django.db.models import F
+
+from hitl_django import leases, services, worker
+from hitl_django.leases import outcomes
+from hitl_django.models import Decision, Interrupt, Run, RunEvent, Thread
+from hitl_django.saver import clashes, made_anew
+from tests.chaos import invariants
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Undone(Exception):
+    """What a driver says of a transaction that is undone."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+
+
+def undo(code: str = "40001") -> None:
+    raise OperationalError(code) from Undone(code)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clashes, "FIRST", 0)
+
+
+@pytest.mark.parametrize("code", clashes.CODES)
+def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
+    tries: list[str] = []
+
+    @made_anew
+    def act(word: str, *, times: int) -> str:
+        tries.append(word)
+        if len(tries) <= times:
+            undo(code)
+        return word
+
+    assert act("done", times=3) == "done"
+    assert tries == ["done"] * 4
+    with pytest.raises(OperationalError, match=code):
+        act("never", times=1000)
+    assert len(tries) == 4 + clashes.MOST + 1
+
+
+def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
+    tries: list[int] = []
+
+    @made_anew
+    def act() -> None:
+        tries.append(1)
+        undo()
+
+    with pytest.raises(OperationalError), transaction.atomic():
+        act()
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("code", ["57P01", "", None])
+def test_another_error_is_an_error(code: Any) -> None:
+    tries: list[int] = []
+
+    @made_anew
+    def act() -> None:
+        tries.append(1)
+        undo(code)
+
+    with pytest.raises(OperationalError):
+        act()
+    assert len(tries) == 1
+
+
+@pytest.mark.promise("P10")
+def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Asking for the second time it looks first, in the transaction, at what was answered.
+    run = services.start("panel", {"log": []}, events=["updates"]).id
+    worker.advance(str(run))
+    left, right = Interrupt.objects.order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+    undone: list[int] = []
+    pause = outcomes._pause_again
+
+    def pause_and_undo(*args: Any) -> None:
+        pause(*args)
+        if len(undone) < 2:
+            undone.append(1)
+            undo()
+
+    monkeypatch.setattr(outcomes, "_pause_again", pause_and_undo)
+    worker.advance(str(run))
+    assert len(undone) == 2
+    assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
+    assert invariants.faults() == []
+    services.decide(right.pk, "respond", "R")
+    worker.advance(str(run))
+    assert Run.objects.get().state == "succeeded"
+    seen = list(RunEvent.objects.order_by("seq").values_list("seq", flat=True))
+    assert seen == list(range(1, len(seen) + 1))
+    assert invariants.faults() == []
+
+
+@pytest.fixture
+def repeatable(settings: Any) -> Iterator[None]:
+    """Has this connection begin its transactions as REPEATABLE READ."""
+    begin = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}"
+    with connection.cursor() as cursor:
+        cursor.execute(begin.format("REPEATABLE READ"))
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(begin.format("READ COMMITTED"))
+
+
+def elsewhere(act: Callable[[], object]) -> None:
+    """Does something on a connection of its own, to its end."""
+
+    def do() -> None:
+        try:
+            act()
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=do)
+    thread.start()
+    thread.join()
+
+
+def touch() -> None:
+    Thread.objects.update(attempts=F("attempts"))
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.promise("P1")
+@pytest.mark.usefixtures("repeatable")
+def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = services.start("approval", {"text": "x"}).id
+    worker.advance(str(run))
+    question = Interrupt.objects.get()
+    Interrupt.objects.update(quorum=2)  # so that the thread is locked first
+    seen: list[int] = []
+    lock = leases.lock_thread
+
+    def look_and_lock(**which: Any) -> Thread:
+        seen.append(Thread.objects.count())  # from here on the transaction sees nothing new
+        if len(seen) < 3:
+            elsewhere(touch)
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", look_and_lock)
+    assert not services.decide(question.pk, "approve").complete
+    assert len(seen) == 3
+    assert Decision.objects.count() == 1
+    assert invariants.faults() == []
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.promise("P10")
+@pytest.mark.usefixtures("repeatable")
+def test_a_worker_whose_thread_is_touched_commits_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = services.start("panel", {"log": []}).id
+    worker.advance(str(run))
+    for question in Interrupt.objects.order_by("task_path")[:1]:
+        services.decide(question.pk, "respond", "L")
+    seen: list[int] = []
+    hold = leases.RunFence.hold
+
+    def touch_and_hold(fence: Any, writing: Any, outcome: Any) -> None:
+        hold(fence, writing, outcome)
+        run_it = writing.run
+
+        def look_and_run() -> Any:
+            if connection.in_atomic_block and len(seen) < 2:
+                seen.append(Thread.objects.count())
+                elsewhere(touch)
+            return run_it()
+
+        writing.run = look_and_run
+
+    monkeypatch.setattr(leases.RunFence, "hold", touch_and_hold)
+    worker.advance(str(run))
+    assert len(seen) == 2
+    assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
+    assert invariants.faults() == []
