@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -28,6 +29,8 @@ settings.load_profile("suite")
 IN_TURN = ("race", "browser")
 #: Markers of tests that take long: they come first, so that none is left to one worker at the end.
 LONG = (*IN_TURN, "crash", "cluster", "long")
+#: Under which name a test's figures are kept until the run has ended.
+FIGURES = "figures"
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
 
 
@@ -51,6 +54,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"database: {connection.vendor}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says what came of the tests that count something, so that it can be quoted."""
+    found = [
+        (report.nodeid, line, report.duration)
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        for name, line in report.user_properties
+        if name == FIGURES
+    ]
+    if found:
+        seed = terminalreporter.config.getoption("randomly_seed", 0)
+        terminalreporter.section(f"figures: {connection.vendor}, --randomly-seed={seed}")
+    for nodeid, line, duration in sorted(found):
+        terminalreporter.write_line(f"{nodeid}\n    {line} ({duration:.0f} s)")
 
 
 @pytest.hookimpl(trylast=True)
@@ -137,6 +156,12 @@ def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     """Says how many: the first number as a rule, the second with ``--soak``."""
     soak = bool(request.config.getoption("--soak"))
     return lambda usual, long: long if soak else usual
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Takes a line that the run ends with: how much there was of what, and what came of it."""
+    return lambda line: request.node.user_properties.append((FIGURES, line))
 
 
 @pytest.fixture

@@ -121,7 +121,12 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
 def test_each_of_many_runs_ends_once_while_workers_and_the_server_are_killed(
-    effects: Effects, crew: Crew, server: Server, amount: Callable[[int, int], int], chance: Random
+    effects: Effects,
+    crew: Crew,
+    server: Server,
+    amount: Callable[[int, int], int],
+    chance: Random,
+    figures: Callable[[str], None],
 ) -> None:
     count = amount(36, 1000)
     ended = threading.Semaphore(0)
@@ -157,3 +162,7 @@ def test_each_of_many_runs_ends_once_while_workers_and_the_server_are_killed(
         shape = shapes[record.thread.pk]
         assert len(invariants.tasks_of(record)) == end_of(shape)[0]
         assert len(record.decisions) == len(end_of(shape)[1])
+    figures(
+        f"{count} runs taken to their ends over HTTP while {crew.killed} workers and a server were "
+        "killed: each ended once, and was told once"
+    )

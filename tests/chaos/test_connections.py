@@ -81,6 +81,7 @@ def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
     effects: Effects,
     amount: Callable[[int, int], int],
     chance: Random,
+    figures: Callable[[str], None],
 ) -> None:
     options = {**connection.settings_dict["OPTIONS"], "application_name": NAME}
     process = toiling({"OPTIONS": options})
@@ -92,8 +93,12 @@ def test_a_worker_whose_connections_are_dropped_at_random_goes_on(
         assert process.is_alive()
         dropped += drop()
     processes.kill(process)
-    print(f"{dropped} connections dropped; {len(effects.done())} functions came to their end")
     assert_all_is_well(effects)
+    done, count = len(effects.done()), Run.objects.count()
+    figures(
+        f"{dropped} connections dropped: 0 writes lost, 0 doubled; {count} runs all succeeded, "
+        f"{done} functions came to their end"
+    )
 
 
 def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
@@ -101,6 +106,7 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
     effects: Effects,
     amount: Callable[[int, int], int],
     chance: Random,
+    figures: Callable[[str], None],
 ) -> None:
     wanted = amount(40, 200)
     enough = threading.Event()
@@ -118,9 +124,13 @@ def test_a_worker_on_a_wire_that_breaks_at_commits_goes_on(
             assert len(proxy.met) > met, "nothing comes over the wire any more"
             met = len(proxy.met)
         processes.kill(process)
-    print(dict(Counter(proxy.met)))
     assert set(proxy.met) == {"pass", "unheard", "unanswered"}
     assert_all_is_well(effects)
+    met_by = Counter(proxy.met)
+    figures(
+        f"{met_by.total()} commits over a wire, of which {met_by['unheard']} never arrived and "
+        f"{met_by['unanswered']} had no answer: 0 writes lost, 0 doubled"
+    )
 
 
 @pytest.mark.promise("P2")

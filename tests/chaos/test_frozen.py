@@ -61,7 +61,11 @@ def everything() -> list[Any]:
 
 @pytest.mark.parametrize("where", POINTS)
 def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
-    where: str, effects: Effects, amount: Callable[[int, int], int], chance: Random
+    where: str,
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    chance: Random,
+    figures: Callable[[str], None],
 ) -> None:
     rounds = amount(8, 50)
     frozen = []
@@ -82,6 +86,9 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     for record in invariants.records():
         state = invariants.values_of(record, invariants.head_of(record))
         assert (state["total"], state["answers"]) == end_of("chaos line")
+    figures(
+        f"{len(frozen)} of {rounds} workers frozen at a {where} changed nothing when they thawed"
+    )
 
 
 def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(

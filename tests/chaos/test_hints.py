@@ -27,7 +27,7 @@ SHAPE = "chaos line"  # two claims: one to the question, one to the end
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
 def test_without_a_single_message_one_sweep_each_gets_everything_done(
-    effects: Effects, amount: Callable[[int, int], int]
+    effects: Effects, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(20, 200)
     for _ in range(count):
@@ -43,6 +43,7 @@ def test_without_a_single_message_one_sweep_each_gets_everything_done(
         recovery.answer()
     assert invariants.faults(effects=effects) == []
     assert len(effects.done()) == 3 * count
+    figures(f"{2 * count} of {2 * count} messages lost: {count} runs all done, by one sweep each")
 
 
 @pytest.mark.django_db
@@ -67,14 +68,18 @@ def test_messages_that_come_ten_times_in_any_order_advance_a_run_once(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P9")
 def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
-    effects: Effects, amount: Callable[[int, int], int], settings: Any
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    settings: Any,
+    figures: Callable[[str], None],
 ) -> None:
     settings.HITL = recovery.IMPATIENT
     ours, theirs = processes.SERVER.Pipe()
     looking = processes.start(victim.look, effects.path, theirs)
     assert ours.poll(processes.PATIENCE)
     ours.recv()
-    for _ in range(amount(15, 100)):
+    count = amount(15, 100)
+    for _ in range(count):
         with transaction.atomic():
             services.start(SHAPE, EMPTY)
             transaction.set_rollback(True)
@@ -85,6 +90,7 @@ def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
     assert (Thread.objects.count(), Run.objects.count()) == (1, 1)
     assert len(effects.begun()) == 2
     assert invariants.astray() == []
+    figures(f"{count} starts rolled back under a worker's eyes: 0 threads, 0 functions run")
 
 
 def test_a_file_of_marks_says_what_was_done(tmp_path: Path) -> None:

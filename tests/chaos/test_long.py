@@ -97,7 +97,11 @@ def queries_of(look: Callable[[], Any]) -> int:
 
 
 def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
-    rounds: str, traced: None, amount: Callable[[int, int], int], settings: Any
+    rounds: str,
+    traced: None,
+    amount: Callable[[int, int], int],
+    settings: Any,
+    figures: Callable[[str], None],
 ) -> None:
     wanted = amount(600, 10_000)
     settings.HITL = {"RECURSION_LIMIT": wanted + 1}
@@ -115,7 +119,10 @@ def test_a_long_run_yields_and_neither_grows_nor_slows_its_readers(
         held.append(held_by(lambda: recovery.deliver(most=1)))
         edges.append(Run.objects.get(pk=info.id).step)
         looks.append(look())
-    print(f"{len(edges)} slices, {looks[-1]} queries, {held[1]:,} to {held[-1]:,} bytes")
+    figures(
+        f"{wanted:,} steps in {len(edges)} slices: {looks[-1][0]} and {looks[-1][1]} queries for "
+        f"state and history throughout, {held[1]:,} to {held[-1]:,} bytes held"
+    )
 
     assert recovery.state_of(info.id) == "succeeded"
     assert services.run_result(info.id)["count"] == wanted

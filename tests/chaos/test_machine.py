@@ -38,6 +38,9 @@ INPUTS: dict[str, Any] = {
 }
 WHICH = st.integers(0, 99)  # of those there are
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
+#: How a run is left when its question expires.
+AFTER = {"park": "parked", "cancel": "cancelled", "answer": "queued", "keep": "interrupted"}
+STEPS = 30
 
 
 def reachable(state: str) -> set[str]:
@@ -240,6 +243,22 @@ class Runs(RuleBasedStateMachine):
         sweep()
         assert wanted <= set(testing._hinted)
 
+    @rule(which=WHICH, then=st.sampled_from(["park", "cancel", "answer", "keep"]))
+    def let_question_expire(self, which: int, then: str) -> None:
+        waiting = Interrupt.objects.filter(status="pending", run__state="interrupted")
+        asked = list(waiting.order_by("created_at", "pk"))
+        if not asked:
+            return
+        question = asked[which % len(asked)]
+        terms = {"seconds": 3600, "then": then, "answer": reply(question.payload)}
+        expires_at = Now() - timedelta(seconds=1)
+        Interrupt.objects.filter(pk=question.pk).update(expires_at=expires_at, expiry=terms)
+        sweep()
+        question.refresh_from_db()
+        assert (question.status == "pending") is (then == "keep")
+        assert question.is_answered is (then == "answer")
+        self.expect(question.run_id, AFTER[then])
+
     @rule()
     def drop_hints(self) -> None:
         testing._hinted.clear()
@@ -284,15 +303,17 @@ class Runs(RuleBasedStateMachine):
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
 def test_whatever_is_done_to_runs_every_step_is_one_of_the_state_diagram(
-    amount: Callable[[int, int], int],
+    amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
+    machines = amount(30, 5_000)
     with testing.inline():
         run_state_machine_as_test(
             Runs,
             settings=settings(
-                max_examples=amount(30, 500),
-                stateful_step_count=30,
+                max_examples=machines,
+                stateful_step_count=STEPS,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )
+    figures(f"{machines:,} machines of up to {STEPS} steps each: every step one of the diagram")

@@ -24,7 +24,7 @@ Start = Callable[..., Cluster]
 
 @pytest.mark.promise("P7")
 def test_whichever_process_is_killed_all_runs_come_to_their_end(
-    cluster: Start, book: Path, amount: Callable[[int, int], int]
+    cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
     runs = []
@@ -42,6 +42,7 @@ def test_whichever_process_is_killed_all_runs_come_to_their_end(
     assert all_succeeded(runs)()
     assert (invariants.faults(), invariants.unfinished()) == ([], [])
     assert services.worker_health().is_alive
+    figures(f"{len(kinds)} processes of qcluster killed under load: {len(runs)} runs all succeeded")
 
 
 @pytest.mark.promise("P7")

@@ -79,7 +79,9 @@ def sort(words: Sequence[str]) -> dict[str, set[str]]:
 
 
 @pytest.mark.promise("P1")
-def test_one_of_fifty_decides_and_the_others_learn_who(rounds: int) -> None:
+def test_one_of_fifty_decides_and_the_others_learn_who(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     asked = questions(rounds)
     for question, words in race("decide", asked).items():
         found = sort(words)
@@ -99,6 +101,7 @@ def test_one_of_fifty_decides_and_the_others_learn_who(rounds: int) -> None:
     assert invariants.faults() == []
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
+    figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
 
 
 VOTERS = 20
@@ -113,7 +116,9 @@ def jointly(count: int) -> list[str]:
 
 
 @pytest.mark.promise("P1")
-def test_of_twenty_who_approve_at_once_two_count(rounds: int) -> None:
+def test_of_twenty_who_approve_at_once_two_count(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     for question, words in race("vote", jointly(rounds), count=VOTERS).items():
         found = sort(words)
         assert set(found) == {"voted", "closed", "late"}, found
@@ -129,6 +134,7 @@ def test_of_twenty_who_approve_at_once_two_count(rounds: int) -> None:
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert audit.first_fault(row.thread) is None
     assert invariants.faults() == []
+    figures(f"{VOTERS} processes × {rounds} rounds: two votes and one decision in each")
 
 
 @pytest.mark.promise("P1")
@@ -161,7 +167,9 @@ def test_of_answers_at_once_the_last_lets_the_run_go_on(rounds: int) -> None:
 
 
 @pytest.mark.promise("P1")
-def test_a_reviewer_or_the_clock_decides_and_never_both(rounds: int) -> None:
+def test_a_reviewer_or_the_clock_decides_and_never_both(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     asked = questions(rounds)
     terms = {"seconds": 1, "then": "answer", "answer": False}
     Interrupt.objects.update(expires_at=Now(), expiry=terms)
@@ -177,10 +185,13 @@ def test_a_reviewer_or_the_clock_decides_and_never_both(rounds: int) -> None:
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert audit.first_fault(row.thread) is None
     assert invariants.faults() == []
+    figures(f"{PROCESSES} processes × {rounds} rounds: a reviewer or the clock, one in each")
 
 
 @pytest.mark.promise("P2")
-def test_one_request_sent_fifty_times_is_one_decision(rounds: int) -> None:
+def test_one_request_sent_fifty_times_is_one_decision(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     for question, words in race("repeat", questions(rounds)).items():
         found = sort(words)
         assert set(found) == {"won", "repeated"}, found
@@ -190,6 +201,7 @@ def test_one_request_sent_fifty_times_is_one_decision(rounds: int) -> None:
         with pytest.raises(IdempotencyKeyReusedError):
             services.decide(question, "respond", {"other": "content"}, key="one key")
     assert invariants.faults() == []
+    figures(f"{PROCESSES} processes × {rounds} rounds: one decision, {PROCESSES} times told")
 
 
 @pytest.mark.promise("P2")
@@ -254,18 +266,21 @@ def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> 
 
 
 @pytest.mark.promise("P10")
-def test_one_of_fifty_workers_claims_a_run(rounds: int) -> None:
+def test_one_of_fifty_workers_claims_a_run(rounds: int, figures: Callable[[str], None]) -> None:
     with testing.inline():
         runs = [str(services.start("steps", {"log": []}).id) for _ in range(rounds)]
     said: dict[str, Any] = race("claim", runs)
     for words in said.values():
         assert sorted(set(words)) == ["claimed:1", "none"]
         assert words.count("claimed:1") == 1
+    figures(f"{PROCESSES} workers × {rounds} rounds: one claim in each")
 
 
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_two_hundred_messages_about_one_run_are_one_claim(rounds: int) -> None:
+def test_two_hundred_messages_about_one_run_are_one_claim(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     with testing.inline():
         runs = [str(services.start("approval", {"text": "x"}).id) for _ in range(rounds)]
     for run, words in race("advance", runs, count=8).items():
@@ -274,11 +289,14 @@ def test_two_hundred_messages_about_one_run_are_one_claim(rounds: int) -> None:
         assert (thread.epoch, thread.attempts, thread.lease_until) == (1, 0, None)
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
     assert invariants.faults() == []
+    figures(f"200 messages × {rounds} runs, 8 workers: one claim in each")
 
 
 @pytest.mark.promise("P4")
 @pytest.mark.promise("P8")
-def test_answers_and_workers_never_miss_each_other(rounds: int) -> None:
+def test_answers_and_workers_never_miss_each_other(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     with testing.inline() as advance:
         runs = [str(services.start("panel", {"log": []}).id) for _ in range(rounds * 2)]
         advance()
@@ -292,6 +310,9 @@ def test_answers_and_workers_never_miss_each_other(rounds: int) -> None:
         assert state.values["answers"] == [("left", "left"), ("right", "right")]
         assert (thread.lease_until, thread.attempts) == (None, 0)
         assert audit.first_fault(thread) is None
+    figures(
+        f"{2 * rounds} runs, 2 reviewers and 3 workers at each: no answer lost, none taken twice"
+    )
 
 
 @pytest.mark.promise("P1")

@@ -71,7 +71,7 @@ def recorded_once(question: Interrupt) -> Decision:
 
 @pytest.mark.promise("P1")
 def test_one_of_fifty_decides_and_the_others_learn_which(
-    server: Server, questions: list[Interrupt]
+    server: Server, questions: list[Interrupt], figures: Callable[[str], None]
 ) -> None:
     def different(number: int) -> dict[str, Any]:
         kind = "approve" if number % 2 else "reject"
@@ -87,6 +87,7 @@ def test_one_of_fifty_decides_and_the_others_learn_which(
         assert all(body["code"] == "already_decided" for body in late)
         assert all(body["decision"] == won for body in late)
     assert invariants.faults() == []
+    figures(f"{PEOPLE} requests at once × {len(questions)} rounds: one winner in each")
 
 
 @pytest.mark.promise("P2")
