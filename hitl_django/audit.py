@@ -169,6 +169,7 @@ def _first_fault(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
         sound = (
             entry.seq == expected
             and entry.prev_hash == previous
+            and _is_by_whom_it_says(entry)
             and entry.hash == entry_hash(entry, thread.thread_id)
         )
         if not sound:
@@ -177,6 +178,14 @@ def _first_fault(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
     if (expected - 1, previous) != (thread.audit_seq, thread.audit_hash):
         return expected
     return None
+
+
+def _is_by_whom_it_says(entry: AuditEntry) -> bool:
+    """Says whether an entry leads to the account that its hash is over, unless that is gone."""
+    detail = entry.detail
+    if not isinstance(detail, dict):
+        return False
+    return entry.actor_id is None or str(entry.actor_id) == detail.get("actor_id")
 
 
 def _utc(at: datetime) -> str:

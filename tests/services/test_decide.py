@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -501,27 +502,41 @@ def test_who_decided_outlives_the_account(question: Interrupt, reviewer: User) -
     assert audit.first_fault(Thread.objects.get()) is None
 
 
+def somebody_else() -> int:
+    return User.objects.create_user("somebody else").pk
+
+
+TAMPERED = [
+    ("verb", "start"),
+    ("actor_id", somebody_else),
+    ("actor_label", "somebody else"),
+    ("subject", ""),
+    ("via", "api"),
+    ("detail", {"type": "reject"}),
+    ("detail", []),
+    ("at", datetime(2026, 1, 1, tzinfo=UTC)),
+    ("hash", "0" * 64),
+    ("prev_hash", "0" * 64),
+    ("seq", 7),
+    ("thread_id", lambda: Thread.objects.create(thread_id="another").pk),
+]
+
+
+def test_every_column_of_an_entry_is_tampered_with() -> None:
+    columns = {field.attname for field in AuditEntry._meta.concrete_fields}
+    assert columns - {"id"} == {column for column, _ in TAMPERED}
+
+
 @pytest.mark.promise("P20")
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("verb", "start"),
-        ("actor_label", "somebody else"),
-        ("subject", ""),
-        ("via", "api"),
-        ("detail", {"type": "reject"}),
-        ("hash", "0" * 64),
-        ("prev_hash", "0" * 64),
-        ("seq", 7),
-    ],
-)
+@pytest.mark.parametrize(("column", "value"), TAMPERED)
 def test_a_changed_history_is_noticed(
     question: Interrupt, reviewer: User, column: str, value: Any
 ) -> None:
     services.decide(question.pk, "approve", by=reviewer)
     thread = Thread.objects.get()
     assert audit.first_fault(thread) is None
-    AuditEntry.objects.filter(seq=2).update(**{column: value})
+    tampered = value() if callable(value) else value
+    AuditEntry.objects.filter(seq=2).update(**{column: tampered})
     assert audit.first_fault(thread) == 2
     AuditEntry.objects.exclude(seq=1).delete()
     assert audit.first_fault(thread) == 2
