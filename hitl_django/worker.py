@@ -62,8 +62,6 @@ def advance(run_id: str) -> None:
 def _claimed(run: UUID) -> Lease | None:
     try:
         return leases.claim(run)
-    except LeaseLostError:
-        logger.warning("run %s was taken over before it was parked", run)
     except Exception:
         # The database is out of reach. The run stays as it is, and the sweep finds it.
         logger.exception("run %s could not be claimed", run)

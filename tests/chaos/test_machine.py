@@ -305,7 +305,7 @@ class Runs(RuleBasedStateMachine):
 def test_whatever_is_done_to_runs_every_step_is_one_of_the_state_diagram(
     amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
-    machines = amount(30, 5_000)
+    machines = amount(30, 2_000)
     with testing.inline():
         run_state_machine_as_test(
             Runs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +16,23 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import dispatch, leases, registry, services, signals, testing, worker
+from hitl_django import (
+    RetryPolicy,
+    dispatch,
+    get_runtime,
+    leases,
+    registry,
+    services,
+    signals,
+    testing,
+    worker,
+)
 from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.events import Log
-from hitl_django.leases import RunFence, claims, watch
+from hitl_django.leases import RunFence, claims, outcomes, watch
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey
 from tests import graphs
@@ -48,6 +59,20 @@ def made() -> Iterator[Callable[..., None]]:
         )
 
     yield make
+    for name in names:
+        registry.unregister(name)
+
+
+@pytest.fixture
+def deployed() -> Iterator[Callable[..., None]]:
+    """Register a graph that begins with its node "a", for one test."""
+    names: list[str] = []
+
+    def deploy(name: str, graph: StateGraph) -> None:
+        names.append(name)
+        registry.register(name)(lambda: graph.add_edge("__start__", "a"))
+
+    yield deploy
     for name in names:
         registry.unregister(name)
 
@@ -401,6 +426,81 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         assert run_of(info).state == "succeeded"
     finally:
         registry.unregister("sliced")
+
+
+@pytest.mark.promise("P8")
+def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(run_id: Any) -> None:
+        raise OperationalError("the server is away")
+
+    info = services.start("steps", {"log": []})
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "claim", refuse)
+        worker.advance(str(info.id))
+    assert "could not be claimed" in caplog.text
+    assert run_of(info).state == "queued"
+    advance()
+    assert run_of(info).state == "succeeded"
+
+
+@pytest.mark.promise("P11")
+def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    park = outcomes.park
+
+    def cancel_and_park(lease: leases.Lease, error: str) -> None:
+        services.cancel(lease.run_id)
+        park(lease, error)
+
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=5)
+    monkeypatch.setattr(outcomes, "park", cancel_and_park)
+    worker.advance(str(info.id))
+    run = run_of(info)
+    assert (run.state, run.thread.lease_until) == ("cancelled", None)
+
+
+@pytest.mark.promise("P12")
+def test_attempts_of_a_node_are_counted_on_by_the_worker_that_comes_next(
+    advance: Advance, deployed: Callable[..., None]
+) -> None:
+    attempts: list[int] = []
+
+    def fail(state: Any) -> Any:
+        info = get_runtime().execution_info
+        assert info is not None
+        attempts.append(info.node_attempt)
+        if len(attempts) == 2:
+            raise SystemExit  # the process ends in the middle of it
+        raise ConnectionError
+
+    policy = RetryPolicy(initial_interval=0.0001, jitter=False, max_attempts=3)
+    deployed("failing", StateGraph(graphs.Count).add_node("a", fail, retry_policy=policy))
+    info = services.start("failing", {"count": 1})
+    with pytest.raises(SystemExit):
+        worker.advance(str(info.id))
+    lose_lease()
+    worker.advance(str(info.id))
+    assert attempts == [1, 2, 2, 3]
+    assert (run_of(info).state, run_of(info).error) == ("failed", "ConnectionError: ")
+
+
+@pytest.mark.promise("P12")
+def test_a_node_that_takes_longer_than_its_time_fails_its_run(
+    advance: Advance, deployed: Callable[..., None]
+) -> None:
+    async def sleep(state: Any) -> Any:
+        await asyncio.sleep(3600)
+
+    deployed("sleeping", StateGraph(graphs.Count).add_node("a", sleep, timeout=0.01))
+    info = services.start("sleeping", {"count": 1})
+    advance()
+    run = run_of(info)
+    assert (run.state, run.thread.lease_until) == ("failed", None)
+    assert run.error.startswith("NodeTimeoutError: ")
 
 
 @pytest.mark.promise("P13")
