@@ -23,6 +23,7 @@ _THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
 _QUESTION = Given("interrupt", models.UUIDField())
 _UNTIL = Now() + Given("duration", models.DurationField())
 _OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
+_HELD = _OURS & Q(lease_until__isnull=False)
 
 THREAD = Record(Thread, now=models.DateTimeField())
 
@@ -85,12 +86,13 @@ GIVE_BACK = Update(
 FREE = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
 
 #: Extends a lease between commits; one that was given back stays so.
-RENEW = Update(Thread, _OURS & Q(lease_until__isnull=False), lambda: {"lease_until": _UNTIL})
+RENEW = Update(Thread, _HELD, lambda: {"lease_until": _UNTIL})
 
 #: Opens a commit: the thread is still ours, and there was progress. The count stays at one and not
 #: at none, because this claim goes on to try the next step: a step that kills whoever tries it is
-#: tried as often as the limit says, wherever it stands in the graph.
-HOLD = Update(Thread, _OURS, lambda: {"lease_until": _UNTIL, "attempts": 1})
+#: tried as often as the limit says, wherever it stands in the graph. A lease that was given back
+#: stays so: what a node left running would lease a thread to nobody.
+HOLD = Update(Thread, _HELD, lambda: {"lease_until": _UNTIL, "attempts": 1})
 
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.db.models.functions import Now
+from django_q.conf import Conf
 from django_q.models import OrmQ
 
 from hitl_django import services, worker
-from hitl_django.models import Run, Thread
+from hitl_django.contrib.django_q2 import dispatcher
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.sweep import sweep
 from tests import processes
 
@@ -91,6 +94,32 @@ def test_nothing_runs_of_starts_that_are_rolled_back_while_a_worker_looks(
     assert len(effects.begun()) == 2
     assert invariants.astray() == []
     figures(f"{count} starts rolled back under a worker's eyes: 0 threads, 0 functions run")
+
+
+def vanish(question: str) -> None:
+    """Decides, and is gone before its broker, which is elsewhere, can be told."""
+    Conf.ORM = "elsewhere"
+    dispatcher.async_task = lambda *args, **kwargs: os._exit(victim.CRASHED)
+    services.decide(question, "respond", "b")
+
+
+@pytest.mark.crash
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.promise("P8")
+def test_an_answer_whose_process_died_between_its_commit_and_its_message_is_acted_on(
+    settings: Any,
+) -> None:
+    settings.HITL = recovery.IMPATIENT
+    run = services.start(SHAPE, EMPTY).id
+    recovery.settle(answering=False)
+    process = processes.start(vanish, str(Interrupt.objects.get().pk))
+    process.join(processes.PATIENCE)
+    assert process.exitcode == victim.CRASHED
+    assert (recovery.state_of(run), OrmQ.objects.count()) == ("queued", 0)
+    assert Decision.objects.count() == 1
+    recovery.settle(answering=False)
+    assert recovery.state_of(run) == "succeeded"
+    assert invariants.faults() == []
 
 
 def test_a_file_of_marks_says_what_was_done(tmp_path: Path) -> None:

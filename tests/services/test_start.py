@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
-from django.db import transaction
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+from django_q.models import OrmQ
 
 from hitl_django import audit, dispatch, leases, services
 from hitl_django.engine.errors import (
@@ -71,8 +75,6 @@ def test_a_thread_stays_with_what_it_is_about(advance: Advance) -> None:
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
 def test_a_start_that_is_rolled_back_never_was() -> None:
-    from django_q.models import OrmQ
-
     with transaction.atomic():
         services.start("approval", {"text": "x"})
         assert OrmQ.objects.count() == 1
@@ -80,6 +82,30 @@ def test_a_start_that_is_rolled_back_never_was() -> None:
     assert not Thread.objects.exists()
     assert not Run.objects.exists()
     assert not OrmQ.objects.exists()
+
+
+def starts_and_fails(request: HttpRequest) -> HttpResponse:
+    services.start("approval", {"text": "x"}, key="from a view")
+    services.start("approval", {"text": "x"}, thread_id="from a view")
+    raise RuntimeError("what came after it failed")
+
+
+urlpatterns = [path("", starts_and_fails)]
+
+
+@pytest.mark.promise("P9")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.urls(__name__)
+def test_a_start_in_a_request_that_fails_never_was_where_requests_are_transactions(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.raise_request_exception = False
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    assert client.get("/").status_code == 500
+    assert [model.objects.count() for model in (Thread, Run, OrmQ)] == [0, 0, 0]
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", False)
+    assert client.get("/").status_code == 500
+    assert Run.objects.count() == OrmQ.objects.count() == 2
 
 
 def test_the_same_key_and_input_give_the_same_run(advance: Advance) -> None:

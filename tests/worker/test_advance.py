@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,9 @@ from hitl_django import (
     RetryPolicy,
     dispatch,
     get_runtime,
+    interrupt,
     leases,
+    once,
     registry,
     services,
     signals,
@@ -28,7 +31,7 @@ from hitl_django import (
     worker,
 )
 from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
-from hitl_django.engine.errors import LeaseLostError, StaleQuestionError
+from hitl_django.engine.errors import LeaseLostError, SaverFailed, StaleQuestionError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.events import Log
@@ -166,6 +169,29 @@ def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
     services.decide(Interrupt.objects.get().pk, "approve")
     assert advance() == 1
     assert run_of(info).state == "succeeded"
+
+
+@pytest.mark.promise("P8")
+def test_what_a_node_left_running_stores_nothing_more_and_leases_the_thread_to_nobody(
+    advance: Advance, made: Callable[..., None]
+) -> None:
+    left: list[contextvars.Context] = []
+
+    def leave(state: Any) -> Any:
+        left.append(contextvars.copy_context())
+        return {"count": interrupt("How many?")}
+
+    made("leave", leave)
+    services.start("leave", {"count": 1})
+    advance()
+    with pytest.raises(SaverFailed) as refused:
+        left[0].run(once, "late", lambda: 7)
+    assert isinstance(refused.value.error, LeaseLostError)
+    thread = Thread.objects.get()
+    assert (thread.lease_until, thread.attempts) == (None, 0)
+    services.decide(Interrupt.objects.get().pk, "respond", 5)
+    assert advance() == 1
+    assert Run.objects.get().state == "succeeded"
 
 
 @pytest.mark.promise("P10")
