@@ -36,6 +36,9 @@ PATIENCE = 10.0
 LAST_CHANCE = 5.0
 #: Seconds between two looks.
 TICK = 1.0
+#: Seconds in which words gather: busy workers say some for each task, and this process would wake
+#: as often.
+BREATH = 0.1
 #: Seconds between two starts at least, doubled up to the longest while they come to nothing.
 SHORTEST, LONGEST = 1.0, 30.0
 
@@ -136,6 +139,7 @@ class Supervisor:
         watch = Watch()
         while (code := child.ended()) is None:
             select.select([pipe.reading], [], [], TICK)
+            time.sleep(BREATH)
             now = time.monotonic()
             for pulse in pipe.heard():
                 watch.hear(pulse, now)
