@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .worker import __main__ as command
@@ -49,9 +51,9 @@ def test_parts_of_names_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no row is called nothing" in capsys.readouterr().err
 
 
-def test_a_sign_says_what_happened_when(monkeypatch: pytest.MonkeyPatch) -> None:
-    signs = Signs()
-    monkeypatch.setenv("HITL_BENCH_SIGNS", str(signs.writing))
+def test_a_sign_says_what_happened_when(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    signs = Signs(str(tmp_path))
+    monkeypatch.setenv("HITL_BENCH_SIGNS", signs.path)
     for word, name in (("begun", "node"), ("settled", "one"), ("settled", "two")):
         give(word, name)
     first, second = signs.next("settled"), signs.next("settled")

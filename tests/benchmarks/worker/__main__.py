@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
 
-Real clusters with the settings that the README recommends for many runs a second; TEST_Q_CLUSTER
-holds others, as JSON. Bare tasks and decisions take turns in one cluster, so that whatever else the
-machine does meets both; times are taken where something happens, in the node or the task, and the
-ratio of two neighbours is what is compared with its target.
+Real processes of ``hitl worker``, with the settings that the README has for many runs a second;
+TEST_Q_CLUSTER holds others, as JSON. Bare tasks and decisions take turns in one cluster, so that
+whatever else the machine does meets both; times are taken where something happens, in the node or
+the task, and the ratio of two neighbours is what is compared with its target.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import select
 import time
 from dataclasses import dataclass
 
-#: The environment variable that names the pipe's end to write to.
+#: The environment variable that names the pipe.
 VARIABLE = "HITL_BENCH_SIGNS"
 PATIENCE = 60.0  # seconds without any sign
 KEPT = 1 << 20  # bytes that wait in the pipe while nobody reads: a measurement's, all of them
@@ -23,19 +23,28 @@ class Sign:
     at: float
 
 
+_pipe: int | None = None
+
+
 def give(word: str, name: str) -> None:
     """Tells who measures; nobody where nobody does."""
-    pipe = os.environ.get(VARIABLE)
-    if pipe:
-        os.write(int(pipe), f"{word} {name} {time.monotonic()}\n".encode())
+    global _pipe
+    if VARIABLE not in os.environ:
+        return
+    if _pipe is None:
+        _pipe = os.open(os.environ[VARIABLE], os.O_WRONLY)
+    os.write(_pipe, f"{word} {name} {time.monotonic()}\n".encode())
 
 
 class Signs:
-    """The end of who measures."""
+    """The end of who measures; a named pipe, which the processes find however they are started."""
 
-    def __init__(self) -> None:
-        self.reading, self.writing = os.pipe()
-        fcntl.fcntl(self.writing, fcntl.F_SETPIPE_SZ, KEPT)
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, "signs")
+        os.mkfifo(self.path)
+        # Also to write to, so that it has no end while no other process has it open.
+        self._pipe = os.open(self.path, os.O_RDWR)
+        fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, KEPT)
         self._known: list[Sign] = []
         self._rest = b""
 
@@ -49,14 +58,13 @@ class Signs:
                 return sign
 
     def _read(self) -> None:
-        ready, _, _ = select.select([self.reading], [], [], PATIENCE)
+        ready, _, _ = select.select([self._pipe], [], [], PATIENCE)
         if not ready:
             raise TimeoutError(f"no sign of the cluster in {PATIENCE:.0f} s")
-        *lines, self._rest = (self._rest + os.read(self.reading, 65536)).split(b"\n")
+        *lines, self._rest = (self._rest + os.read(self._pipe, 65536)).split(b"\n")
         for line in lines:
             word, name, at = line.decode().split(" ")
             self._known.append(Sign(word, name, float(at)))
 
     def close(self) -> None:
-        os.close(self.reading)
-        os.close(self.writing)
+        os.close(self._pipe)
