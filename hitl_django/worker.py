@@ -105,7 +105,8 @@ def _drive(lease: Lease) -> Outcome:
         config["max_concurrency"] = 1
     control = RunControl()
     with _drainable(control), leases.watched(lease, control, dispatch.time_slice()):
-        saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell)
+        newest = lease.newest.take() if lease.newest else None
+        saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell, newest=newest)
         graph = registered.graph.with_saver(saver)
         log = lease.log
         return graph.advance(

@@ -115,6 +115,20 @@ def uses_database(item: pytest.Item) -> bool:
     return cls is not None and issubclass(cls, TransactionTestCase)
 
 
+@pytest.fixture
+def preparing() -> Iterator[None]:
+    """Has the server keep what it has planned, where it is one."""
+    options = connection.settings_dict["OPTIONS"]
+    before = dict(options)
+    connection.close()
+    if connection.vendor == "postgresql":
+        options["prepare_threshold"] = 0
+    yield
+    connection.close()
+    options.clear()
+    options.update(before)
+
+
 @pytest.fixture(autouse=True)
 def _no_webhooks_of_another_test() -> None:
     """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""

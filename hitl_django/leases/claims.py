@@ -39,10 +39,15 @@ def claim(run_id: UUID | str) -> Lease | None:
     # database sees it at this statement. Attempts are counted here, where a worker that dies
     # can't fail to, and are set back by whatever makes progress. Zero rows: the run isn't due, or
     # the lease is somebody's.
-    terms = {"run": run_id, "owner": _owner(), "duration": _duration()}
+    owner = _owner()
+    terms = {"run": run_id, "owner": owner, "duration": _duration()}
     claiming.require(statements.CLAIM, terms)
     # Zero rows: the run was cancelled while we waited for the thread's row.
     claiming.require(statements.BEGIN, {"run": run_id})
+    # What the run goes on from is read by the time that the thread is ours, and nobody else can
+    # change it any more.
+    newest = claiming.read(statements.NEWEST, {"run": run_id, "owner": owner, "ns": ""})
+    waiting = claiming.read(statements.WAITING, {"run": run_id})
     held = claiming.commit(durable=True)
     if not held:
         return None
@@ -56,7 +61,7 @@ def claim(run_id: UUID | str) -> Lease | None:
     log = Log(UUID(str(run_id)), graph, told, last_event)
     if attempts > 1:
         log.catch_up(using)
-    lease = Lease(log.run_id, graph, thread, attempts, log, bool(asked), shape)
+    lease = Lease(log.run_id, graph, thread, attempts, log, bool(asked), shape, newest, waiting)
     if attempts > hitl.MAX_ATTEMPTS:
         outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS)
         return None

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from hitl_django.events import Log
 from hitl_django.saver import ThreadKey
+from hitl_django.saver.writing import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,9 @@ class Lease:
     ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
     the run was stored under. ``asked`` tells whether the thread has ever asked
     a person anything: only who holds a lease asks, so without it there is no question to find.
-    ``log`` takes what the run tells.
+    ``log`` takes what the run tells. ``newest`` and ``waiting`` are what was read with the claim,
+    where anything was: the rows of the thread's newest checkpoint, and the questions of the run
+    that nobody has answered.
     """
 
     run_id: UUID
@@ -27,6 +30,8 @@ class Lease:
     log: Log
     asked: bool = True
     fingerprint: str = ""
+    newest: Reading | None = None
+    waiting: Reading | None = None
 
     def ours(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while it is ours."""

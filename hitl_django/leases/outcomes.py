@@ -79,7 +79,8 @@ def _left_as(outcome: Outcome) -> str:
 
 def _asks(lease: Lease, using: str) -> bool:
     # Others only close questions, so what has none that waits won't have one when it is held.
-    return bool(statements.WAITING.run(using, run=lease.run_id))
+    known = lease.waiting.take() if lease.waiting else None
+    return bool(statements.WAITING.run(using, run=lease.run_id) if known is None else known)
 
 
 def _pause_again(

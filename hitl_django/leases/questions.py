@@ -100,6 +100,8 @@ def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
+    if not found:
+        return  # they were decided since somebody looked
     ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
     left.update(status=Interrupt.Status.SUPERSEDED, **ended)
     _note(lock_thread(pk=lease.thread.pk), "supersede", str(lease.run_id), {"questions": found})

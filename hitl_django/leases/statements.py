@@ -15,6 +15,7 @@ from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.saver.compiled import Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from hitl_django.saver.records import Record
+from hitl_django.saver.statements import newest
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -142,6 +143,15 @@ WAITING = Select(
         .values_list("interrupt_id")
     )
 )
+
+
+def _held() -> models.QuerySet[Run, Any]:
+    mine = Q(thread__lease_owner=Given("owner", _TEXT))
+    return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
+
+
+#: Reads the newest checkpoint of a run's thread and the writes on top of it, if it was claimed.
+NEWEST = Select(lambda: newest(models.Subquery(_held()[:1])))
 
 #: Finds which of these questions have been asked in the thread before.
 KNOWN = Select(

@@ -7,6 +7,8 @@ it is: with the marks translated before, and on PostgreSQL with its values besid
 ``prepare_threshold`` allows the server to keep the plan. psycopg itself translates any text of more
 than 4,096 bytes anew each time, which our larger ones are.
 
+Such a statement can also be sent together with what is to be read after it, in one round trip.
+
 Whoever watches a connection sees every statement: with an execute wrapper, or while queries are
 logged, Django's cursor takes them.
 """
@@ -14,8 +16,8 @@ logged, Django's cursor takes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -58,11 +60,34 @@ class Cursor:
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
-        if self._translation is not None:
-            kept, fresh = self._translation
-            text = kept(text) if len(text) <= _LONGEST else fresh(text)
         with connection.wrap_database_errors:
-            self._raw.execute(text, parameters)
+            self._raw.execute(self._translated(text), parameters)
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether several statements can share a round trip."""
+        return self._translation is _NUMBERED and _can_pipeline()
+
+    def execute_together(self, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+        """Executes statements of which each returns rows, in one round trip and one transaction.
+
+        Each sees what those before it have written and committed others, as if it came by itself.
+        """
+        connection, raw = self._connection, self._raw
+        if connection.needs_rollback:
+            connection.validate_no_broken_transaction()
+        cursors = [raw, *(type(raw)(raw.connection) for _ in statements[1:])]
+        with connection.wrap_database_errors:
+            with raw.connection.pipeline():
+                for each, (text, parameters) in zip(cursors, statements, strict=True):
+                    each.execute(self._translated(text), parameters)
+            return [each.fetchall() for each in cursors]
+
+    def _translated(self, text: str) -> Any:
+        if self._translation is None:
+            return text
+        kept, fresh = self._translation
+        return kept(text) if len(text) <= _LONGEST else fresh(text)
 
     @property
     def rowcount(self) -> int:
@@ -103,6 +128,13 @@ def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
     from psycopg import RawCursor
 
     return RawCursor(raw), _NUMBERED
+
+
+@cache
+def _can_pipeline() -> bool:
+    from psycopg import Pipeline
+
+    return Pipeline.is_supported()
 
 
 def with_question_marks(text: str) -> str:

@@ -60,7 +60,8 @@ class DjangoSaver(BaseCheckpointSaver):
     and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
     to that thread is a worker's, and has to hold it; with a ``writing`` it is left to be written
     with what else that writes, of a thread that has nothing stored yet. ``tell`` adds what the
-    engine tells of a commit.
+    engine tells of a commit. ``newest`` are the rows of the thread's newest checkpoint as they were
+    when the thread was claimed; they stand for the first look at it.
     """
 
     def __init__(
@@ -69,9 +70,11 @@ class DjangoSaver(BaseCheckpointSaver):
         fence: Fence | None = None,
         writing: Writing | None = None,
         tell: Callable[[Writing, Sequence[Chunk]], None] | None = None,
+        newest: Sequence[Row] | None = None,
     ) -> None:
         self.thread, self.fence, self.writing = thread, fence, writing
         self.tell = tell
+        self._newest = newest
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._grounds = Grounds(MET)
@@ -82,6 +85,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
+        self._newest = None
         place = Place.of(commit.config)
         fence = self.fence if self._is_bound_to(place) else None
         batch = self._batch(commit, place)
@@ -206,11 +210,18 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores what a task wrote on top of the addressed checkpoint."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
-    def put_answer(self, question: models.Interrupt, value: Any, writing: Writing) -> None:
+    def put_answer(
+        self,
+        question: models.Interrupt,
+        value: Any,
+        writing: Writing,
+        so_far: tuple[Any, Any] | None = None,
+    ) -> None:
         """Adds an answer to those that the question's task will find when it runs again.
 
         It is one of the things that the caller writes, who holds the thread's lock, so that two
-        answers to one task don't overwrite each other.
+        answers to one task don't overwrite each other; or who has read with the question what
+        there was ``so_far`` (``statements.answers``), and writes only if nothing was added since.
         """
         assert self.thread is not None
         place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
@@ -218,10 +229,10 @@ class DjangoSaver(BaseCheckpointSaver):
         if question.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
         elif question.key is not None:
-            keyed = self._control(place, question.task_id, KEYED_ANSWERS) or {}
+            keyed = self._answers(place, question, so_far) or {}
             task.writes = [(KEYED, {**keyed, question.key: value})]
         else:
-            answers = self._control(place, question.task_id, ANSWERS) or []
+            answers = self._answers(place, question, so_far) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
         self._replace(place, task, writing)
 
@@ -233,11 +244,11 @@ class DjangoSaver(BaseCheckpointSaver):
         assert self.thread is not None
         place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         if question.key is not None:
-            keyed = self._control(place, question.task_id, KEYED_ANSWERS) or {}
+            keyed = self._answers(place, question) or {}
             rest = {key: given for key, given in keyed.items() if key != question.key}
             left: tuple[str, Any] = (KEYED, rest)
         else:
-            answers = self._control(place, question.task_id, ANSWERS) or []
+            answers = self._answers(place, question) or []
             left = (RESUME, answers[: question.index])
         writing = Writing(self.using)
         self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), writing)
@@ -314,11 +325,14 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _rows(self, place: Place) -> Sequence[Row]:
         """Reads the addressed checkpoint and the writes on top of it."""
+        newest, self._newest = self._newest, None
         where = {"thread_id": place.thread_id, "ns": place.ns}
         if place.checkpoint_id is not None:
             where["checkpoint_id"] = place.checkpoint_id
             return statements.CHECKPOINT.run(self.using, **where)
         if self.thread is not None and self._is_bound_to(place):
+            if newest is not None and not place.ns:
+                return newest
             return statements.NEWEST_OF.run(self.using, thread=self.thread.pk, ns=place.ns)
         return statements.NEWEST.run(self.using, **where)
 
@@ -346,22 +360,27 @@ class DjangoSaver(BaseCheckpointSaver):
                 return
             last = page[-1]
 
-    def _control(self, place: Place, task_id: str, slot: int) -> Any:
-        """Reads one control write of a task; None where there is none."""
+    def _answers(
+        self, place: Place, question: models.Interrupt, so_far: tuple[Any, Any] | None = None
+    ) -> Any:
+        """Returns the answers that a question's task has been given; None where it has none."""
+        data, stored = self._control(place, question) if so_far is None else so_far
+        if data is None:
+            return None
+        [[_, value]] = unpack(data, stored, f"writes of task {question.task_id}")
+        return value
+
+    def _control(self, place: Place, question: models.Interrupt) -> tuple[Any, Any]:
         assert self.thread is not None
         rows = statements.CONTROL.run(
             self.using,
             thread=self.thread.pk,
             ns=place.ns,
             checkpoint_id=place.checkpoint_id,
-            task_id=task_id,
-            slot=slot,
+            task_id=question.task_id,
+            slot=ANSWERS if question.key is None else KEYED_ANSWERS,
         )
-        if not rows:
-            return None
-        [(data, stored)] = rows
-        [[_, value]] = unpack(data, stored, f"writes of task {task_id}")
-        return value
+        return (rows[0][0], rows[0][1]) if rows else (None, None)
 
     def _is_bound_to(self, place: Place) -> bool:
         return self.thread is not None and self.thread.thread_id == place.thread_id

@@ -13,7 +13,9 @@ from typing import Any
 
 from django.db import models
 from django.db.models.functions import Cast, Concat
+from django.db.models.lookups import IsNull
 
+from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, RESUME
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 from .compiled import Given, Select
@@ -96,16 +98,17 @@ _NO_BYTES = models.Value(None, output_field=models.BinaryField())
 _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 
 
-def _newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+def newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+    """Returns the newest checkpoint of a namespace, and a row for each write on top of it."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
     return _alone(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
 
 
 #: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
-NEWEST = Select(lambda: _newest(row_of(_THREAD_ID)))
+NEWEST = Select(lambda: newest(row_of(_THREAD_ID)))
 
 #: The same, of a thread by its key.
-NEWEST_OF = Select(lambda: _newest(_THREAD))
+NEWEST_OF = Select(lambda: newest(_THREAD))
 
 #: Reads one checkpoint and the writes on top of it.
 CHECKPOINT = Select(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
@@ -184,3 +187,23 @@ CONTROL = Select(
         slot=Given("slot", models.SmallIntegerField()),
     ).values_list("data", "digest")
 )
+
+
+def answers() -> tuple[models.Subquery, models.Subquery]:
+    """Returns data and digest of what a question's task has been answered so far.
+
+    They are columns of a query for questions.
+    """
+    slot = models.Case(
+        models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
+        default=CONTROL_SLOTS[KEYED],
+        output_field=models.SmallIntegerField(),
+    )
+    rows = PendingWrite.objects.order_by().filter(
+        thread=models.OuterRef("thread"),
+        ns=models.OuterRef("checkpoint_ns"),
+        checkpoint_id=models.OuterRef("checkpoint_id"),
+        task_id=models.OuterRef("task_id"),
+        slot=slot,
+    )
+    return models.Subquery(rows.values("data")[:1]), models.Subquery(rows.values("digest")[:1])

@@ -14,6 +14,25 @@ from .inserting import MOST_PARAMETERS, Insert, Rows
 Row = tuple[Any, ...]
 
 
+class Reading:
+    """The rows of a query that is sent along with a writing, where that saves a round trip."""
+
+    __slots__ = ("_rows", "statement", "values")
+
+    def __init__(self, statement: Select, values: dict[str, Any]) -> None:
+        self.statement, self.values = statement, values
+        self._rows: list[Row] | None = None
+
+    def keep(self, rows: list[Row]) -> None:
+        """Sets the rows."""
+        self._rows = rows
+
+    def take(self) -> list[Row] | None:
+        """Returns the rows, once; None where nothing was sent along."""
+        rows, self._rows = self._rows, None
+        return rows
+
+
 class Writing:
     """What one transaction writes: first what has to hold, then what is written if it does.
 
@@ -35,6 +54,7 @@ class Writing:
         self._inserted: list[tuple[Insert, Rows]] = []
         self._following: list[Callable[[], object]] = []
         self._told: list[Callable[[], object]] = []
+        self._readings: list[Reading] = []
 
     def require(
         self, statement: Update, values: dict[str, Any], error: type[Exception] | None = None
@@ -60,6 +80,11 @@ class Writing:
                 self._inserted[at] = statement, [*others, *rows]
                 return
         self._inserted.append((statement, rows))
+
+    def read(self, statement: Select, values: dict[str, Any]) -> Reading:
+        """Sends a query along, which sees what all of this has written, and what it waited for."""
+        self._readings.append(Reading(statement, values))
+        return self._readings[-1]
 
     def follow(self, function: Callable[[], object]) -> None:
         """Has something done in the same transaction when all of this is written."""
@@ -178,7 +203,15 @@ class Writing:
         if not expressions:
             return []
         last = f"SELECT * FROM {' LEFT JOIN '.join(names)}" + " ON TRUE" * (len(names) - 1)
-        cursor.execute(f"WITH {', '.join(expressions)} {last if names else 'SELECT'}", parameters)
+        text = f"WITH {', '.join(expressions)} {last if names else 'SELECT'}"
+        is_fast = isinstance(cursor, cursors.Cursor) and cursor.is_pipelined
+        if names and self._readings and is_fast:
+            sent = [each.statement.ready(connection, each.values) for each in self._readings]
+            rows, *others = cursor.execute_together([(text, parameters), *sent])
+            for reading, found in zip(self._readings, others, strict=True):
+                reading.keep(found)
+            return self._split(rows)
+        cursor.execute(text, parameters)
         return self._split(cursor.fetchall()) if names else []
 
     def _split(self, rows: list[Row]) -> list[Row]:

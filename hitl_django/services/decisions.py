@@ -89,7 +89,7 @@ def _decide_at_once(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo |
     found = _read(pk)
     if found is None:
         return None
-    thread, interrupt = found
+    thread, interrupt, so_far = found
     ordinary = (
         interrupt.status == Interrupt.Status.PENDING
         and interrupt.version == 1
@@ -103,7 +103,7 @@ def _decide_at_once(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo |
     _refuse_unless_visible(interrupt, request.by)
     _refuse_if_not_allowed(interrupt, request.by)
     try:
-        return _taken(thread, interrupt, request, shown, at_once=True)
+        return _taken(thread, interrupt, request, shown, so_far)
     except recording.OvertakenError:
         return None
 
@@ -120,7 +120,11 @@ def _decide(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
 
 
 def _taken(
-    thread: Thread, interrupt: Interrupt, request: Request, shown: _Shown, *, at_once: bool = False
+    thread: Thread,
+    interrupt: Interrupt,
+    request: Request,
+    shown: _Shown,
+    so_far: recording.Answers | None = None,
 ) -> DecisionInfo:
     """Records a decision on an open question, unless something speaks against it."""
     _refuse_if_stale(interrupt, shown.digest, shown.version)
@@ -130,7 +134,7 @@ def _taken(
     agreement.refuse_own(interrupt, request.type, request.by)
     agreement.refuse_unless_claimed(interrupt, thread, request.by)
     answer = request.answer(asked)
-    decision = recording.record(interrupt, asked, answer, request, thread, at_once=at_once)
+    decision = recording.record(interrupt, asked, answer, request, thread, so_far)
     info = DecisionInfo.of(decision, interrupt.run_id)
     if info.complete:
         signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
@@ -221,8 +225,8 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
         raise InterruptNotFound
 
 
-def _read(pk: UUID) -> tuple[Thread, Interrupt] | None:
-    """Reads a question with its run and its thread, as they are at this moment."""
+def _read(pk: UUID) -> tuple[Thread, Interrupt, recording.Answers] | None:
+    """Reads a question with all that a decision needs of it, as it is at this moment."""
     using = dispatch.alias()
     rows = statements.WHOLE.run(using, interrupt=pk)
     if not rows:
@@ -231,9 +235,9 @@ def _read(pk: UUID) -> tuple[Thread, Interrupt] | None:
     interrupt = statements.INTERRUPT.read(using, row)
     row = row[len(statements.INTERRUPT.names) :]
     interrupt.run = statements.RUN.read(using, row)
-    thread = statements.THREAD.read(using, row[len(statements.RUN.names) :])
+    thread = statements.THREAD.read(using, row[len(statements.RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
-    return thread, interrupt
+    return thread, interrupt, row[-2:]
 
 
 def _question(pk: UUID, thread: Thread) -> Interrupt:

@@ -89,6 +89,10 @@ class Request:
         return answers.compose(asked, self.type, value)
 
 
+#: What a question's task has been answered so far, as ``saver.statements.answers`` reads it.
+Answers = tuple[Any, Any]
+
+
 class OvertakenError(Exception):
     """Something was changed of a question, its run or its thread since it was read."""
 
@@ -99,8 +103,7 @@ def record(
     answer: Any,
     request: Request,
     thread: Thread,
-    *,
-    at_once: bool = False,
+    so_far: Answers | None = None,
 ) -> Decision:
     """Records a decision on a question whose thread is locked.
 
@@ -108,12 +111,12 @@ def record(
     of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
     question or its run turns out to be another than was read what ``conflicts`` says.
 
-    ``at_once`` is for a question that needs nobody else and whose thread isn't locked: what is
-    written locks it, or raises OvertakenError.
+    ``so_far`` was read with a question that needs nobody else and whose thread isn't locked: what
+    is written locks it, or raises OvertakenError.
     """
     decision = _decided(interrupt, asked, answer, request, thread)
     if interrupt.quorum == 1:
-        return _close(interrupt, decision, request, thread, at_once=at_once)
+        return _close(interrupt, decision, request, thread, so_far)
     if request.type == REJECT:
         decision.approvals = interrupt.approvals
         return _close(interrupt, decision, request, thread)
@@ -131,11 +134,11 @@ def _close(
     decision: Decision,
     request: Request,
     thread: Thread,
-    *,
-    at_once: bool = False,
+    so_far: Answers | None = None,
 ) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
     writing = Writing(dispatch.alias())
+    at_once = so_far is not None
     overtaken = OvertakenError if at_once else None
     if at_once:
         # Whatever is done to a thread's questions is added to its record, so a row is no proof of
@@ -166,7 +169,7 @@ def _close(
     _note("decide", decision, thread, request, writing)
     _tell(decision, interrupt, thread, writing)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-    saver.put_answer(interrupt, decision.value, writing)
+    saver.put_answer(interrupt, decision.value, writing, so_far)
     if waits:
         dispatch.hint(interrupt.run_id, writing)
     if at_once:

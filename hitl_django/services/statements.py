@@ -14,6 +14,7 @@ from hitl_django.models.review import unclaimed
 from hitl_django.saver.compiled import Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from hitl_django.saver.records import Record
+from hitl_django.saver.statements import answers
 
 _INTERRUPT = Given("interrupt", models.UUIDField())
 
@@ -44,13 +45,16 @@ UNCHANGED = Select(
     lock=True,
 )
 
-#: Reads a question with its run, and its thread as ``leases`` reads it; nothing is locked.
+#: Reads a question with its run, its thread as ``leases`` reads it, and what its task has been
+#: answered so far; nothing is locked.
 WHOLE = Select(
     lambda: (
         Interrupt.objects.order_by()
         .filter(pk=_INTERRUPT)
         .annotate(clock=Now())
-        .values_list(*INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock")
+        .values_list(
+            *INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock", *answers()
+        )
     )
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ NAMED = Given("name", TextField())
 FIND = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))
 # A percent sign that the ORM writes into the text itself has to come through, too.
 MATCH = Select(lambda: Thread.objects.filter(thread_id__startswith="50%").values_list("thread_id"))
+EPOCH = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("epoch"))
 COUNT = Update(Thread, Q(thread_id=NAMED), lambda: {"epoch": F("epoch") + 1}, returning=["epoch"])
 MAKE = Insert(Thread, given(Thread), fresh=True)
 
@@ -37,20 +37,6 @@ def counted(name: str, error: type[Exception] | None = None) -> Writing:
     writing = Writing(DEFAULT_DB_ALIAS)
     writing.require(COUNT, {"name": name}, error)
     return writing
-
-
-@pytest.fixture
-def preparing() -> Iterator[None]:
-    """Has the server keep what it has planned, where it is one."""
-    options = connection.settings_dict["OPTIONS"]
-    before = dict(options)
-    connection.close()
-    if connection.vendor == "postgresql":
-        options["prepare_threshold"] = 0
-    yield
-    connection.close()
-    options.clear()
-    options.update(before)
 
 
 @pytest.mark.usefixtures("preparing")
@@ -104,6 +90,72 @@ def test_marks_and_percent_signs_reach_the_driver_as_they_are_meant(
     names = [f"{number} $1 %s" for number in range(1000)]  # too long a text to be remembered
     make(*names)
     assert len(FIND.run(DEFAULT_DB_ALIAS, name=names[-1])) == 1
+
+
+@pytest.mark.usefixtures("preparing")
+def test_what_is_read_along_with_a_writing_sees_what_it_wrote() -> None:
+    make("a", "b")
+    saves_a_trip = connection.vendor == "postgresql"
+    for times in (1, 2):
+        writing = counted("a")
+        epochs = writing.read(EPOCH, {"name": "a"})
+        others = writing.read(FIND, {"name": "absent"})
+        assert writing.commit() == [(times,)]
+        assert epochs.take() == ([(times,)] if saves_a_trip else None)
+        assert others.take() == ([] if saves_a_trip else None)
+        assert epochs.take() is None  # it is not to be taken for news later on
+    with connection.execute_wrapper(lambda execute, *rest: execute(*rest)):
+        writing = counted("a")
+        watched = writing.read(EPOCH, {"name": "a"})
+        writing.commit()
+        assert watched.take() is None
+
+
+@pytest.mark.usefixtures("preparing")
+@pytest.mark.database("postgresql")
+def test_what_is_read_along_with_a_writing_fails_with_it_and_breaks_nothing() -> None:
+    make("a")
+    writing = counted("a")
+    writing.read(Select(lambda: Thread.objects.values_list(1 / F("attempts"))), {})
+    with pytest.raises(DatabaseError, match="zero"):
+        writing.commit()
+    assert FIND.run(DEFAULT_DB_ALIAS, name="a")
+    assert Thread.objects.get().epoch == 0
+    assert counted("a").commit() == [(1,)]
+
+
+@pytest.mark.usefixtures("preparing")
+@pytest.mark.database("postgresql")
+def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> None:
+    make("a")
+    found: list[Any] = []
+
+    def wait() -> None:
+        try:
+            writing = counted("a")
+            made = writing.read(FIND, {"name": "b"})
+            writing.commit()
+            found.extend(made.take() or [])
+        finally:
+            connections.close_all()
+
+    other = threading.Thread(target=wait)
+    with transaction.atomic(), connection.cursor() as cursor:
+        Thread.objects.select_for_update().get()
+        other.start()
+        while other.is_alive() and not found_waiting(cursor):
+            pass
+        make("b")
+    other.join()
+    assert [graph for _, graph in found] == [""]
+
+
+def found_waiting(cursor: Any) -> bool:
+    """Tells whether a connection waits for a lock that this one has."""
+    cursor.execute(
+        "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    )
+    return cursor.fetchone() is not None
 
 
 def test_what_does_not_hold_leaves_nothing_open_behind() -> None:

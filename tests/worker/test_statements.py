@@ -23,7 +23,7 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver import DjangoSaver, Writing
+from hitl_django.saver import DjangoSaver, Writing, cursors
 from hitl_django.saver.records import Record
 from hitl_django.services import decisions
 from tests import graphs
@@ -73,9 +73,30 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
     assert [count.transactions for count in counts] == [1, 1 + 1 + 1, 1, 1 + 2]
     found = [count.statements for count in counts]
     # On PostgreSQL: the thread's key and the rest; the claim, a read, a statement for each commit;
-    # question, earlier answers, the rest; and what still waits is looked for at the end.
-    expected = [2, 4, 3, 5] if connection.vendor == "postgresql" else [7, 10, 10, 10]
+    # the question and the rest; and what still waits is looked for at the end.
+    expected = [2, 4, 2, 5] if connection.vendor == "postgresql" else [7, 10, 9, 10]
     assert found == expected, [text for count in counts for text in count.texts]
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.usefixtures("preparing")
+def test_what_a_run_goes_on_from_comes_with_its_claim(
+    counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
+    sent: list[str] = []
+    for name in ("execute", "execute_together"):
+        method = getattr(cursors.Cursor, name)
+        monkeypatch.setattr(
+            cursors.Cursor, name, lambda *args, name=name, to=method: sent.append(name) or to(*args)
+        )
+    info, question = paused(counted)
+    assert sent == ["execute", "execute", "execute_together", "execute", "execute"]
+    services.decide(question.pk, "respond", 1)
+    sent.clear()
+    worker.advance(str(info.id))
+    assert sent == ["execute_together", "execute", "execute"]
+    assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
 def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
