@@ -77,6 +77,20 @@ def test_a_worker_that_gets_sigterm_leaves_its_run_and_ends(
 
 
 @pytest.mark.promise("P13")
+def test_a_plain_cluster_that_is_told_to_stop_leaves_its_runs_when_their_slices_end(
+    cluster: Start, book: Path
+) -> None:
+    told = json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})
+    plain = cluster("qcluster", TEST_HITL=told).ready()
+    runs = start_laps(book, 2, laps=600)
+    plain.wait_for(under_way(book))
+    assert plain.stop() == 0
+    assert states(runs) == {"queued": 2}
+    assert not Thread.objects.exclude(lease_until=None).exists()
+    assert max(begun(book).values()) == 1
+
+
+@pytest.mark.promise("P13")
 def test_an_idle_worker_that_gets_sigterm_takes_nothing_along(cluster: Start, book: Path) -> None:
     plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)
     for _ in range(3):
