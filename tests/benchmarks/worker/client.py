@@ -7,8 +7,10 @@ taken where something happens, in the node, in the task, in the monitor; nobody 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +34,8 @@ from .signs import Signs  # noqa: E402
 
 Send = Callable[[], None]
 BARE, OURS = "bare", "ours"
+#: How many the settings have.
+WORKERS = int(Conf.WORKERS)
 #: What the first tasks of a process take longer: it imports, connects and builds the graph.
 WARM = 20
 #: Part of a batch that is over before its rate is taken.
@@ -56,15 +60,20 @@ def decisions(count: int, waits: float = 0.0) -> list[Send]:
     return [partial(services.decide, pk, "respond", "yes") for pk in asked(count, waits)]
 
 
-def released(signs: Signs, sends: Sequence[Send]) -> list[float]:
-    """Puts all of it into the queue at one moment; returns when each was worked off, in order."""
-    with transaction.atomic():
-        for send in sends:
-            if Conf.ORM or send is not bare:
+def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:
+    """Fills the queue while its workers are held back; returns when each was worked off."""
+    with tempfile.NamedTemporaryFile() as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        for _ in range(workers):
+            async_task(graphs.HOLD, gate.name, save=False, ack_failure=True)
+        for _ in range(workers):
+            signs.next("held")
+        with transaction.atomic():
+            for send in sends:
                 send()
-            else:
-                transaction.on_commit(send)  # as a hint is, by a broker that is told afterwards
-    return [signs.next("settled").at for _ in sends]
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        settled = [signs.next("settled") for _ in range(workers + len(sends))]
+    return [sign.at for sign in settled if sign.name != gate.name]
 
 
 def starts(samples: int) -> dict[str, list[float]]:
@@ -80,8 +89,8 @@ def starts(samples: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     waiting = decisions(WARM + samples)
     with cluster.running() as signs:
-        released(signs, [bare] * WARM)
-        released(signs, [waiting.pop() for _ in range(WARM)])
+        worked_off(signs, [bare] * WARM)
+        worked_off(signs, [waiting.pop() for _ in range(WARM)])
         for number in range(samples):
             # A broker that looks every so often is met at each moment between two looks alike.
             pause = (number + 0.5) / samples * (Conf.POLL if Conf.ORM else 0.02)
@@ -98,11 +107,11 @@ def rates(count: int, rounds: int) -> dict[str, list[float]]:
     """Returns how many a second the cluster works off of a queue full of either."""
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     with cluster.running() as signs:
-        released(signs, [bare] * WARM)
-        released(signs, decisions(WARM))
+        worked_off(signs, [bare] * WARM)
+        worked_off(signs, decisions(WARM))
         for _ in range(rounds):
-            found[BARE].append(rate(released(signs, [bare] * count)))
-            found[OURS].append(rate(released(signs, decisions(count))))
+            found[BARE].append(rate(worked_off(signs, [bare] * count)))
+            found[OURS].append(rate(worked_off(signs, decisions(count))))
     return found
 
 
@@ -112,8 +121,9 @@ def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
     for _ in range(rounds):
         for workers, kept in found.items():
             with cluster.running(TEST_Q_CLUSTER=json.dumps({"workers": int(workers)})) as signs:
-                released(signs, decisions(WARM))
-                kept.append(rate(released(signs, decisions(count, waits))))
+                worked_off(signs, decisions(WARM), int(workers))
+                times = worked_off(signs, decisions(count, waits), int(workers))
+                kept.append(rate(times))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from typing import Any, TypedDict
 
@@ -12,7 +13,7 @@ from hitl_django import END, START, StateGraph, interrupt, register
 from . import signs
 
 GRAPH = "bench-question"
-EMPTY = f"{__name__}.empty"
+EMPTY, HOLD = f"{__name__}.empty", f"{__name__}.hold"
 
 
 class Asked(TypedDict, total=False):
@@ -38,6 +39,13 @@ def question() -> StateGraph:
 def empty(name: str) -> None:
     """Does nothing, as a task of django-q2."""
     signs.give("begun", "task")
+
+
+def hold(gate: str) -> None:
+    """Keeps its worker until nobody has the file to themselves any more."""
+    with open(gate) as file:
+        signs.give("held", gate)
+        fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def _settled(task: dict[str, Any], **kwargs: Any) -> None:
