@@ -60,6 +60,7 @@ Q_CLUSTER = {
     "max_attempts": 5,
     "ack_failures": True,
     "queue_limit": 50,
+    "recycle": 5000,  # a worker's place is empty for a while whenever it is replaced
     "save_limit": 100,
     "catch_up": False,
     "label": "Task queue",

@@ -74,6 +74,6 @@ def _throughput() -> Iterator[checks.CheckMessage]:
         yield checks.Info(
             f"Each task costs more than it has to: {' and '.join(slow)}.",
             hint="For many runs a second: CONN_MAX_AGE = None in the workers' settings, "
-            "'bulk': 10 and 'queue_limit': 50 in Q_CLUSTER.",
+            "'bulk': 10, 'queue_limit': 50 and 'recycle': 5000 in Q_CLUSTER.",
             id="hitl_django.I032",
         )

@@ -52,7 +52,7 @@ def asked(count: int, waits: float = 0.0) -> list[Any]:
 
 def bare() -> None:
     """Sends an empty task, as the hints are sent."""
-    async_task(graphs.EMPTY, "-", save=False, ack_failure=True)
+    async_task(graphs.EMPTY, BARE, save=False, ack_failure=True)
 
 
 def decisions(count: int, waits: float = 0.0) -> list[Send]:

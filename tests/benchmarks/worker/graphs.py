@@ -50,7 +50,9 @@ def hold(gate: str) -> None:
 
 def _settled(task: dict[str, Any], **kwargs: Any) -> None:
     # Said by the monitor: the task is done, its result is taken in, its message acknowledged.
-    signs.give("settled", str(next(iter(task["args"]), "-")))
+    # A task without a subject is a sweep that came due meanwhile.
+    for subject in task["args"][:1]:
+        signs.give("settled", subject)
 
 
 post_execute.connect(_settled, dispatch_uid=__name__)

@@ -22,5 +22,6 @@ Q_CLUSTER: dict[str, Any] = {
     "ack_failures": True,
     "bulk": 10,
     "queue_limit": 50,
+    "recycle": 5000,
     **json.loads(os.environ.get("TEST_Q_CLUSTER", "{}")),
 }
