@@ -173,6 +173,8 @@ class BaseCheckpointSaver:
     #: Looks after the thread that calls a node's sync function, for the time of the call; it is
     #: given the node's name. None where nothing is to be looked after.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
+    #: Called on a thread of ours that has run tasks, when it has no more. None where nothing stays.
+    leave_thread: Callable[[], None] | None = None
     #: Whether all its calls in one run have to come from one thread: the one that drives the run.
     thread_bound: bool = True
 

@@ -27,7 +27,7 @@ from hitl_django.engine.types import RunnableConfig
 
 from . import statements, threads, upkeep
 from .clashes import made_anew
-from .connections import nothing_left_open
+from .connections import close_left, nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
 from .loading import Row, open_one, open_rows
@@ -80,6 +80,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._grounds = Grounds(MET)
 
     around_call = staticmethod(nothing_left_open)
+    leave_thread = staticmethod(close_left)
 
     # Storing.
 

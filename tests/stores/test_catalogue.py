@@ -10,20 +10,21 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, connections, transaction
 from django.utils.translation import gettext_lazy
 
 from hitl_django import (
     Command,
     InvalidUpdateError,
     OpenTransactionError,
+    StateGraph,
     UnserializableError,
     interrupt,
 )
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.saver import DjangoSaver
 from tests.engine.faults import Trial, said_of
-from tests.engine.graphs import CONFIG, answer, line, log_of, open_questions, saved, says
+from tests.engine.graphs import CONFIG, State, answer, line, log_of, open_questions, saved, says
 
 Fault = Callable[[Any], Any]
 
@@ -146,6 +147,27 @@ def seen_afresh(trial: Trial) -> Any:
     """Reads the thread over another connection, which sees only what was committed."""
     connection.close()
     return trial.graph.get_state(CONFIG)
+
+
+@pytest.mark.usefixtures("real")
+def test_connections_of_nodes_that_ran_side_by_side_are_closed_when_they_have() -> None:
+    together, used = threading.Barrier(3, timeout=60), []
+
+    def node(state: Any) -> dict[str, Any]:
+        Group.objects.count()
+        used.append(connections["default"])
+        together.wait()
+        return {"log": ["x"]}
+
+    graph = StateGraph(State)
+    for name in "abc":
+        graph.add_node(name, node).add_edge("__start__", name)
+    saved(graph, DjangoSaver()).invoke({"x": 1}, CONFIG)
+    here = connections["default"]
+    assert here.connection is not None
+    apart = [one for one in used if one is not here]
+    assert len(apart) >= 2
+    assert [one.connection for one in apart] == [None] * len(apart)
 
 
 @pytest.mark.usefixtures("real")

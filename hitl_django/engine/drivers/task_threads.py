@@ -30,8 +30,17 @@ class TaskThreads:
     driver's, or the one that stands in for it.
     """
 
-    def __init__(self, limit: int, perform: Perform, *, tells_each: bool) -> None:
+    def __init__(
+        self,
+        limit: int,
+        perform: Perform,
+        *,
+        tells_each: bool,
+        leave: Callable[[], None] | None = None,
+    ) -> None:
         self.limit, self._perform, self._tells_each = limit, perform, tells_each
+        #: What a thread does when it has no more work.
+        self._leave = leave
         #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
         self.waiting: deque[TaskContext] = deque()
         self.place: contextvars.Context | None = None
@@ -85,9 +94,19 @@ class TaskThreads:
         """Has a thread of the pool do the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.limit, "hitl-task")
-        future = self._pool.submit(work)
+        if self._leave is None:
+            future = self._pool.submit(work)
+        else:
+            future = self._pool.submit(self._work_and_leave, work)
         self._futures.append(future)
         return future
+
+    def _work_and_leave(self, work: Callable[[], None]) -> None:
+        assert self._leave is not None
+        try:
+            work()
+        finally:
+            self._leave()
 
     def _hire(self, count: int) -> None:
         """Lets more threads take waiting tasks.

@@ -128,8 +128,9 @@ class SyncDriver:
         ):
             return (perform(contexts[0]),)
         if self.threads is None:
-            tells_each = bool(self.loop.run.modes)
-            self.threads = TaskThreads(self.limit, perform, tells_each=tells_each)
+            run = self.loop.run
+            leave = None if run.saver is None else run.saver.leave_thread
+            self.threads = TaskThreads(self.limit, perform, tells_each=bool(run.modes), leave=leave)
             self.thread = threading.get_ident()
         if not beside:
             self.joins, self.settled = self._may_join(contexts), False
