@@ -65,3 +65,11 @@ def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
         {key: value for key, value in query.items() if isinstance(value, str | int) and value}
     )
     return f"postgresql://{login}@/{quote(settings['NAME'])}?{chosen}"
+
+
+def is_waited_for(cursor: Any) -> bool:
+    """Tells whether another connection waits for a lock that this one has, on PostgreSQL."""
+    cursor.execute(
+        "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    )
+    return cursor.fetchone() is not None

@@ -49,16 +49,20 @@ LOCK_OF = Select(
 )
 
 
-def _due() -> models.QuerySet[Run, Any]:
-    return Run.objects.order_by().filter(pk=_RUN, state__in=DUE).values("thread")
+def _due(column: str) -> models.Subquery:
+    # Sliced, because Django 6.1 takes no other queryset for one value; a run has one thread.
+    due = Run.objects.order_by().filter(pk=_RUN, state__in=DUE)
+    return models.Subquery(due.values(column)[:1])
 
 
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
-#: statement, run out.
+#: statement, run out. Where PostgreSQL waits for the thread's row it looks at that row again and at
+#: nothing else, so that the run may not be due any more; but then somebody has claimed it
+#: meanwhile, which the epoch tells.
 CLAIM = Update(
     Thread,
-    # Sliced, because Django 6.1 takes no other queryset for one value; a run has one thread.
-    Q(pk=Subquery(_due()[:1])) & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
+    Q(pk=_due("thread"), epoch=_due("thread__epoch"))
+    & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
     lambda: {
         "epoch": F("epoch") + 1,
         "attempts": F("attempts") + 1,

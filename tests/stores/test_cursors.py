@@ -17,6 +17,7 @@ from hitl_django.models import Thread
 from hitl_django.saver import Writing, cursors
 from hitl_django.saver.compiled import Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
+from tests import databases
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,19 +144,11 @@ def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> N
     with transaction.atomic(), connection.cursor() as cursor:
         Thread.objects.select_for_update().get()
         other.start()
-        while other.is_alive() and not found_waiting(cursor):
+        while other.is_alive() and not databases.is_waited_for(cursor):
             pass
         make("b")
     other.join()
     assert [graph for _, graph in found] == [""]
-
-
-def found_waiting(cursor: Any) -> bool:
-    """Tells whether a connection waits for a lock that this one has."""
-    cursor.execute(
-        "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-    )
-    return cursor.fetchone() is not None
 
 
 def test_what_does_not_hold_leaves_nothing_open_behind() -> None:

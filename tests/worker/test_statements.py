@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, connections, transaction
 
 from hitl_django import interrupt, leases, registry, services, testing, worker
 from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
@@ -26,7 +27,7 @@ from hitl_django.models import (
 from hitl_django.saver import DjangoSaver, Writing, cursors
 from hitl_django.saver.records import Record
 from hitl_django.services import decisions
-from tests import graphs
+from tests import databases, graphs
 from tests.benchmarks.counts import counting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,6 +98,32 @@ def test_what_a_run_goes_on_from_comes_with_its_claim(
     worker.advance(str(info.id))
     assert sent == ["execute_together", "execute", "execute"]
     assert Run.objects.get(pk=info.id).state == "succeeded"
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.database("postgresql")
+def test_a_claim_that_waited_for_another_takes_nothing_that_this_has_done(counted: str) -> None:
+    info = services.start(counted, {"count": 0})
+    claimed: list[Any] = []
+
+    def claim() -> None:
+        try:
+            claimed.append(leases.claim(info.id))
+        finally:
+            connections.close_all()
+
+    late = threading.Thread(target=claim)
+    with transaction.atomic(), connection.cursor() as cursor:
+        Thread.objects.select_for_update().get()
+        late.start()
+        while late.is_alive() and not databases.is_waited_for(cursor):
+            pass
+        # Whoever held the row has claimed the run, and left it waiting for a person.
+        Thread.objects.update(epoch=1)
+        Run.objects.update(state="interrupted")
+    late.join()
+    assert claimed == [None]
+    assert Thread.objects.get().epoch == 1
 
 
 def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
