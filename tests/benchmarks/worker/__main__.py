@@ -58,7 +58,7 @@ KINDS = {
         "<1.2x", most=1.2,
     ),
     "rate": Kind(
-        "client", "rates", "decisions / empty tasks a second", 1000, 30, ">0.7x", least=0.7,
+        "client", "rates", "decisions / empty tasks a second", 600, 30, ">0.7x", least=0.7,
         is_repeated=True,
     ),
     "workers": Kind(
