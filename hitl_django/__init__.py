@@ -129,6 +129,7 @@ _NAMES = {
         "interrupt",
         "once",
         "review",
+        "transact",
     ),
     "engine.persistent": ("PersistentDict",),
     "engine.pregel": ("Pregel",),

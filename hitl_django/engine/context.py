@@ -297,6 +297,14 @@ class TaskContext:
         with changing:
             self.once = {**self.once, key: result}
 
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Notes a result that is stored already, whatever has become of the attempt."""
+        self.remember(key, result)
+
+    def results_with(self, key: str, result: Any) -> Commit | None:
+        """Returns the commit of the results of once() and one more."""
+        return self._commit([(ONCE, {**self.once, key: result})])
+
     def results(self) -> Commit | None:
         """Returns the commit that makes the results of once() last, where there is one."""
         return self._commit([(ONCE, self.once)])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from .context import TaskContext, akeep_results, current, keep_results
 from .errors import NoSaverError
 from .runtime import Runtime
 from .terms import ReviewTerms
+from .together import call_together
 from .types import Expiry, RunnableConfig
 
 ContextT = TypeVar("ContextT")
@@ -135,6 +137,25 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
         context.remember(key, result)
         keep_results(context)
     return result
+
+
+def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls ``function`` like ``once``, and stores what it writes to the database with its result.
+
+    With a DjangoSaver it is called within a transaction, on the database that runs are written to,
+    in which its result is stored as well: both are there or neither, also where this worker is
+    killed or has been replaced meanwhile. So such writes happen exactly once. The transaction lasts
+    as long as the function does, which should be short, and neither ask nor call ``once`` itself.
+    TypeError for an async function: Django has no transactions for those.
+    """
+    context = running()
+    if inspect.iscoroutinefunction(function):
+        raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        return call_together(context, key, partial(function, *args, **kwargs))
 
 
 async def _once_async(

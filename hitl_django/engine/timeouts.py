@@ -198,6 +198,10 @@ class TimedContext(TaskContext):
         self.progress()
         super().remember(key, result)
 
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Like the task's own: the next attempt must find it."""
+        self.task_context.remember(key, result)
+
     def child_ns(self) -> str:
         """Like the task's own, unless the namespace is the next attempt's by now."""
         self.check_in_time()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
-from django.db import IntegrityError, connections, router, transaction
+from django.db import IntegrityError, OperationalError, connections, router, transaction
 
 from hitl_django import models
 from hitl_django.engine.checkpoint import (
@@ -26,7 +27,7 @@ from hitl_django.engine.stream import Chunk
 from hitl_django.engine.types import RunnableConfig
 
 from . import statements, threads, upkeep
-from .clashes import made_anew
+from .clashes import is_clash, made_anew
 from .connections import close_left, nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
@@ -78,9 +79,32 @@ class DjangoSaver(BaseCheckpointSaver):
         self.using = router.db_for_write(models.Checkpoint)
         self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
         self._grounds = Grounds(MET)
+        self._together: set[int] = set()  # threads within ``together``
 
     around_call = staticmethod(nothing_left_open)
     leave_thread = staticmethod(close_left)
+
+    @made_anew
+    def together(
+        self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
+    ) -> tuple[Any, BaseException | None]:
+        """Calls ``act`` and commits what comes of its result, in one transaction.
+
+        Returns the result, or what ``act`` has raised: then nothing of it is written. It is called
+        again where the database undid the transaction for the sake of another.
+        """
+        thread = get_ident()
+        try:
+            with transaction.atomic(self.using, durable=self.fence is not None):
+                result = _acted(act)
+                self._together.add(thread)
+                try:
+                    self.commit(commit_of(result))
+                finally:
+                    self._together.discard(thread)
+        except _ActError as stopped:
+            return None, stopped.error
+        return result, None
 
     # Storing.
 
@@ -147,7 +171,7 @@ class DjangoSaver(BaseCheckpointSaver):
         if batch.changed:
             fence.flag(writing, batch.changed)
         batch.write(self.thread.pk, writing)
-        writing.commit(durable=True)
+        writing.commit(durable=not self._together or get_ident() not in self._together)
 
     def _tell(self, commit: Commit, writing: Writing) -> None:
         if commit.told and self.tell is not None:
@@ -412,6 +436,24 @@ class DjangoSaver(BaseCheckpointSaver):
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call of this saver's on the thread that the async forms run on."""
         return await sync_to_async(function, thread_sensitive=True)(*args)
+
+
+class _ActError(BaseException):
+    """Carries what a node's own code has raised past what the saver may raise."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _acted(act: Callable[[], Any]) -> Any:
+    try:
+        return act()
+    except OperationalError as error:
+        if is_clash(error):
+            raise
+        raise _ActError(error) from error
+    except BaseException as error:
+        raise _ActError(error) from error
 
 
 def _is_addressed(config: RunnableConfig | None) -> bool:

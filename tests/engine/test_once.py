@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, QuestionChangedError, RetryPolicy, StateGraph, interrupt, once
+from hitl_django import (
+    Command,
+    QuestionChangedError,
+    RetryPolicy,
+    StateGraph,
+    interrupt,
+    once,
+    transact,
+)
 
 from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved, says
 
@@ -47,6 +55,17 @@ def test_a_side_effect_happens_once_through_failures_and_retries() -> None:
         compiled.invoke({"x": 1}, CONFIG)
     assert compiled.invoke(None, CONFIG)["log"] == ["done"]
     assert (sent, len(calls)) == (["hello"], 4)
+
+
+def test_where_there_are_no_transactions_transact_is_once() -> None:
+    sent = []
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": [transact("mail", sent.append, "hello"), once("mail", int), interrupt("?")]}
+
+    graph = paused(line(a=node))
+    answer(graph, "1")
+    assert (sent, log_of(graph)) == (["hello"], [None, None, "1"])
 
 
 def test_a_side_effect_that_fails_is_tried_again() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..checkpoint import Commit
 from ..context import TaskContext
 from ..errors import GraphInterrupt
 from ..terms import ReviewTerms
@@ -143,6 +144,14 @@ class CallContext:
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once() for this call."""
         self._context.remember(self._prefix + key, result)
+
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Notes a result for this call that is stored already."""
+        self._context.remember_stored(self._prefix + key, result)
+
+    def results_with(self, key: str, result: Any) -> Commit | None:
+        """Returns the commit of the task's results and one more of this call."""
+        return self._context.results_with(self._prefix + key, result)
 
     def place_of_call(self, numbers: Iterator[int]) -> int:
         """Returns which of the tasks that this task calls comes next, by the call alone."""

@@ -1,0 +1,285 @@
+"""What a node writes by ``transact`` is there exactly once, wherever its worker is killed."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import OperationalError, connection
+from django.db.models import F
+
+from hitl_django import (
+    END,
+    START,
+    StateGraph,
+    get_runtime,
+    once,
+    registry,
+    services,
+    testing,
+    transact,
+    worker,
+)
+from hitl_django.engine.context import current
+from hitl_django.models import Run, Thread
+from tests import processes
+
+from . import invariants, recovery, victim
+from .graphs import EMPTY, Effects, Recording, State, counted
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P6")]
+
+#: Names that a group has as often as it was made, which its own table would refuse.
+PAID = "paid by "
+
+
+def pay(task: str) -> str:
+    """Leaves a row; its name says for which task, and by which of the calls."""
+    number = Group.objects.filter(name__startswith=PAID + task).count()
+    Group.objects.create(name=f"{PAID}{task} {number}")
+    return task
+
+
+def paying(state: Any) -> Any:
+    info = get_runtime().execution_info
+    assert info is not None
+    transact("pay", pay, info.task_id)
+    return counted(get_runtime(), "pay")
+
+
+def alone() -> StateGraph:
+    """One that pays."""
+    return StateGraph(State).add_node("p", paying).add_edge(START, "p").add_edge("p", END)
+
+
+def beside() -> StateGraph:
+    """Three that pay side by side, twice."""
+    graph = StateGraph(State)
+    for name in ("p", "q", "r"):
+        graph.add_node(name, paying).add_edge(START, name)
+        graph.add_node(f"{name}2", paying).add_edge(name, f"{name}2").add_edge(f"{name}2", END)
+    return graph
+
+
+@pytest.fixture(autouse=True)
+def patient(settings: Any) -> None:
+    settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
+
+
+@pytest.fixture
+def paid() -> Iterator[None]:
+    """Registers both graphs, here; a child does so by itself."""
+    register()
+    yield
+    for name in ("paid alone", "paid beside"):
+        registry.unregister(name)
+
+
+def register() -> None:
+    registry.register("paid alone")(alone)
+    registry.register("paid beside")(beside)
+
+
+def crash(run: str, marks: Path, nth: int, after: bool) -> None:
+    register()
+    Recording.effects = Effects(marks)
+    with connection.execute_wrapper(victim.Bomb(nth, after)):
+        worker.advance(run)
+
+
+def toil(runs: list[str], marks: Path, told: Any) -> None:
+    register()
+    Recording.effects = Effects(marks)
+    connection.ensure_connection()
+    told.send(None)
+    for run in runs:
+        worker.advance(run)
+    threading.Event().wait()  # to be killed
+
+
+def assert_each_paid_once(effects: Effects, each: int) -> None:
+    recovery.settle()
+    assert {run.state for run in Run.objects.all()} == {"succeeded"}
+    assert invariants.faults(effects=effects) == []
+    tasks = [task for record in invariants.records() for task in invariants.tasks_of(record)]
+    rows = Counter(name.split()[2] for name in Group.objects.values_list("name", flat=True))
+    assert set(rows.values()) == {1}
+    assert set(rows) <= set(tasks)
+    assert len(rows) == each * Run.objects.count()
+
+
+@pytest.mark.crash
+@pytest.mark.usefixtures("paid")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
+    after: bool, effects: Effects
+) -> None:
+    nth = 0
+    while True:
+        nth += 1
+        run = str(services.start("paid alone", EMPTY).id)
+        process = processes.start(crash, run, effects.path, nth, after)
+        process.join(processes.PATIENCE)
+        assert process.exitcode in (0, victim.CRASHED)
+        if not process.exitcode:
+            break
+    assert nth > 8
+    assert_each_paid_once(effects, 1)
+
+
+@pytest.mark.crash
+@pytest.mark.usefixtures("paid")
+def test_kills_at_random_instants_leave_what_was_written_exactly_once(
+    effects: Effects,
+    amount: Callable[[int, int], int],
+    chance: Random,
+    figures: Callable[[str], None],
+) -> None:
+    kills = amount(8, 200)
+    for _ in range(kills):
+        runs = [str(services.start("paid beside", EMPTY).id) for _ in range(2)]
+        ours, theirs = processes.SERVER.Pipe(duplex=False)
+        process = processes.start(toil, runs, effects.path, theirs)
+        assert ours.poll(processes.PATIENCE)
+        threading.Event().wait(chance.uniform(0, 0.15))
+        processes.kill(process)
+    left = Run.objects.exclude(state="succeeded").count()
+    assert_each_paid_once(effects, 6)
+    figures(f"{kills} kills, after which {left} runs were unfinished: each row is there once")
+
+
+@pytest.fixture
+def node() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
+    """Starts a run of one node, and advances it."""
+
+    def run(function: Callable[[Any], Any]) -> Run:
+        registry.register("one node")(
+            lambda: (
+                StateGraph(State).add_node("n", function).add_edge(START, "n").add_edge("n", END)
+            )
+        )
+        with testing.inline() as advance:
+            info = services.start("one node", EMPTY)
+            advance()
+        return Run.objects.get(pk=info.id)
+
+    yield run
+    registry.unregister("one node")
+
+
+def test_of_a_worker_that_was_replaced_meanwhile_nothing_is_written(node: Any) -> None:
+    def lose() -> None:
+        Group.objects.create(name="late")
+        Thread.objects.update(epoch=F("epoch") + 1)
+
+    assert node(lambda state: transact("k", lose)).state == "running"
+    assert not Group.objects.exists()
+    assert Thread.objects.get().epoch == 1
+
+
+def test_what_fails_is_undone_and_done_when_it_is_tried_again(node: Any) -> None:
+    faults: list[Exception] = [ValueError("first")]
+
+    def act() -> int:
+        Group.objects.create(name="once")
+        if faults:
+            raise faults.pop()
+        return 7
+
+    def twice(state: Any) -> Any:
+        return {"total": transact("k", act) + transact("k", act)}
+
+    run = node(twice)
+    assert (run.state, run.error) == ("failed", "ValueError: first")
+    assert not Group.objects.exists()
+    with testing.inline() as advance:
+        services.retry(run.pk)
+        advance()
+    assert services.run_result(run.pk)["total"] == 14
+    assert Group.objects.count() == 1
+
+
+def test_what_cannot_be_stored_is_undone_and_no_result(node: Any) -> None:
+    def act() -> object:
+        Group.objects.create(name="lost")
+        return object()
+
+    run = node(lambda state: transact("k", act))
+    assert run.state == "failed"
+    assert "$" in run.error
+    assert not Group.objects.exists()
+
+
+def test_an_async_function_is_refused(node: Any) -> None:
+    async def act() -> None:
+        pass
+
+    assert "transaction belongs to a thread" in node(lambda state: transact("k", act)).error
+
+
+def test_what_the_database_undoes_for_others_is_done_anew(node: Any) -> None:
+    def act() -> int:
+        tries.append(Group.objects.count())
+        Group.objects.create(name="once")
+        if len(tries) == 1:
+            raise OperationalError from Undone
+        return 7
+
+    tries: list[int] = []
+    run = node(lambda state: {"total": transact("k", act)})
+    assert (run.state, tries) == ("succeeded", [0, 0])
+    assert Group.objects.count() == 1
+
+
+class Undone(Exception):
+    """What a driver says of a transaction that is undone."""
+
+    sqlstate = "40001"
+
+
+def test_another_thread_that_stores_a_result_is_let_through(node: Any) -> None:
+    class Reluctant:
+        """A lock that is somebody else's the first time."""
+
+        def __init__(self) -> None:
+            self.lock, self.asked = threading.Lock(), 0
+
+        def acquire(self, *, blocking: bool) -> bool:
+            self.asked += 1
+            return self.asked > 1 and self.lock.acquire(blocking=blocking)
+
+        def __enter__(self) -> None:
+            seen.append(Group.objects.count())  # nothing of ours holds them up
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def release(self) -> None:
+            self.lock.release()
+
+    def act() -> int:
+        Group.objects.create(name="once")
+        return 7
+
+    def held(state: Any) -> Any:
+        context = current.get()
+        assert context is not None
+        context.deeds.storing = Reluctant()
+        return {"total": transact("k", act)}
+
+    seen: list[int] = []
+    assert node(held).state == "succeeded"
+    assert (seen, Group.objects.count()) == ([0], 1)
+
+
+@pytest.mark.parametrize("deed", [once, transact])
+def test_within_one_there_is_no_other(deed: Any, node: Any) -> None:
+    run = node(lambda state: transact("k", lambda: deed("inner", int)))
+    assert run.state == "failed"
+    assert "'inner' from within transact()" in run.error
