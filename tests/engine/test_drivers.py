@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt
+from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt, once
 from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.pregel import Pregel
 
@@ -148,6 +149,30 @@ def test_only_the_drivers_thread_calls_a_saver_that_is_bound_to_one() -> None:
     ids = {asked.id: "yes" for asked in graph.get_state(CONFIG).interrupts}
     graph.invoke(Command(resume=ids), CONFIG)
     assert saver.threads == {threading.get_ident()}
+
+
+def test_what_a_node_has_left_running_is_not_kept_waiting_when_the_run_is_over() -> None:
+    over = threading.Event()
+    said: list[str] = []
+    left: list[threading.Thread] = []
+
+    def stays(state: State) -> dict[str, Any]:
+        def late() -> None:
+            over.wait()
+            try:
+                once("late", int)
+            except BaseException as error:  # a saver's, which passes a node by
+                said.append(str(error))
+
+        left.append(threading.Thread(target=contextvars.copy_context().run, args=[late]))
+        left[0].start()
+        return {"log": ["stays"]}
+
+    graph = saved(side_by_side(a=stays, b=says("b")), Watched())
+    assert graph.invoke({"log": []}, CONFIG)["log"] == ["stays", "b"]
+    over.set()
+    left[0].join()
+    assert "run is over" in said[0]
 
 
 @WAYS

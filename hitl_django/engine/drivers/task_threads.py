@@ -54,6 +54,8 @@ class TaskThreads:
         self.deadline: float | None = None
         #: Held to appoint who stands in for the driver, and to see whether somebody does.
         self.appointing = threading.Lock()
+        #: Held to ask, and to end: whoever asks is answered, or told that nobody answers any more.
+        self._ending, self._is_over = threading.Lock(), False
         self._pool: ThreadPoolExecutor | None = None
         self._futures: list[Future[None]] = []
         #: When more threads start, by the monotonic clock, and how many have.
@@ -236,13 +238,26 @@ class TaskThreads:
             except BaseException as error:
                 answer.set_exception(error)
 
-        self.inbox.put(make)
+        with self._ending:
+            if self._is_over:
+                raise RuntimeError(
+                    "The run is over: what a node has left running can store nothing of it."
+                )
+            self.inbox.put(make)
         return answer.result()
 
     def close(self) -> None:
         """Waits for the tasks that are still running, and lets the threads go."""
-        if self._pool is None:
-            return
+        if self._pool is not None:
+            self._let_go(self._pool)
+        with self._ending:
+            self._is_over = True
+        while not self.inbox.empty():  # asked by what a node has left running, just before
+            item = self.inbox.get()
+            if item is not None:
+                item()
+
+    def _let_go(self, pool: ThreadPoolExecutor) -> None:
         self.drop()
         # A node that is still running may wait for a call to be made on this thread.
         while any(not future.done() for future in self._futures):
@@ -252,4 +267,4 @@ class TaskThreads:
                     item()
             except Exception:
                 continue
-        self._pool.shutdown()
+        pool.shutdown()
