@@ -31,7 +31,6 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
-        self._wires: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -70,7 +69,7 @@ class Proxy:
         self._loop.close()
 
     async def _serve(self) -> None:
-        self._ending = asyncio.Event()
+        self._ending, self._serving = asyncio.Event(), asyncio.current_task()
         await self._open()
         self._listening.set()
         await self._ending.wait()
@@ -85,15 +84,13 @@ class Proxy:
     async def _shut(self) -> None:
         self._server.close()
         self._cut.set()
-        await asyncio.sleep(0)  # who was let in just now begins, and finds that it is over
-        while self._wires:
-            await asyncio.gather(*self._wires, return_exceptions=True)
+        # All wires, and who was let in just now and has yet to find that it is over.
+        mine = {asyncio.current_task(), self._serving}
+        while others := asyncio.all_tasks() - mine:
+            await asyncio.wait(others)
         await asyncio.sleep(0)  # what was cut is closed in the loop's next round
 
     async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        wire = asyncio.current_task()
-        assert wire is not None
-        self._wires.add(wire)
         host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
         if host.startswith("/"):
             path = f"{host}/.s.PGSQL.{port or 5432}"
@@ -116,7 +113,6 @@ class Proxy:
             # Cut, not closed: what is on its way is lost.
             to_server.transport.abort()
             to_client.transport.abort()
-            self._wires.discard(wire)
 
     async def _forth(
         self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event

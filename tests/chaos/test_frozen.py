@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
+from django.db.models.functions import Now
 
-from hitl_django import services
+from hitl_django import leases, services
 from hitl_django.models import Checkpoint, Interrupt, PendingWrite, Run, Thread
 from tests import processes
 
@@ -89,6 +91,28 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     figures(
         f"{len(frozen)} of {rounds} workers frozen at a {where} changed nothing when they thawed"
     )
+
+
+@pytest.mark.parametrize("where", POINTS)
+def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
+    where: str, effects: Effects
+) -> None:
+    # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
+    run = services.start("chaos line", EMPTY).id
+    frozen = Frozen(run, where, 1, effects)
+    frozen.stop()
+    leased = Thread.objects.filter(lease_until__isnull=False)
+    leased.update(lease_until=Now() - timedelta(seconds=1))
+    while leases.claim(run) is None:  # a last heartbeat was still on its way
+        leased.update(lease_until=Now() - timedelta(seconds=1))
+    before = everything()
+    assert "was taken over" in frozen.thaw()[-1]
+    assert everything() == before
+
+    leased.update(lease_until=Now() - timedelta(seconds=1))
+    recovery.settle()
+    assert Run.objects.get().state == "succeeded"
+    assert invariants.faults(effects=effects) == []
 
 
 def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(

@@ -10,7 +10,13 @@ import pytest
 from django.db.models.functions import Now
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from hitl_django import dispatch, leases, services, testing, worker
 from hitl_django.conf import hitl
@@ -81,6 +87,12 @@ class Runs(RuleBasedStateMachine):
         state = self.state_of(run)
         assert state in states, f"{self.states.get(run)} -> {state}, not one of {states}"
         self.states[run] = state
+
+    @initialize(graph=st.sampled_from(sorted(INPUTS)))
+    def begin_at_a_question(self, graph: str) -> None:
+        """Saves the examples the way there: most begin with something to decide."""
+        self.start(graph=graph)
+        self.advance(which=0)
 
     # What people do.
 

@@ -56,6 +56,8 @@ class Cluster:
         """Return the process id of qcluster's main process."""
         if not self.is_supervised:
             return self.process.pid
+        # Where one has just ended, the supervisor has yet to start the next.
+        self.wait_for(lambda: bool(psutil.Process(self.process.pid).children()))
         (child,) = psutil.Process(self.process.pid).children()
         return child.pid
 
