@@ -12,12 +12,12 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver.compiled import Given, Select, Update
+from hitl_django.saver.compiled import NO_STATE, Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from hitl_django.saver.records import Record
 from hitl_django.saver.statements import newest
 
-DUE = (Run.State.QUEUED, Run.State.RUNNING)
+DUE = (Run.State.QUEUED, Run.State.RUNNING, NO_STATE)
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
@@ -143,7 +143,7 @@ REQUEUE = Update(Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted
 WAITING = Select(
     lambda: (
         Interrupt.objects.order_by()
-        .filter(run=_RUN, status=Interrupt.Status.PENDING)
+        .filter(run=_RUN, status__in=(Interrupt.Status.PENDING, NO_STATE))
         .values_list("interrupt_id")
     )
 )

@@ -29,6 +29,11 @@ _PLAIN = (
 )
 
 
+#: No row's state. A row that is found by its key is asked to be of a state or of this one, so that
+#: no index for rows of that state serves: where PostgreSQL knows of few such rows yet, it would
+#: take that index and read it from end to end.
+NO_STATE = ""
+
 #: A parameter in a query's text.
 _MARK = re.compile(r"(?<!%)%s")
 

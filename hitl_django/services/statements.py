@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.review import unclaimed
-from hitl_django.saver.compiled import Given, Select, Update
+from hitl_django.saver.compiled import NO_STATE, Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from hitl_django.saver.records import Record
 from hitl_django.saver.statements import answers
@@ -70,7 +70,7 @@ QUESTION = Select(
 _SMALL = models.PositiveSmallIntegerField()
 _AS_SEEN = Q(
     pk=_INTERRUPT,
-    status=Interrupt.Status.PENDING,
+    status__in=(Interrupt.Status.PENDING, NO_STATE),
     version=Given("version", models.PositiveIntegerField()),
     approvals=Given("approvals", _SMALL),
 )
@@ -105,7 +105,7 @@ PROPOSE = Update(
 #: Queues a run that waits for an answer.
 RESUME = Update(
     Run,
-    Q(pk=Given("run", models.UUIDField()), state=Run.State.INTERRUPTED),
+    Q(pk=Given("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)),
     lambda: {
         "state": Run.State.QUEUED,
         "queued_at": Now(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.leases import RunFence
+from hitl_django.leases import statements as lease_statements
 from hitl_django.models import (
     AuditEntry,
     Checkpoint,
@@ -27,6 +29,7 @@ from hitl_django.models import (
 from hitl_django.saver import DjangoSaver, Writing, cursors
 from hitl_django.saver.records import Record
 from hitl_django.services import decisions
+from hitl_django.services import statements as service_statements
 from tests import databases, graphs
 from tests.benchmarks.counts import counting
 
@@ -124,6 +127,36 @@ def test_a_claim_that_waited_for_another_takes_nothing_that_this_has_done(counte
     late.join()
     assert claimed == [None]
     assert Thread.objects.get().epoch == 1
+
+
+BY_KEY = {
+    "claim": lease_statements.CLAIM,
+    "begin": lease_statements.BEGIN,
+    "waiting": lease_statements.WAITING,
+    "pause": lease_statements.PAUSE,
+    "close": service_statements.CLOSE,
+    "resume": service_statements.RESUME,
+}
+
+
+@pytest.mark.database("postgresql")
+@pytest.mark.parametrize("name", BY_KEY)
+def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str) -> None:
+    values = {
+        "run": uuid4(), "interrupt": uuid4(), "version": 1, "approvals": 0, "owner": "",
+        "duration": timedelta(1), "state": "parked", "step": None, "error": "", "traceback": None,
+        "last_event": 0,
+    }  # fmt: skip
+    text, parameters = BY_KEY[name].ready(connection, values)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # as if there were more rows than these
+        cursor.execute(f"EXPLAIN {text}", parameters)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    indexes = [*Run._meta.indexes, *Interrupt._meta.indexes]
+    constraints = [*Run._meta.constraints, *Interrupt._meta.constraints]
+    of_some = [each.name for each in (*indexes, *constraints) if getattr(each, "condition", None)]
+    assert len(of_some) > 10
+    assert [each for each in of_some if f"using {each} " in plan] == []
 
 
 def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
