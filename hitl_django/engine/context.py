@@ -31,55 +31,19 @@ from .payload import check_json
 from .runs import RunContext
 from .runtime import ExecutionInfo, Runtime
 from .schema import coerce, json_schema
+from .task_memory import UNANSWERED, Memory
 from .terms import ReviewTerms
-from .types import Expiry, Interrupt, RunnableConfig, Unanswered
+from .types import Expiry, Interrupt, RunnableConfig
 
 if TYPE_CHECKING:
     from .calls import Calls
     from .plan import Task
-    from .slots import TaskStatus
 
 logger = logging.getLogger("hitl_django")
 #: A node may ask and remember from several threads of its own: each call gets a number of its own,
 #: and nothing that one of them remembers is lost.
 changing = threading.Lock()
 ContextT = TypeVar("ContextT")
-
-
-class Memory:
-    """What a task knows from earlier attempts: answers, questions, results of once().
-
-    ``voided`` are the kinds of answers, RESUME and KEYED, of which one was taken back. A task that
-    failed and is to be tried again has ``attempts``: how many there were, when the first one began,
-    and when the next one may, both in seconds since the epoch.
-    """
-
-    __slots__ = ("answers", "asked", "attempts", "keyed", "once", "voided")
-
-    def __init__(
-        self,
-        answers: Sequence[Any] = (),
-        keyed: dict[str, Any] | None = None,
-        asked: dict[str, str] | None = None,
-        once: dict[str, Any] | None = None,
-    ) -> None:
-        self.answers = answers
-        self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
-        self.voided: frozenset[str] = frozenset()
-        self.attempts: tuple[int, float, float] | None = None
-
-    @classmethod
-    def of(cls, status: TaskStatus) -> Memory:
-        """Returns what the stored writes of a task say."""
-        memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
-        memory.attempts = status.attempts and tuple(status.attempts)
-        return memory
-
-
-_UNANSWERED = Unanswered()
-
-#: Of a task that runs for the first time.
-NO_MEMORY = Memory()
 
 
 class TaskContext:
@@ -91,9 +55,9 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_asked", "_children", "_deeds", "_first_attempt_time", "_memory", "answers", "asked",
-        "attempt", "calls", "changed", "consumed", "is_async", "keyed", "once", "open", "perform",
-        "run", "task",
+        "_asked", "_children", "_deeds", "_first_attempt_time", "_has_prints", "_memory", "answers",
+        "asked", "attempt", "calls", "changed", "consumed", "is_async", "keyed", "once", "open",
+        "perform", "run", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
@@ -105,6 +69,8 @@ class TaskContext:
         self.answers = memory.answers
         # Shared by the tasks that remember nothing: replaced before the first change.
         self.asked, self.once = memory.asked, memory.once
+        #: Whether ``asked`` is stored, and has to be stored anew when it changes.
+        self._has_prints = bool(memory.asked)
         self.attempt = 0
         self.begin_attempt()
 
@@ -212,7 +178,7 @@ class TaskContext:
             return True, given[key]
         if index >= len(self.answers) and self.run.wildcard:
             self.answers = [*self.answers, self.run.wildcard.pop()]
-        if index >= len(self.answers) or self.answers[index] == _UNANSWERED:
+        if index >= len(self.answers) or self.answers[index] == UNANSWERED:
             return False, None
         self.consumed = max(self.consumed, index + 1)
         return True, self.answers[index]
@@ -221,8 +187,9 @@ class TaskContext:
         """Notices that an answer is about to be used for another question than it was given to."""
         before = self.asked.get(slot)
         if before is None:
-            self.asked = {**self.asked, slot: print_}
-        elif before != print_:
+            before = self._memory.print_of(name) or print_
+            self.asked = {**self.asked, slot: before}
+        if before != print_:
             said = (
                 f"Node '{self.task.name}' asks something else than was answered (question "
                 f"{name}). Code before an interrupt() has to do the same thing each time it runs."
@@ -264,13 +231,20 @@ class TaskContext:
             kept.append((RESUME, list(self.answers[: self.consumed])))
         if self.keyed or KEYED in self._memory.voided:
             kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
-        if self.asked:
+        if self.asked and not self._says_itself():
+            self._has_prints = True
             kept.append((ASKED, dict(self.asked)))
         if self.once:
             kept.append((ONCE, dict(self.once)))
         if self.changed:
             kept.append((CHANGED, list(self.changed)))
         return kept
+
+    def _says_itself(self) -> bool:
+        """Tells whether the one open question, which is stored too, is all that was ever asked."""
+        if self._has_prints or len(self.asked) != 1 or len(self.open) != 1:
+            return False
+        return self.open[0].key is None
 
     def progress(self) -> None:
         """Tells a node above, whose time without progress is limited, that something happened."""

@@ -23,7 +23,7 @@ from .checkpoint import (
     stored_metadata,
 )
 from .constants import NO_WRITES
-from .context import NO_MEMORY, Memory, TaskContext
+from .context import TaskContext
 from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Job, Notify, Run, RunBeside
 from .errors import (
     DrainSignal,
@@ -37,6 +37,7 @@ from .plan import Origin, Task, plan, read_state
 from .runs import RunContext
 from .slots import TaskStatus, answers_for
 from .storing import leave, state_commit, store
+from .task_memory import NO_MEMORY, Memory
 
 if TYPE_CHECKING:
     from .pregel import Pregel

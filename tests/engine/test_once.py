@@ -17,6 +17,7 @@ from hitl_django import (
     once,
     transact,
 )
+from hitl_django.engine.constants import KEYED, RESUME
 
 from .graphs import CONFIG, State, answer, line, log_of, open_questions, paused, saved, says
 
@@ -207,6 +208,52 @@ def test_a_question_that_stays_the_same_is_not_noticed(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
     assert "asks something else" not in caplog.text
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("again", ["second", "first"])
+def test_an_answer_belongs_to_the_question_as_it_was_last_asked(
+    again: str, key: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ["first", "second", again, again]
+
+    def node(state: State) -> dict[str, Any]:
+        told = interrupt(texts.pop(0), key=key)
+        return {"log": [told, interrupt("more", key=key and "more")]}
+
+    graph = paused(line(a=node))
+    graph.invoke(None, CONFIG)
+    assert list(open_questions(graph)) == ["second"]
+    with caplog.at_level(logging.WARNING, "hitl_django"):
+        answer(graph, "yes")
+        assert answer(graph, "and more")["log"] == ["yes", "and more"]
+    assert caplog.text.count("asks something else") == 2 * (again == "first")
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_question_that_is_asked_anew_for_a_wrong_answer_is_the_one_that_counts(
+    key: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An attempt that has failed has noted what the same answer was given to before."""
+    texts = ["name?", "name?", "age?", "age?"]
+
+    def node(state: State) -> dict[str, Any]:
+        text = texts.pop(0)
+        told = interrupt(text, key=key, response_schema=int if text == "age?" else None)
+        if text == "name?":
+            raise ConnectionError
+        return {"log": [told]}
+
+    retried = StateGraph(State).add_node("a", node, retry_policy=RetryPolicy(0.0001, jitter=False))
+    graph = paused(retried.add_edge("__start__", "a"))
+    [task] = graph.get_state(CONFIG).tasks
+    for told in ("Ada", 36):
+        slot = (RESUME, [told]) if key is None else (KEYED, {key: told})
+        graph.saver.put_writes(graph.get_state(CONFIG).config, [slot], task.id)
+        caplog.clear()
+        outcome = graph.advance(CONFIG)
+        assert ("asks something else" in caplog.text) == (told == "Ada")
+    assert (outcome.status, log_of(graph)) == ("finished", [36])
 
 
 @pytest.mark.parametrize("key", [None, "k"])
