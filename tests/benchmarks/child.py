@@ -11,17 +11,17 @@ import time
 from . import counts, durable, engines
 from .workloads import WORKLOADS, Once
 
-ENOUGH = 1.0  # seconds of measured work after which no further round is taken
-ROUNDS = 50
-ROUND = 0.03  # seconds that a round takes at least
+ENOUGH = 2.0  # seconds of measured work after which no further round is taken
+ROUND = 0.25  # seconds that a round takes at least
 LONG = 3.0  # seconds of a round that is not repeated
 
 
-def timed(once: Once) -> float:
-    """Returns the seconds per unit of one round, less what it prepares.
+def timed(once: Once) -> tuple[float, float]:
+    """Returns the seconds per unit of one round, and all of its seconds, less what it prepares.
 
     A round repeats what is short: the collection before it leaves the processor's caches cold,
-    which would be most of what a millisecond's work shows.
+    which would be most of what a millisecond's work shows, and weigh the more the faster an engine
+    is. In rounds of a quarter of a second it weighs little with any.
     """
     gc.collect()
     units, passed = 0, 0.0
@@ -30,7 +30,7 @@ def timed(once: Once) -> float:
         start = time.perf_counter()
         units += once()
         passed += time.perf_counter() - start
-    return passed / units
+    return passed / units, passed
 
 
 def prepare(once: Once) -> None:
@@ -45,11 +45,13 @@ def measure(engine: str, workload: str, size: int) -> dict[str, float]:
     """
     row = WORKLOADS.get(workload) or durable.WORKLOADS[workload]
     once = row.build(engines.load(engine), size)
-    first = timed(once)
+    first, spent = timed(once)
     # What takes seconds has warmed up long before it ends; taking it once is enough.
-    times = [first] if first * size > LONG else []
-    while len(times) < ROUNDS and sum(times) * size < ENOUGH:
-        times.append(timed(once))
+    times, spent = ([first], spent) if spent > LONG else ([], 0.0)
+    while spent < ENOUGH:
+        seconds, passed = timed(once)
+        times.append(seconds)
+        spent += passed
     told = {"seconds": statistics.median(times)}
     if row.store and engine == engines.OURS:
         prepare(once)
