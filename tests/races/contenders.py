@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections
+from django.test import Client
 
 from hitl_django import leases, services, webhooks, worker
 from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError, StaleQuestionError
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Decision, Interrupt, Run
+from tests.admin.browsing import press, sheet_of, text_of
 
 
 def contend(act: str, number: int, rounds: Iterable[str], barrier: Any, results: Any) -> None:
     connections["default"].ensure_connection()
     for subject in rounds:
+        do = OPENED[act](number, subject) if act in OPENED else partial(ACTS[act], number, subject)
         barrier.wait()
         try:
-            said = ACTS[act](number, subject)
+            said = do()
         except AlreadyDecidedError as error:
             said = f"late:{error.decision.id}" if error.decision else f"late:{error.status}"
         except HitlError as error:
@@ -37,6 +41,36 @@ def contend(act: str, number: int, rounds: Iterable[str], barrier: Any, results:
 def decide(number: int, question: str) -> str:
     kind = "approve" if number % 2 else "reject"
     return f"won:{services.decide(question, kind, via='api', reason=str(number)).id}"
+
+
+def review(number: int, question: str) -> Callable[[], str]:
+    """Half have the page of the admin before them and press a button, half ask the API."""
+    item, client, who = Interrupt.objects.get(pk=question), Client(), person(number)
+    client.force_login(who)
+    kind = "approve" if number % 4 < 2 else "reject"
+    if number % 2:
+        return partial(call, client, question, kind)
+    return partial(push, client, item, kind, sheet_of(client, item), who)
+
+
+def push(client: Client, item: Interrupt, button: str, sheet: Any, who: Any) -> str:
+    answer = press(client, item, button, sheet)
+    made = Decision.objects.get(interrupt=item)
+    if answer.status_code == 302:
+        return f"won:{made.id}" if made.by == who else "error: told of a decision of another's"
+    said = f"{made.by.username} {'approved' if made.type == 'approve' else 'rejected'} this"
+    if answer.status_code == 409 and said in text_of(answer):
+        return f"late:{made.id}"
+    return f"error: {answer.status_code} instead of a page on which {said}"
+
+
+def call(client: Client, question: str, kind: str) -> str:
+    url = f"/hitl/api/v1/interrupts/{question}/decisions/"
+    answer = client.post(url, {"type": kind}, "application/json")
+    if answer.status_code == 202:
+        return f"won:{answer.json()['id']}"
+    told = answer.json()
+    return f"late:{told['decision']['id']}" if answer.status_code == 409 else f"error: {told}"
 
 
 def vote(number: int, question: str) -> str:
@@ -149,6 +183,9 @@ def take_over(number: int, question: str) -> str:
 def person(number: int) -> Any:
     return get_user_model().objects.get(username=f"person-{number}")
 
+
+#: What is opened before everybody acts at once.
+OPENED: dict[str, Callable[[int, str], Callable[[], str]]] = {"review": review}
 
 ACTS: dict[str, Callable[[int, str], str]] = {
     "decide": decide,

@@ -66,8 +66,8 @@ def questions(count: int) -> list[str]:
 
 
 def make_people(count: int) -> None:
-    people = (User(username=f"person-{number}", is_superuser=True) for number in range(count))
-    User.objects.bulk_create(people)
+    names = (f"person-{number}" for number in range(count))
+    User.objects.bulk_create(User(username=n, is_superuser=True, is_staff=True) for n in names)
 
 
 def sort(words: Sequence[str]) -> dict[str, set[str]]:
@@ -102,6 +102,26 @@ def test_one_of_fifty_decides_and_the_others_learn_who(
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
     figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
+
+
+@pytest.mark.promise("P1")
+def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who(
+    rounds: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
+) -> None:
+    people = amount(16, PROCESSES)
+    make_people(people)
+    for question, words in race("review", questions(rounds), count=people).items():
+        found = sort(words)
+        assert set(found) == {"won", "late"}, found
+        assert len([word for word in words if word.startswith("won")]) == 1
+        assert found["won"] == found["late"]
+        row = Interrupt.objects.get(pk=question)
+        assert {str(Decision.objects.get(interrupt=row).pk)} == found["won"]
+        assert AuditEntry.objects.filter(thread=row.thread, verb="decide").count() == 1
+        assert audit.first_fault(row.thread) is None
+    assert invariants.faults() == []
+    half = people // 2
+    figures(f"{half} people at the admin, {half} at the API × {rounds} rounds: one winner in each")
 
 
 VOTERS = 20
