@@ -1,0 +1,104 @@
+"""Workers with the timings of the defaults, of which one process or another is killed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+from django.db.models.functions import Now
+
+from hitl_django.models import Run, Thread
+from tests.chaos import invariants
+
+from .conftest import Cluster, all_succeeded, start_laps
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.long,
+    pytest.mark.django_db(transaction=True),
+]
+
+AT_ONCE = 4  # runs; two workers have two of them, the others wait
+ENDED = ("succeeded", "failed", "parked")
+
+
+class Watch:
+    """How long each run that was under way at a kill takes until a worker has it again."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.count = 0
+        self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
+
+    def begin(self) -> None:
+        for run in Run.objects.select_related("thread").exclude(state__in=ENDED):
+            self._since.setdefault(str(run.pk), (run.thread.epoch, time.monotonic()))
+
+    def look(self) -> None:
+        now = time.monotonic()
+        for run in Run.objects.select_related("thread").filter(pk__in=self._since):
+            epoch, since = self._since[str(run.pk)]
+            if run.state in ENDED or run.thread.epoch > epoch:
+                del self._since[str(run.pk)]
+                self.longest, self.count = max(self.longest, now - since), self.count + 1
+        for _, since in self._since.values():
+            self.longest = max(self.longest, now - since)
+
+    def is_over(self) -> bool:
+        return not self._since
+
+
+def holders() -> list[psutil.Process]:
+    """Return the processes that hold a thread."""
+    owners = Thread.objects.filter(lease_until__gt=Now()).values_list("lease_owner", flat=True)
+    return [psutil.Process(int(owner.split(":")[1])) for owner in owners]
+
+
+@pytest.mark.promise("P7")
+def test_a_run_whose_worker_is_killed_goes_on_within_lease_and_sweep(
+    cluster: Callable[..., Cluster],
+    book: Path,
+    amount: Callable[[int, int], int],
+    chance: Random,
+    figures: Callable[[str], None],
+) -> None:
+    supervised = cluster("hitl", "worker", TEST_HITL="{}").ready()
+    watch, kills = Watch(), 0
+    runs = start_laps(book, AT_ONCE, laps=8, seconds=1)
+    supervised.wait_for(lambda: bool(holders()))
+    end = time.monotonic() + amount(0, 3600)
+    while True:
+        family = psutil.Process(supervised.process.pid).children(recursive=True)
+        victims = holders() if kills % 2 == 0 else family
+        with suppress(psutil.NoSuchProcess, IndexError):
+            victim = chance.choice(victims)
+            watch.begin()
+            victim.kill()
+            kills += 1
+        following = time.monotonic() + chance.uniform(10, 40)
+        if following > end:
+            break
+        while time.monotonic() < following:
+            watch.look()
+            missing = AT_ONCE - Run.objects.exclude(state__in=ENDED).count()
+            runs += start_laps(book, missing, laps=8, seconds=1)
+            threading.Event().wait(0.25)
+
+    def settled() -> bool:
+        watch.look()
+        return watch.is_over() and all_succeeded(runs)()
+
+    supervised.wait_for(settled)
+    # Thirty seconds each, and what it takes to look. A machine that stands still is none of ours.
+    assert watch.longest <= amount(600, 65)
+    assert (invariants.faults(), invariants.unfinished()) == ([], [])
+    figures(
+        f"{kills} processes killed, default timings: of {watch.count} runs under way the last was "
+        f"taken up again after {watch.longest:.1f} s"
+    )
