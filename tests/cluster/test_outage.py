@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_i
         supervised = cluster("hitl", "worker", DATABASE_URL=url).ready()
         runs = []
         outages = amount(1, 10)
-        for _ in range(outages):
+        for number in range(outages):
             asked = services.start("interview", {"log": []})
             supervised.wait_for(lambda run=asked.id: states([run]) == {"interrupted": 1})
             book.write_text("")
@@ -52,6 +53,7 @@ def test_a_database_that_is_away_for_a_while_costs_each_worker_the_step_it_was_i
                 question = Interrupt.objects.get(run=asked.id, status="pending")
                 services.decide(question.pk, "respond", "one")
                 supervised.wait_for(nobody_holds_anything)
+                threading.Event().wait(0 if number else amount(0, 60))
             supervised.wait_for(all_succeeded(more))
             supervised.wait_for(lambda run=asked.id: states([run]) == {"interrupted": 1})
             assert len(begun(book)) == RUNS * LAPS

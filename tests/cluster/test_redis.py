@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,7 +50,11 @@ def test_the_hint_follows_the_commit(server: RedisServer) -> None:
 
 @pytest.mark.promise("P8")
 def test_a_broker_that_is_away_for_a_while_loses_nothing(
-    server: RedisServer, cluster: Start, book: Path
+    server: RedisServer,
+    cluster: Start,
+    book: Path,
+    amount: Callable[[int, int], int],
+    figures: Callable[[str], None],
 ) -> None:
     supervised = cluster("hitl", "worker", TEST_REDIS_URL=server.url).ready()
     before = start_laps(book, 8)
@@ -59,13 +65,18 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(
     during = start_laps(book, 8)
     services.decide(Interrupt.objects.get(status="pending").pk, "respond", "one")
     assert states(during) == {"queued": 8}
+    away = amount(0, 60)
+    threading.Event().wait(away)
 
     server.start()
+    back = time.monotonic()
     supervised.wait_for(all_succeeded([*before, *during]))
     supervised.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
+    caught_up = time.monotonic() - back
     services.decide(Interrupt.objects.get(status="pending").pk, "respond", "two")
     supervised.wait_for(all_succeeded([asked.id]))
     assert supervised.stop() == 0
+    figures(f"a broker away for {away} s: {len(before + during)} runs done {caught_up:.1f} s after")
 
 
 @pytest.mark.promise("P8")
