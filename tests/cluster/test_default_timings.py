@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -36,9 +36,14 @@ class Watch:
         self.count = 0
         self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
 
-    def begin(self) -> None:
+    def begin(self, living: Iterable[psutil.Process]) -> None:
+        """Begins with what waits already, or is at work in one of the processes."""
+        pids = {process.pid for process in living}
         for run in Run.objects.select_related("thread").exclude(state__in=ENDED):
-            self._since.setdefault(str(run.pk), (run.thread.epoch, time.monotonic()))
+            now = (run.thread.epoch, time.monotonic())
+            self._since.setdefault(str(run.pk), now)
+            if holder(run.thread.lease_owner) in pids:
+                self._since[str(run.pk)] = now
 
     def look(self) -> None:
         now = time.monotonic()
@@ -54,6 +59,10 @@ class Watch:
         return not self._since
 
 
+def holder(owner: str) -> int:
+    return int(owner.split(":")[1]) if owner else 0
+
+
 def family(cluster: Cluster) -> list[psutil.Process]:
     return psutil.Process(cluster.process.pid).children(recursive=True)
 
@@ -61,7 +70,7 @@ def family(cluster: Cluster) -> list[psutil.Process]:
 def holders(cluster: Cluster) -> list[psutil.Process]:
     """Return the processes that hold a thread; one that was killed may have its lease still."""
     owners = Thread.objects.filter(lease_until__gt=Now()).values_list("lease_owner", flat=True)
-    holding = {int(owner.split(":")[1]) for owner in owners}
+    holding = {holder(owner) for owner in owners}
     return [process for process in family(cluster) if process.pid in holding]
 
 
@@ -82,7 +91,7 @@ def test_a_run_whose_worker_is_killed_goes_on_within_lease_and_sweep(
         victims = family(supervised) if kills % 2 else holders(supervised)
         with suppress(psutil.NoSuchProcess, IndexError):
             victim = chance.choice(victims)
-            watch.begin()
+            watch.begin(family(supervised))
             victim.kill()
             kills += 1
         following = time.monotonic() + chance.uniform(10, 40)
