@@ -28,7 +28,10 @@ def from_url(url: str) -> dict[str, Any]:
         query: dict[str, Any] = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if "prepare_threshold" in query:
             query["prepare_threshold"] = int(query["prepare_threshold"])
+        # Cursors of the server outlive a transaction, which a pooler may not allow.
+        disabled = query.pop("disable_cursors", "") == "true"
         return {
+            "DISABLE_SERVER_SIDE_CURSORS": disabled,
             "ENGINE": "django.db.backends.postgresql",
             "NAME": path.removeprefix("/") or "postgres",
             "USER": unquote(parts.username or ""),
@@ -61,6 +64,8 @@ def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
     if settings["PASSWORD"]:
         login += ":" + quote(settings["PASSWORD"], safe="")
     query = {"host": settings["HOST"], "port": settings["PORT"], **settings["OPTIONS"]}
+    if settings.get("DISABLE_SERVER_SIDE_CURSORS"):
+        query["disable_cursors"] = "true"
     chosen = urlencode(
         {key: value for key, value in query.items() if isinstance(value, str | int) and value}
     )

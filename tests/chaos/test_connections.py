@@ -20,6 +20,7 @@ from .proxy import Fate, Proxy
 
 pytestmark = [
     pytest.mark.crash,
+    pytest.mark.sessions,
     pytest.mark.database("postgresql"),
     pytest.mark.django_db(transaction=True),
     pytest.mark.promise("P6"),

@@ -115,6 +115,7 @@ def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
     assert invariants.faults(effects=effects) == []
 
 
+@pytest.mark.sessions
 def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(
     effects: Effects,
 ) -> None:

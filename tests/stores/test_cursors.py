@@ -19,7 +19,7 @@ from hitl_django.saver.compiled import Given, Select, Update
 from hitl_django.saver.inserting import Insert, given
 from tests import databases
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.sessions, pytest.mark.django_db(transaction=True)]
 
 NAMED = Given("name", TextField())
 FIND = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))

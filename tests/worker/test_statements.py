@@ -83,6 +83,7 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
 
 
 @pytest.mark.database("postgresql")
+@pytest.mark.sessions
 @pytest.mark.usefixtures("preparing")
 def test_what_a_run_goes_on_from_comes_with_its_claim(
     counted: str, monkeypatch: pytest.MonkeyPatch
