@@ -207,14 +207,14 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
 
 
 def _bad_days() -> Iterator[checks.CheckMessage]:
-    days = hitl.RETENTION_DAYS
-    if days is None:
-        return
-    if isinstance(days, bool) or not isinstance(days, int | float) or days <= 0:
-        yield checks.Error(
-            "HITL['RETENTION_DAYS'] is neither None nor a positive number.",
-            id="hitl_django.E003",
-        )
+    for name in ("RETENTION_DAYS", "EVENT_RETENTION_DAYS"):
+        days = getattr(hitl, name)
+        if days is None:
+            continue
+        if isinstance(days, bool) or not isinstance(days, int | float) or days <= 0:
+            yield checks.Error(
+                f"HITL[{name!r}] is neither None nor a positive number.", id="hitl_django.E003"
+            )
 
 
 def _bad_rates() -> Iterator[checks.CheckMessage]:

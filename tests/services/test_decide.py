@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -475,8 +476,9 @@ def test_a_withdrawn_question_says_what_became_of_it(question: Interrupt, status
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("outer", [nullcontext, transaction.atomic], ids=["whole", "savepoint"])
 def test_a_decision_that_is_rolled_back_never_was(
-    question: Interrupt, unchanged: Unchanged
+    question: Interrupt, unchanged: Unchanged, outer: Callable[[], Any]
 ) -> None:
     heard: list[Any] = []
 
@@ -485,10 +487,11 @@ def test_a_decision_that_is_rolled_back_never_was(
 
     signals.interrupt_decided.connect(hear)
     unchanged()
-    with transaction.atomic():
-        services.decide(question.pk, "approve")
-        transaction.set_rollback(True)
-    unchanged()
+    with outer():
+        with transaction.atomic():
+            services.decide(question.pk, "approve")
+            transaction.set_rollback(True)
+        unchanged()
     assert heard == []
     services.decide(question.pk, "approve")
     assert heard == ["approve"]

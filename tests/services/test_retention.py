@@ -225,10 +225,13 @@ def test_a_thread_that_can_not_be_pruned_keeps_none_of_the_others(
     assert Checkpoint.objects.filter(thread=whole).count() == 1
 
 
+@pytest.mark.parametrize("name", ["RETENTION_DAYS", "EVENT_RETENTION_DAYS"])
 @pytest.mark.parametrize("days", [0, -1, "30", True])
-def test_days_that_are_no_number_are_an_error_of_the_checks(days: Any, settings: Any) -> None:
-    settings.HITL = {**settings.HITL, "RETENTION_DAYS": days}
-    found = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
+def test_days_that_are_no_number_are_an_error_of_the_checks(
+    days: Any, name: str, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, name: days}
+    found = [one for one in run_checks(tags=["hitl_django"]) if f"'{name}'" in one.msg]
     assert [one.id for one in found] == ["hitl_django.E003"]
 
 
