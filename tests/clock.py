@@ -1,14 +1,26 @@
-"""A clock that goes on only when everybody waits: long waits are over at once, nothing is late."""
+"""Clocks of which a test is the master.
+
+One goes on only when everybody waits: long waits are over at once, nothing is late. The other shows
+the time and whatever it is off by.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import mmap
 import selectors
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from django.utils import timezone
+
+OFF = struct.Struct("d")
 
 
 class LeapingClock:
@@ -69,3 +81,26 @@ def leaping() -> Iterator[None]:
         patch.object(asyncio.events, "new_event_loop", lambda: LeapingLoop(clock)),
     ):
         yield
+
+
+def set_off(path: Path, seconds: float) -> None:
+    """Sets the clocks that follow this file so far ahead, or back."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.write(OFF.pack(seconds))
+
+
+def follow(path: Path) -> None:
+    """Has the clock that Python code of this process tells the time by be off by what a file says.
+
+    It is a step of the clock, not of the time that passes: ``time.monotonic`` goes on as it does.
+    """
+    with path.open("rb") as file:
+        off = mmap.mmap(file.fileno(), OFF.size, access=mmap.ACCESS_READ)
+    ticks, now = time.time, timezone.now
+
+    def told() -> float:
+        (seconds,) = OFF.unpack_from(off)
+        return float(seconds)
+
+    time.time = lambda: ticks() + told()
+    timezone.now = lambda: now() + timedelta(seconds=told())  # type: ignore[method-assign]

@@ -61,6 +61,15 @@ class Proxy:
         finally:
             self._do(self._open())
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Lets nothing through while the block lasts, and says so to nobody."""
+        self._loop.call_soon_threadsafe(self._flowing.clear)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._flowing.set)
+
     def _do(self, what: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(what, self._loop).result(120)
 
@@ -70,6 +79,8 @@ class Proxy:
 
     async def _serve(self) -> None:
         self._ending, self._serving = asyncio.Event(), asyncio.current_task()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         await self._open()
         self._listening.set()
         await self._ending.wait()
@@ -91,12 +102,11 @@ class Proxy:
         await asyncio.sleep(0)  # what was cut is closed in the loop's next round
 
     async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
-        if host.startswith("/"):
-            path = f"{host}/.s.PGSQL.{port or 5432}"
-            server, to_server = await asyncio.open_unix_connection(path)
-        else:
-            server, to_server = await asyncio.open_connection(host or "localhost", port or 5432)
+        try:
+            server, to_server = await self._reach_the_server()
+        except OSError:
+            to_client.transport.abort()
+            return
         lost = asyncio.Event()
         # Nothing is cancelled while it opens a connection, which nobody would close then.
         halves: list[asyncio.Future[Any]] = [
@@ -114,6 +124,12 @@ class Proxy:
             to_server.transport.abort()
             to_client.transport.abort()
 
+    async def _reach_the_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
+        if host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port or 5432}")
+        return await asyncio.open_connection(host or "localhost", port or 5432)
+
     async def _forth(
         self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter, lost: asyncio.Event
     ) -> None:
@@ -124,6 +140,7 @@ class Proxy:
                     return
                 if self.met[-1] == "unanswered":
                     lost.set()
+            await self._flowing.wait()
             to_server.write(data)
             await to_server.drain()
 
@@ -133,5 +150,6 @@ class Proxy:
         while data := await server.read(CHUNK):
             if lost.is_set():
                 return  # the answer to the commit, which so was carried out
+            await self._flowing.wait()
             to_client.write(data)
             await to_client.drain()

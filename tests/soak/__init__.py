@@ -1,0 +1,1 @@
+"""Hours in the life of two machines at which everything goes wrong at some time."""

@@ -1,0 +1,81 @@
+"""The graph of the soak, in the versions of which one is deployed."""
+
+from __future__ import annotations
+
+import operator
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, StateGraph, get_runtime, interrupt, register
+
+#: What is deployed: "" as a rule; "more" has a node more, which paused threads don't mind; under
+#: "renamed" the node that asks has another name, so that they can't go on.
+VERSIONS = ("", "more", "renamed")
+DEPLOYED = os.environ.get("SOAK_DEPLOYED", "")
+BOOK = os.environ.get("SOAK_BOOK", "")
+
+
+class State(TypedDict, total=False):
+    """``asks`` questions are yet to be asked."""
+
+    asks: int
+    total: Annotated[int, operator.add]
+    tasks: Annotated[list[str], operator.add]
+    answers: Annotated[list[int], operator.add]
+
+
+def counted(**more: Any) -> dict[str, Any]:
+    info = get_runtime().execution_info
+    assert info is not None
+    return {"total": 1, "tasks": [info.task_id], **more}
+
+
+def work(seconds: float) -> Callable[[State], Any]:
+    def run(state: State) -> Any:
+        time.sleep(seconds)  # what a node does for a living: it waits for somebody
+        return counted()
+
+    return run
+
+
+def ask(state: State) -> Any:
+    """Asks, and notes when it got its answer, which says when it was given."""
+    number = len(state.get("answers", []))
+    answer = interrupt({"title": f"Question {number}"})
+    note(answer["at"], time.time())
+    return counted(asks=state["asks"] - 1, answers=[number])
+
+
+def note(*times: float) -> None:
+    """Adds a line to the book of answers and when they came, whole or not at all."""
+    opened = os.open(BOOK, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with suppress(OSError):  # the disk is full
+        os.write(opened, (" ".join(f"{each:.3f}" for each in times) + "\n").encode())
+    os.close(opened)
+
+
+@register("soak", version=DEPLOYED or "base")
+def soak() -> StateGraph:
+    """Opens, looks at two things side by side, asks as often as it is told to, and closes."""
+    asking = "inquire" if DEPLOYED == "renamed" else "ask"
+
+    def way(state: State) -> str:
+        return asking if state["asks"] else "close"
+
+    graph = StateGraph(State).add_node("open", work(0.02)).add_edge(START, "open")
+    for name in ("left", "right"):
+        graph.add_node(name, work(0.2)).add_edge("open", name)
+    graph.add_node("check", work(0.02)).add_edge(["left", "right"], "check")
+    graph.add_node(asking, ask).add_node("close", work(0.02))
+    for name in ("check", asking):
+        graph.add_conditional_edges(name, way, [asking, "close"])
+    if DEPLOYED == "more":
+        graph.add_node("thank", work(0)).add_edge("close", "thank").add_edge("thank", END)
+    else:
+        graph.add_edge("close", END)
+    return graph
