@@ -37,12 +37,16 @@ class Watch:
         self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
 
     def begin(self, living: Iterable[psutil.Process]) -> None:
-        """Begins with what waits already, or is at work in one of the processes."""
+        """Begins with what waits already, or is at work in one of the processes.
+
+        Whose message was sent since begins anew: it may be with the process that is to die, as may
+        be the thread of what is at work.
+        """
         pids = {process.pid for process in living}
         for run in Run.objects.select_related("thread").exclude(state__in=ENDED):
             now = (run.thread.epoch, time.monotonic())
             self._since.setdefault(str(run.pk), now)
-            if holder(run.thread.lease_owner) in pids:
+            if has_message(run) or holder(run.thread.lease_owner) in pids:
                 self._since[str(run.pk)] = now
 
     def look(self) -> None:
@@ -57,6 +61,12 @@ class Watch:
 
     def is_over(self) -> bool:
         return not self._since
+
+
+def has_message(run: Run) -> bool:
+    """Says whether a message is on its way: of a run whose worker died, since its lease ended."""
+    until = run.thread.lease_until
+    return run.state == Run.State.QUEUED or (until is not None and run.hinted_at > until)
 
 
 def holder(owner: str) -> int:
