@@ -200,6 +200,9 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
     def asking(e: Any, n: int) -> Once:
         return asking_sends(e, n, saver(e.engine, kind))
 
+    def invoked(e: Any, n: int) -> Once:
+        return pause_and_resume(e, n, saver(e.engine, kind))
+
     def review(e: Any, n: int) -> Once:
         return _review(e, n, kind)
 
@@ -230,6 +233,10 @@ def _rows(kind: str, title: str, sequential: float, pause: float) -> list[Worklo
         Workload(
             f"{kind}-pause", f"pause and resume, 3 nodes, {title}", review, 20, "thread", pause,
             growth=short, store=kind, floor=True,
+        ),
+        Workload(
+            f"{kind}-invoked", f"the same without queue and worker, {title}", invoked, 20, "thread",
+            pause, growth=short, store=kind,
         ),
         Workload(
             f"{kind}-asking", f"100 asking Sends, one map, {title}", asking, 100, "question", 10,
