@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ QUICK_TIMINGS = {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
+    # As Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="hitl-soak-") as name, store(options) as server:
         folder = Path(name)
         os.environ |= {

@@ -63,11 +63,7 @@ def kill(world: World) -> None:
 
 def kill_all(world: World) -> None:
     """A machine loses its power: all its processes are gone at once."""
-    host = world.chance.choice(world.hosts)
-    host.look()
-    for process in host.processes():
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
+    world.chance.choice(world.hosts).kill()
 
 
 def freeze(world: World) -> None:

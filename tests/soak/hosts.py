@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -12,6 +13,8 @@ import psutil
 from tests.cluster.conftest import Cluster
 
 COMMAND = ("hitl", "worker")
+#: What the environment of all processes of one machine says, and of no others.
+MARK = "SOAK_CLOCK"
 
 
 class Host:
@@ -26,8 +29,7 @@ class Host:
     ) -> None:
         self.log = folder / "worker.log"
         self.clock = folder / "clock"
-        self._own = {**own, "SOAK_CLOCK": str(self.clock)}
-        self._unit: dict[int, psutil.Process] = {}
+        self._own = {**own, MARK: str(self.clock)}
         self._begin(environment)
 
     def __enter__(self) -> Self:
@@ -42,27 +44,37 @@ class Host:
         self._begin(environment)
 
     def look(self) -> None:
-        """Takes note of its processes; begins anew what has ended."""
+        """Begins anew what has ended."""
         if self._cluster.process.poll() is not None:
-            self._clear()
+            self.kill()
             self._begin(self._environment)
-        for process in self.processes():
-            self._unit[process.pid] = process
 
     def processes(self) -> list[psutil.Process]:
-        """Returns what runs here, the main process first."""
-        with suppress(psutil.NoSuchProcess):
-            main = psutil.Process(self._cluster.process.pid)
-            return [main, *main.children(recursive=True)]
-        return []
+        """Returns what runs here, whoever began it."""
+        return list(self._marked())
 
     def memory(self) -> int:
         """Returns the bytes that its largest process holds."""
         sizes = [0]
-        for process in self.processes():
-            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        for process in self._marked():
+            with suppress(psutil.Error):
                 sizes.append(process.memory_info().rss)
         return max(sizes)
+
+    def kill(self) -> None:
+        """Kills what runs here, and what it begins meanwhile."""
+        while found := self.processes():
+            for process in found:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            threading.Event().wait(0.01)
+            self._cluster.process.poll()  # or it would be there for ever, as a zombie
+
+    def _marked(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(MARK) == self._own[MARK]:
+                    yield process
 
     def _begin(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -71,10 +83,4 @@ class Host:
     def _end(self) -> None:
         self.look()
         self._cluster.stop()
-        self._clear()
-
-    def _clear(self) -> None:
-        for process in self._unit.values():
-            with suppress(psutil.NoSuchProcess):
-                process.kill()  # psutil looks whether the number is still that process's
-        self._unit.clear()
+        self.kill()
