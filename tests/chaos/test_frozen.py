@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from random import Random
 from typing import Any
 
+import psutil
 import pytest
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
@@ -38,10 +42,17 @@ class Frozen:
         self.pipe, theirs = processes.SERVER.Pipe()
         self.process = processes.start(victim.freeze, str(run), where, nth, effects.path, theirs)
 
-    def stop(self) -> None:
+    def stop(self, *, is_free: Callable[[], bool]) -> None:
+        """Freezes it once it is there, and its heartbeat with it, at a moment that is free."""
         assert self.pipe.poll(processes.PATIENCE)
         assert self.pipe.recv() == "here", "the run ended before the point was reached"
-        os.kill(self.process.pid, signal.SIGSTOP)  # its heartbeat is frozen with it
+        while True:
+            os.kill(self.process.pid, signal.SIGSTOP)
+            while psutil.Process(self.process.pid).status() != psutil.STATUS_STOPPED:
+                threading.Event().wait(0.001)
+            if is_free():
+                return
+            os.kill(self.process.pid, signal.SIGCONT)
 
     def thaw(self) -> list[str]:
         """Lets it go on to its end; returns what it had to say."""
@@ -52,6 +63,38 @@ class Frozen:
         self.process.join(processes.PATIENCE)
         assert self.process.exitcode == 0
         return said
+
+
+def nobody_writes() -> bool:
+    """Says whether SQLite's one writer is free: who is frozen in a heartbeat keeps all others out.
+
+    PostgreSQL ends a heartbeat, which is a statement, whatever becomes of who sent it.
+    """
+    if connection.vendor != "sqlite":
+        return True
+    name = connection.settings_dict["NAME"]
+    with closing(sqlite3.connect(name, timeout=0.5, isolation_level=None)) as other:
+        try:
+            other.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        other.execute("ROLLBACK")
+        return True
+
+
+@pytest.fixture
+def freezing(effects: Effects) -> Iterator[Callable[..., Frozen]]:
+    """Gives a function that begins a run in a process to be frozen; none outlives the test."""
+    begun: list[Frozen] = []
+
+    def begin(run: Any, where: str, nth: int) -> Frozen:
+        begun.append(Frozen(run, where, nth, effects))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        if one.process.is_alive():
+            processes.kill(one.process)
 
 
 def everything() -> list[Any]:
@@ -65,6 +108,7 @@ def everything() -> list[Any]:
 def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     where: str,
     effects: Effects,
+    freezing: Callable[..., Frozen],
     amount: Callable[[int, int], int],
     chance: Random,
     figures: Callable[[str], None],
@@ -73,9 +117,9 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
     frozen = []
     for _ in range(rounds):
         run = services.start("chaos line", EMPTY).id
-        frozen.append(Frozen(run, where, chance.randint(1, POINTS[where]), effects))
+        frozen.append(freezing(run, where, chance.randint(1, POINTS[where])))
     for one in frozen:
-        one.stop()
+        one.stop(is_free=nobody_writes)
     recovery.settle()
     assert Run.objects.filter(state="succeeded").count() == rounds
     before = everything()
@@ -95,12 +139,12 @@ def test_a_worker_that_thaws_after_its_replacement_changes_nothing(
 
 @pytest.mark.parametrize("where", POINTS)
 def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
-    where: str, effects: Effects
+    where: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
     run = services.start("chaos line", EMPTY).id
-    frozen = Frozen(run, where, 1, effects)
-    frozen.stop()
+    frozen = freezing(run, where, 1)
+    frozen.stop(is_free=nobody_writes)
     leased = Thread.objects.filter(lease_until__isnull=False)
     leased.update(lease_until=Now() - timedelta(seconds=1))
     while leases.claim(run) is None:  # a last heartbeat was still on its way
@@ -117,7 +161,7 @@ def test_a_worker_that_thaws_while_its_replacement_is_at_work_changes_nothing(
 
 @pytest.mark.sessions
 def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_only(
-    effects: Effects,
+    effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     options = connection.settings_dict["OPTIONS"]
     postgres = connection.vendor == "postgresql"
@@ -128,8 +172,8 @@ def test_a_worker_frozen_within_a_transaction_holds_the_others_up_for_a_while_on
     with pytest.MonkeyPatch.context() as patch:
         for name, value in given.items():
             patch.setitem(options, name, value)
-        frozen = Frozen(run, "transaction", 2, effects)
-        frozen.stop()
+        frozen = freezing(run, "transaction", 2)
+        frozen.stop(is_free=lambda: True)
         if postgres:
             recovery.settle()  # which waits for a transaction that stays open for ever
         else:
