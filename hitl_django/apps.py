@@ -19,8 +19,13 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import checks  # noqa: F401  (registers them)
+        from . import (
+            checks,  # noqa: F401  (registers them)
+            parent_death,
+            project_checks,  # noqa: F401
+        )
 
+        parent_death.follow_parent()
         _load_queue()
         autodiscover_modules("graphs")
         post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from ipaddress import ip_network
 from typing import Any
 
@@ -15,12 +16,12 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 from . import dispatch, registry
-from .conf import KEYS, Rate, hitl
+from .conf import KEYS, RATES, Rate, Settings, hitl
 from .engine.errors import BrokenGraphError
+from .policy import ModelPermissionPolicy
 
 SQLITE = (3, 35)  # the first that knows RETURNING, which a claim is made with
 DOTTED = ("POLICY", "DISPATCH")
-RATES = ("THROTTLE_START", "THROTTLE_DECIDE", "THROTTLE_WRITE", "THROTTLE_LINK")
 POSITIVE = (
     "LEASE_SECONDS",
     "HEARTBEAT_SECONDS",
@@ -31,15 +32,28 @@ POSITIVE = (
     "CLAIM_SECONDS",
     "EXPIRING_SECONDS",
     "COMMENT_MAX_LENGTH",
+    "EVENT_MAX_BYTES",
+    "EVENT_WAIT_SECONDS",
+    "EVENT_POLL_SECONDS",
     "ANSWER_MAX_BYTES",
     "ANSWER_MAX_DEPTH",
     "ANSWER_MAX_ITEMS",
     "WEBHOOK_TIMEOUT_SECONDS",
     "WEBHOOK_ATTEMPTS",
     "DELIVERY_DAYS",
+    "EVENT_MAX_BYTES",
+    "EVENT_WAIT_SECONDS",
+    "EVENT_POLL_SECONDS",
     "PAGE_SIZE",
     "MAX_PAGE_SIZE",
 )
+#: Those of them that count something.
+WHOLE = frozenset(known.name for known in fields(Settings) if known.type == "int")
+#: What is called on an instance of the class that a dotted path leads to.
+METHODS = {
+    name: [method for method in vars(pattern) if not method.startswith("_")]
+    for name, pattern in (("POLICY", ModelPermissionPolicy), ("DISPATCH", dispatch.Dispatcher))
+}
 
 
 @checks.register("hitl_django")
@@ -55,6 +69,7 @@ def check_settings(
         *_bad_values(given),
         *_bad_days(),
         *_bad_rates(),
+        *_bad_places(),
         *_bad_addresses(),
         *_bad_paths(),
         *_lease(),
@@ -81,14 +96,22 @@ def check_graphs(
 
 
 @checks.register(checks.Tags.database, "hitl_django")
-def check_review_policies(
+def check_groups(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports groups that a graph's questions are reserved for and that don't exist.
+    """Reports groups that a graph or its questions are reserved for and that don't exist.
 
     A warning and no error: the migration that makes the group may be yet to run.
     """
-    wanted = registry.reserved()
+    return [
+        *_missing_groups(registry.reserved(), "review policy", "decide its questions"),
+        *_missing_groups(registry.starters(), "startable_by", "start it"),
+    ]
+
+
+def _missing_groups(
+    wanted: dict[str, frozenset[str]], where: str, verb: str
+) -> list[checks.CheckMessage]:
     named = frozenset[str]().union(*wanted.values())
     connection = connections[dispatch.alias()]
     if not named or Group._meta.db_table not in connection.introspection.table_names():
@@ -97,8 +120,8 @@ def check_review_policies(
     missing = named.difference(groups.values_list("name", flat=True))
     return [
         checks.Warning(
-            f"The review policy of the graph {graph!r} names a group that doesn't exist: {name!r}.",
-            hint="Nobody is in it, so only superusers and other groups can decide its questions.",
+            f"The {where} of the graph {graph!r} names a group that doesn't exist: {name!r}.",
+            hint=f"Nobody is in it, so only superusers and other groups can {verb}.",
             id="hitl_django.W022",
         )
         for graph, names in wanted.items()
@@ -115,7 +138,18 @@ def check_queue(
         chosen = dispatch.dispatcher()
     except Exception:  # check_settings says what
         return []
-    return list(chosen.check())
+    return [*chosen.check(), *_own_queue(chosen)]
+
+
+def _own_queue(chosen: dispatch.Dispatcher) -> Iterator[checks.CheckMessage]:
+    if not chosen.command():
+        yield checks.Info(
+            "HITL['DISPATCH'] names a queue whose workers aren't ours, so nobody sweeps unless "
+            "you see to it: lost messages stay lost, and questions don't expire.",
+            hint="Keep 'manage.py hitl worker' running, which then sweeps and does nothing else, "
+            "or have 'manage.py hitl sweep' called once or twice a minute.",
+            id="hitl_django.I025",
+        )
 
 
 @checks.register(checks.Tags.database, "hitl_django")
@@ -194,6 +228,10 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
         value = getattr(hitl, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             yield checks.Error(f"HITL[{name!r}] is not a positive number.", id="hitl_django.E003")
+        elif name in WHOLE and not isinstance(value, int):
+            yield checks.Error(f"HITL[{name!r}] is not a whole number.", id="hitl_django.E003")
+    if not isinstance(hitl.ADMIN_ENGINE, bool):
+        yield checks.Error("HITL['ADMIN_ENGINE'] is neither True nor False.", id="hitl_django.E003")
     if hitl.ON_QUESTION_CHANGE not in ("warn", "error"):
         yield checks.Error(
             "HITL['ON_QUESTION_CHANGE'] is neither 'warn' nor 'error'.", id="hitl_django.E003"
@@ -228,6 +266,22 @@ def _bad_rates() -> Iterator[checks.CheckMessage]:
             )
 
 
+def _bad_places() -> Iterator[checks.CheckMessage]:
+    for name in ("EVENT_WAITERS", "EVENT_STREAMS"):
+        places = getattr(hitl, name)
+        if isinstance(places, bool) or not isinstance(places, int) or places < 0:
+            yield checks.Error(
+                f"HITL[{name!r}] is not a whole number of requests.",
+                hint="0 lets none wait: each is answered at once.",
+                id="hitl_django.E003",
+            )
+    share = hitl.EVENT_USER_SHARE
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        yield checks.Error(
+            "HITL['EVENT_USER_SHARE'] is not more than 0 and at most 1.", id="hitl_django.E003"
+        )
+
+
 def _bad_addresses() -> Iterator[checks.CheckMessage]:
     site = hitl.SITE_URL
     if site and not (isinstance(site, str) and site.startswith(("https://", "http://"))):
@@ -252,7 +306,7 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
     for name in DOTTED:
         path = getattr(hitl, name)
         try:
-            import_string(path)
+            yield from _lacking(name, import_string(path))
         except Exception as error:  # whatever importing a module of the project raises
             yield checks.Error(
                 f"HITL[{name!r}] can't be imported: {error}",
@@ -260,6 +314,16 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
                 "in INSTALLED_APPS.",
                 id="hitl_django.E004",
             )
+
+
+def _lacking(name: str, chosen: Any) -> Iterator[checks.CheckMessage]:
+    missing = [method for method in METHODS[name] if not callable(getattr(chosen, method, None))]
+    if missing:
+        yield checks.Error(
+            f"HITL[{name!r}] names {chosen!r}, which lacks {', '.join(missing)}.",
+            hint="Derive it from the default, and override what is to be otherwise.",
+            id="hitl_django.E009",
+        )
 
 
 def _lease() -> Iterator[checks.CheckMessage]:

@@ -78,14 +78,22 @@ class Settings:
     EVENT_WAIT_SECONDS: float = _key(25, "How long a request may wait for a run's next event.")
     EVENT_POLL_SECONDS: float = _key(0.25, "How often a waiting request looks for one.")
     EVENT_WAITERS: int = _key(
-        4, "Requests of one process that may wait for events where each holds a thread (WSGI)."
+        1,
+        "Requests of one process that may wait for events where each holds a thread (WSGI): fewer "
+        "than it has threads.",
     )
     EVENT_STREAMS: int = _key(500, "Requests of one process that may wait for events (ASGI).")
+    EVENT_USER_SHARE: float = _key(
+        0.25, "How much of EVENT_WAITERS and EVENT_STREAMS one user may take; one request at least."
+    )
     ADMIN_ENGINE: bool = _key(
         False, "Whether the admin's index lists the engine's tables; a thread's page leads there."
     )
     PAGE_SIZE: int = _key(50, "Rows on a page of the API.")
     MAX_PAGE_SIZE: int = _key(200, "Rows a client of the API may ask for.")
+    THROTTLE_READ: str | None = _key(
+        "6000/min", "How often one user may read over the API; None: as often as they like."
+    )
     THROTTLE_START: str | None = _key(
         "3000/min", "How often one user may start a run over the API; None: as often as they like."
     )
@@ -118,6 +126,8 @@ _SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86_400}
 _RATE = re.compile(r"(?P<count>[1-9][0-9]{0,8})/(?P<period>sec|min|hour|day)")
 
 KEYS = frozenset(known.name for known in fields(Settings))
+#: Those that say how many requests are let through; None lets through all.
+RATES = tuple(known.name for known in fields(Settings) if known.name.startswith("THROTTLE_"))
 
 
 class LazySettings:
@@ -142,6 +152,11 @@ class LazySettings:
 
 
 hitl = LazySettings()
+
+
+def user_share(places: int) -> int:
+    """Returns how many of the places of requests that wait one user may take."""
+    return max(1, int(places * hitl.EVENT_USER_SHARE))
 
 
 def _reload(*, setting: str, **kwargs: Any) -> None:

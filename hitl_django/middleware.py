@@ -10,50 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import TooManyFieldsSent
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from .admin.readonly import ReadOnlyAdmin
-from .links import LinkPage
-
-#: Of a body that is refused so much is read: a browser shows no answer before it has sent it all.
-MOST, PART = 64 * 1024 * 1024, 64 * 1024
+from .forms import submission
+from .saver import outages
 
 
 class FormLimits(MiddlewareMixin):
-    """Says on this app's pages that a form is too large; stands before ``CsrfViewMiddleware``."""
+    """Says on this app's admin pages that a form is too large; before ``CsrfViewMiddleware``."""
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
         """Reads the form before anybody else does; nothing is done with what is in it."""
-        page = _page_of(request, view)
-        if page is None or request.method != "POST":
+        pages = getattr(view, "model_admin", None)
+        if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None
         try:
-            len(request.POST)
-        except (RequestDataTooBig, TooManyFieldsSent) as error:
-            _read_on(request)
-            return page(request, too_many=isinstance(error, TooManyFieldsSent))
+            submission.read_form(request)
+        except submission.TOO_LARGE as error:
+            # A stranger's is as good as empty from now on, and what is left of it isn't read.
+            if _is_staff(request, pages):
+                submission.discard_body(request)
+                return pages.too_large(request, too_many=isinstance(error, TooManyFieldsSent))
         return None
 
 
-def _page_of(request: HttpRequest, view: Any) -> Callable[..., HttpResponse] | None:
-    """Returns what says it in the view's own style; nothing for a view that isn't ours."""
-    if getattr(view, "view_class", None) is LinkPage:
-        return LinkPage.too_large
-    pages = getattr(view, "model_admin", None)
-    if isinstance(pages, ReadOnlyAdmin) and pages.admin_site.has_permission(request):
-        return pages.too_large
-    return None
-
-
-def _read_on(request: HttpRequest) -> None:
-    read = 0
+def _is_staff(request: HttpRequest, pages: ReadOnlyAdmin) -> bool:
     try:
-        while read < MOST and (part := request.read(PART)):
-            read += len(part)
-    except (OSError, ValueError):
-        pass  # it was read, or whoever sent it is gone
+        return pages.admin_site.has_permission(request)
+    except outages.ERRORS:
+        return False  # the page meets the same, and has words for it

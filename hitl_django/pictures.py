@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from django.utils.html import format_html, format_html_join
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from .engine.drawing import Picture, PlacedEdge, PlacedNode
 from .engine.drawing import picture as lay_out
@@ -98,7 +99,8 @@ def _joined(parts: Iterable[str]) -> str:
 def _description(picture: Picture, told: dict[State, Collection[str]]) -> str:
     names = {node.id: visible(node.name) for node in picture.nodes if node.kind == "node"}
     sentences = [
-        _("A graph of %(count)s nodes.") % {"count": len(names)},
+        ngettext("A graph of %(count)s node.", "A graph of %(count)s nodes.", len(names))
+        % {"count": len(names)},
         *(
             sentence % {"nodes": _listed([names[one] for one in names if one in told[state]])}
             for state, sentence in (

@@ -24,7 +24,8 @@ M = TypeVar("M", bound=Model)
 class ModelPermissionPolicy:
     """Django's model permissions, for every row alike.
 
-    But a graph whose ``ReviewPolicy`` names groups is reviewed by their members alone.
+    But a graph whose ``ReviewPolicy`` names groups is reviewed by their members alone, and one that
+    is ``startable_by`` groups is started by those.
     Inactive and anonymous users have none of them, so they see nothing and may nothing.
     """
 
@@ -72,7 +73,10 @@ class ModelPermissionPolicy:
 
     def may_start(self, user: Any, graph: str) -> bool:
         """Says whether the user may start a run of the graph."""
-        return self._has(user, "start_run")
+        groups = registry.starters_of(graph)
+        if not groups or not user.is_active or user.is_superuser:
+            return self._has(user, "start_run")
+        return bool(_groups_of(user, groups))
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may decide the question; asked inside the deciding transaction."""
@@ -131,6 +135,13 @@ def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:
     """Returns those of the groups that the user is in, at this moment and not as it was read."""
     groups = user.groups.using(router.db_for_write(Interrupt)).order_by()
     return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
+
+
+def may_start(user: Any, graph: str, via: str) -> bool:
+    """Says whether the user may start a run of the graph from there ("api", "admin", "code")."""
+    if via == "api" and not registry.is_startable_over_api(graph):
+        return False
+    return get_policy().may_start(user, graph)
 
 
 def get_policy() -> ModelPermissionPolicy:

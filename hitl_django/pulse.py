@@ -2,11 +2,13 @@
 
 Each word is one short write, which a pipe keeps whole however many write at once. Without a
 supervisor there is no pipe and nothing is said; a supervisor that doesn't listen is not waited for.
+One that is gone has left its processes to themselves: the first that notices ends all of them.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +29,11 @@ class Pulse:
     seconds: float = 0.0
 
 
+def is_supervised() -> bool:
+    """Says whether a supervisor has started this process, or the one that it comes from."""
+    return VARIABLE in os.environ
+
+
 def say(word: Word, seconds: float = 0.0) -> None:
     """Tells the supervisor, if there is one."""
     pipe = os.environ.get(VARIABLE)
@@ -34,6 +41,8 @@ def say(word: Word, seconds: float = 0.0) -> None:
         return
     try:
         os.write(int(pipe), f"{word} {os.getpid()} {seconds}\n".encode())
+    except BrokenPipeError:
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # the supervisor made this group, and is gone
     except (OSError, ValueError):
         pass  # nobody listens, or not fast enough; the work goes on
 

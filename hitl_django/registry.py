@@ -58,6 +58,8 @@ class _Entry:
     events: str
     redact: tuple[str, ...]
     review: ReviewPolicy
+    api: bool
+    startable_by: frozenset[str]
 
 
 #: Seconds that a factory which failed is left alone. Most fail until the code is mended, and would
@@ -81,6 +83,8 @@ def register(
     events: Iterable[str] = (STATES,),
     redact: Iterable[str] = (),
     review: ReviewPolicy | None = None,
+    api: bool = True,
+    startable_by: Iterable[str] = (),
 ) -> Callable[[Factory], Factory]:
     """Registers the function below it as the factory of the graph ``name``.
 
@@ -93,13 +97,20 @@ def register(
     ``events`` names what the events of its runs tell: stream modes beside their states, or with
     ``()`` nothing at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
     what the graph asks, and how.
+
+    ``startable_by`` names the groups whose members start it, and nobody else but superusers;
+    without any, the permission to start runs says who does. With ``api=False`` nobody starts it
+    over the API, nor gives it other values there when a run is forked: only the product's own code
+    knows what it may be given. What it asks is reviewed there all the same.
     """
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
             f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
         )
 
-    told = chosen(events)
+    told, starters = chosen(events), _checked_groups(startable_by)
+    if not isinstance(api, bool):
+        raise TypeError(f"api is True or False, not {api!r}.")
 
     def decorate(factory: Factory) -> Factory:
         with _lock:
@@ -114,6 +125,8 @@ def register(
                 told,
                 tuple(redact),
                 review or _ORDINARY,
+                api,
+                starters,
             )
             _built.pop(name, None)
             _failed.pop(name, None)
@@ -148,6 +161,25 @@ def reserved() -> dict[str, frozenset[str]]:
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
         if entry.review.groups
+    }
+
+
+def is_startable_over_api(name: str) -> bool:
+    """Says whether the API starts runs of a graph, as far as the graph has a say in that."""
+    entry = _entries.get(name)
+    return entry is None or entry.api
+
+
+def starters_of(name: str) -> frozenset[str]:
+    """Returns the names of the groups whose members alone start a graph; none where others may."""
+    entry = _entries.get(name)
+    return frozenset() if entry is None else entry.startable_by
+
+
+def starters() -> dict[str, frozenset[str]]:
+    """Lists the graphs that only some groups start, with the names of these."""
+    return {
+        name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
 
 
@@ -217,6 +249,15 @@ def _build(entry: _Entry) -> Registered:
         entry.events,
         entry.redact,
     )
+
+
+def _checked_groups(names: Iterable[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise TypeError(f"startable_by is a list of names, not the str {names!r}.")
+    found: list[object] = list(names)
+    if wrong := [name for name in found if not isinstance(name, str)]:
+        raise TypeError(f"startable_by names groups by their names, not by {wrong[0]!r}.")
+    return frozenset(map(str, found))
 
 
 def _place(factory: Any) -> str:

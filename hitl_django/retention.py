@@ -41,7 +41,7 @@ def delete_ended(days: float, limit: int) -> int:
         if deleted >= limit:
             break
     if deleted:
-        logger.info("retention: %s threads deleted", deleted)
+        logger.info("retention: threads deleted: %s", deleted)
     if refused:
         raise refused[0]
     return deleted
@@ -95,7 +95,7 @@ def prune_ended(days: float) -> Iterator[int]:
                 logger.error("thread %r can't be pruned: %s", thread_id, type(error).__name__)
                 refused.append(error)
         if pruned:
-            logger.info("retention: %s threads pruned", pruned)
+            logger.info("retention: threads pruned: %s", pruned)
             yield pruned
     if refused:
         raise refused[0]
@@ -126,7 +126,7 @@ def delete_events(days: float, limit: int) -> int:
         if not runs:
             break
     if pruned:
-        logger.info("retention: events of %s runs deleted", pruned)
+        logger.info("retention: runs whose events were deleted: %s", pruned)
     return pruned
 
 

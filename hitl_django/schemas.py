@@ -4,20 +4,22 @@ Patterns are matched by pydantic's engine, whose time grows with the text only: 
 pattern that backtracks would let one answer hold a web process for minutes. A pattern which that
 engine doesn't know (lookaround) is not applied, nor are ``patternProperties``. Nothing is fetched:
 a reference to anywhere but the schema itself is a fault of the schema.
+
+What the work of applying a schema may come to is bounded as well (``keywords``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 from referencing import Registry
 
+from . import keywords
+
 MAX_FAULTS = 50
-MAX_REASON = 300
+#: Keywords that hold values, not schemas.
+VALUES = ("const", "default", "enum", "examples")
+TOO_COMPLEX = "is too complex to be checked: send fewer values, or nest them less deeply"
 
 
 def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -30,78 +32,41 @@ def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 def faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     """Lists what of the value doesn't fit, as (JSON pointer, reason), in document order."""
-    validator = _Validator(schema, registry=Registry(), format_checker=_FORMATS)
     found: list[tuple[str, str]] = []
     try:
-        for error in validator.iter_errors(value):
-            found.append((_pointer(error.absolute_path), _reason(error)))
-            if len(found) == MAX_FAULTS:
-                break
+        with keywords.budget():
+            if _has_dialect(schema):
+                schema = _undialected(schema)
+            validator = keywords.VALIDATOR(schema, registry=Registry())
+            for error in validator.iter_errors(value):
+                found.append((_pointer(error.absolute_path), str(error.message)))
+                if len(found) == MAX_FAULTS:
+                    break
+    except keywords.BudgetSpentError:
+        found = found or [("", TOO_COMPLEX)]
     except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
         return [("", f"the question's response schema can't be applied ({type(error).__name__})")]
     return sorted(set(found))
 
 
-def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    # jsonschema blames the object; a form needs to know the field.
-    if not isinstance(instance, dict):
-        return
-    for name in names:
-        if name not in instance:
-            yield ValidationError("is required", path=[name])
+def _undialected(schema: Any) -> Any:
+    """Leaves ``$schema`` out: below it jsonschema would apply keywords of its own, not ours."""
+    if isinstance(schema, list):
+        return [_undialected(below) for below in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: below if key in VALUES else _undialected(below)
+        for key, below in schema.items()
+        if not (key == "$schema" and isinstance(below, str))
+    }
 
 
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, str):
-        return
-    matcher = _matcher(pattern)
-    if matcher is not None and not matcher.isinstance_python(instance):
-        yield ValidationError(f"doesn't match the pattern {pattern!r}")
-
-
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> SchemaValidator | None:
-    try:
-        return SchemaValidator(
-            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
-        )
-    except SchemaError:
-        return None
-
-
-def _ignored(*args: Any) -> Iterator[ValidationError]:
-    return iter(())
-
-
-def _unless_patterned(keyword: str) -> Any:
-    """Applies a keyword that looks at property names, except beside ``patternProperties``."""
-    applied = Draft202012Validator.VALIDATORS[keyword]
-
-    def apply(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
-        return () if "patternProperties" in schema else applied(validator, rule, instance, schema)
-
-    return apply
+def _has_dialect(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return isinstance(schema.get("$schema"), str) or any(map(_has_dialect, schema.values()))
+    return isinstance(schema, list) and any(map(_has_dialect, schema))
 
 
 def _pointer(path: Any) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-
-
-def _reason(error: ValidationError) -> str:
-    message = str(error.message)
-    return message if len(message) <= MAX_REASON else message[:MAX_REASON] + "…"
-
-
-_Validator = validators.extend(
-    Draft202012Validator,
-    {
-        "required": _required,
-        "pattern": _pattern,
-        "patternProperties": _ignored,
-        "additionalProperties": _unless_patterned("additionalProperties"),
-        "unevaluatedProperties": _unless_patterned("unevaluatedProperties"),
-    },
-)
-
-# "regex" would compile what the reviewer typed.
-_FORMATS = FormatChecker(set(FormatChecker.checkers) - {"regex"})

@@ -1,15 +1,19 @@
 """Under which shape of its graph a run was stored, and whether it can go on under today's.
 
 A run names the shape by its fingerprint. The shape itself is stored once, so that a version of the
-code that has another one can say what has changed.
+code that has another one can say what has changed. ``created_at`` is when a process stored it last.
 """
 
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
+from time import monotonic
 from uuid import UUID
 
 from django.db import router, transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
 
 from .engine.checkpoint import CheckpointTuple
 from .engine.errors import GraphChangedError, LeaseLostError
@@ -20,25 +24,57 @@ from .saver import DjangoSaver, ThreadKey, made_anew
 
 logger = logging.getLogger("hitl_django")
 
-#: Shapes that this process knows to be stored: (alias, fingerprint).
-_stored: set[tuple[str, str]] = set()
+#: Seconds after which a process stores a shape again, and looks again for unused ones.
+AGAIN = 3600.0
+#: How long a shape that no run names is kept after a process stored it: it may be about to start a
+#: run under it, so this has to be much longer than AGAIN and any transaction.
+KEPT = timedelta(days=1)
+BATCH = 100
+
+#: Until when this process takes shapes for stored: (alias, fingerprint).
+_stored: dict[tuple[str, str], float] = {}
+#: When this process is to look for unused shapes of a database.
+_looked: dict[str, float] = {}
 
 
 def remember(registered: Registered) -> None:
     """Stores the graph's shape unless it is known to be stored."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
-    if known in _stored:
+    until = monotonic() + AGAIN
+    if monotonic() < _stored.get(known, 0.0):
         return
     row = GraphShape(
         fingerprint=registered.fingerprint,
         graph=registered.name,
         version=registered.version,
         shape=registered.shape,
+        created_at=Now(),
     )
-    GraphShape.objects.using(using).bulk_create([row], ignore_conflicts=True)
+    GraphShape.objects.using(using).bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["fingerprint"],
+        update_fields=["created_at"],
+    )
     # Known only once it is committed: the caller's transaction may yet roll back.
-    transaction.on_commit(lambda: _stored.add(known), using=using)
+    transaction.on_commit(lambda: _stored.update({known: until}), using=using)
+
+
+def remove_unused() -> int:
+    """Deletes the shapes that no run names any more, a batch of them; returns how many.
+
+    Now and then only: it may have to look through all runs.
+    """
+    using = router.db_for_write(GraphShape)
+    if monotonic() < _looked.get(using, 0.0):
+        return 0
+    _looked[using] = monotonic() + AGAIN
+    named = Exists(Run.objects.filter(fingerprint=OuterRef("pk")))
+    unused = GraphShape.objects.using(using).filter(~named, created_at__lt=Now() - KEPT)
+    found = list(unused.values_list("pk", flat=True)[:BATCH])
+    # Asked again by the statement that deletes: one may just have been stored anew.
+    return unused.filter(pk__in=found).delete()[0] if found else 0
 
 
 def refuse_if_changed(

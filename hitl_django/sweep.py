@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Now
 
-from . import dispatch, retention, services, webhooks
+from . import dispatch, heartbeats, retention, services, shapes, webhooks
 from .conf import hitl
 from .models import Run
 from .saver import made_anew
+from .services.expiry import expired_questions
 
 logger = logging.getLogger("hitl_django")
 
@@ -35,6 +36,7 @@ def sweep() -> list[UUID]:
     _look_after("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _hint_overdue()
     _look_after("webhooks", webhooks.hint_due, webhooks.remove_old)
+    _look_after("shapes", shapes.remove_unused)
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
@@ -81,7 +83,7 @@ def _hint_overdue() -> list[UUID]:
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         for run_id in run_ids:
             dispatch.hint(run_id)
-    logger.info("sweep: %s runs hinted again", len(run_ids))
+    logger.info("sweep: runs hinted again: %s", len(run_ids))
     return run_ids
 
 
@@ -89,6 +91,28 @@ def still_due(run_ids: Sequence[UUID]) -> bool:
     """Says whether one of these runs still waits for a worker to take it up."""
     due = Run.objects.using(dispatch.alias()).filter(pk__in=run_ids)
     return due.filter(_untended()).exists()
+
+
+def missed_since() -> datetime | None:
+    """Returns since when something waits that a sweep should have seen to; None where nothing does.
+
+    What a sweep does first is asked for: runs to hint at again, and questions to let expire. While
+    others are hinted at, those that don't fit into its batches have to wait.
+    """
+    late = Now() - heartbeats.silence()
+    runs = Run.objects.using(dispatch.alias()).filter(
+        state__in=(Run.State.QUEUED, Run.State.RUNNING)
+    )
+    if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
+        return None
+    # A lease that ends now leaves a run to the next sweep, however long ago it was hinted at.
+    untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
+    questions = expired_questions().filter(expires_at__lt=late)
+    oldest = [
+        runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
+        questions.aggregate(at=Min("expires_at"))["at"],
+    ]
+    return min((at for at in oldest if at is not None), default=None)
 
 
 def _overdue() -> QuerySet[Run]:

@@ -1,4 +1,4 @@
-"""Text from models and strangers, made fit to be stored and looked at."""
+"""Text from models and strangers, made fit to be stored and looked at; and words that count."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     return "".join(
         _code_point(char) if unicodedata.category(char) in _UNSEEN else char for char in line
     )
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """Returns ``1 run`` or ``3 runs``: the number, and the words that go with it."""
+    return f"{number} {one if number == 1 else several}"
 
 
 def storable(text: str) -> str:

@@ -11,6 +11,8 @@ app_name = "hitl_django"
 
 urlpatterns = [
     path("links/<str:token>/", LinkPage.as_view(), name="link"),
+    # What is nearly the address of a link, too, or Django would write it to a log, or redirect.
+    re_path(r"^links/(?P<token>(?s:.+))\Z", LinkPage.as_view()),
     path("api/v1/", include("hitl_django.api.urls")),
     re_path("^api/v1/", NothingThere.as_view()),
 ]

@@ -21,6 +21,7 @@ from .engine.runtime import RunControl
 from .leases import Lease, RunFence
 from .models import Run
 from .saver import DjangoSaver
+from .saver.connections import close_lost
 
 logger = logging.getLogger("hitl_django")
 
@@ -133,6 +134,7 @@ def _using() -> str:
 def _give_up(lease: Lease, error: Exception) -> None:
     logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
+        close_lost()
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))

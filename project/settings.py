@@ -86,7 +86,10 @@ Q_CLUSTER = {
     "label": "Task queue",
 }
 
-HITL: dict[str, object] = {}
+HITL: dict[str, object] = {
+    # Without it nothing is ever deleted. "hitl doctor" says how fast the tables grow.
+    "RETENTION_DAYS": 365,
+}
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

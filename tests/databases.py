@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 #: Without these three, writers on SQLite get "database is locked" instead of waiting their turn.
@@ -78,3 +80,18 @@ def is_waited_for(cursor: Any) -> bool:
         "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     )
     return cursor.fetchone() is not None
+
+
+def end_session(alias: str = DEFAULT_DB_ALIAS) -> None:
+    """Has a PostgreSQL server end the session that this thread has with it."""
+
+    def end(pid: int) -> None:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
+        connections[alias].close()
+
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        other = threading.Thread(target=end, args=cursor.fetchone())
+    other.start()
+    other.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
@@ -12,3 +13,9 @@ from django.core.wsgi import get_wsgi_application
 wsgi, asgi = get_wsgi_application(), get_asgi_application()
 
 import tests.chaos.graphs  # noqa: E402, F401  (registers them)
+from tests.attacks.graphs import register_graphs  # noqa: E402
+
+register_graphs()
+
+# What Django has to say is looked for in what a server writes.
+logging.basicConfig(level=logging.INFO)

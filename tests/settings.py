@@ -26,7 +26,11 @@ else:
     DATABASES = {"default": databases.sqlite(folder / "hitl.sqlite3")}
     DATABASES["default"]["TEST"] = {"NAME": str(folder / f"hitl_test_{os.getpid()}.sqlite3")}
 
+# A theme of the admin's, which takes the place of Django's templates.
+THEME = os.environ.get("TEST_THEME", "")
+
 INSTALLED_APPS = [
+    *filter(None, [THEME]),
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -85,5 +89,11 @@ if REDIS_URL := os.environ.get("TEST_REDIS_URL", ""):
     del Q_CLUSTER["orm"]
     Q_CLUSTER["redis"] = REDIS_URL
 Q_CLUSTER |= json.loads(os.environ.get("TEST_Q_CLUSTER", "{}"))
+
+# As on a system whose kernel ends no process together with its parent.
+if os.environ.get("TEST_PARENT_DEATH") == "unheard":
+    from hitl_django import parent_death
+
+    parent_death.is_supported = False
 
 HITL: dict[str, object] = json.loads(os.environ.get("TEST_HITL", "{}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 
@@ -9,3 +10,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("hitl/", include("hitl_django.urls")),
 ]
+if apps.is_installed("grappelli"):
+    urlpatterns.append(path("grappelli/", include("grappelli.urls")))

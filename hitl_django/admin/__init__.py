@@ -6,6 +6,22 @@ Pages check a permission, call a service and render. The engine's own tables are
 
 from __future__ import annotations
 
+from django.contrib import admin
+
+from hitl_django.models import (
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    ReviewItem,
+    ReviewLink,
+    Run,
+    Thread,
+    WebhookEndpoint,
+)
+
 from .engine import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .links import ReviewLinkAdmin
 from .records import DecisionAdmin, InterruptAdmin
@@ -28,4 +44,29 @@ __all__ = [
     "SubjectReviews",
     "ThreadAdmin",
     "WebhookEndpointAdmin",
+    "register",
 ]
+
+PAGES = {
+    ChannelBlob: ChannelBlobAdmin,
+    Checkpoint: CheckpointAdmin,
+    Decision: DecisionAdmin,
+    Delivery: DeliveryAdmin,
+    Interrupt: InterruptAdmin,
+    PendingWrite: PendingWriteAdmin,
+    ReviewItem: ReviewItemAdmin,
+    ReviewLink: ReviewLinkAdmin,
+    Run: RunAdmin,
+    Thread: ThreadAdmin,
+    WebhookEndpoint: WebhookEndpointAdmin,
+}
+
+
+def register(site: admin.AdminSite) -> None:
+    """Registers all pages on an admin site; one that has its own for a model keeps it."""
+    for model, pages in PAGES.items():
+        if not site.is_registered(model):
+            site.register(model, pages)
+
+
+register(admin.site)

@@ -20,19 +20,18 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
+from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
     ClaimRequiredError,
     HeldError,
     HitlError,
-    InterruptNotFound,
     InvalidAnswerError,
-    NotAllowedError,
     RunStateError,
-    SelfApprovalError,
     StaleQuestionError,
 )
+from hitl_django.errors import InterruptNotFound, NotAllowedError, SelfApprovalError
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, Run
 
@@ -45,7 +44,6 @@ from .readonly import View, place, visible_interrupts
 #: No list shows more at once.
 MOST = 200
 BULK = (Decision.Type.APPROVE, Decision.Type.REJECT)
-MAX_REASON = 10_000
 
 TITLES = {
     Decision.Type.APPROVE: _("Approve several questions"),
@@ -140,8 +138,8 @@ class BulkPages(ItemPages):
             refused=[line for line in lines if line.problem],
             error=error,
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
-            reason=request.POST.get("reason", "")[:MAX_REASON],
-            max_reason=MAX_REASON,
+            reason=request.POST.get("reason", "")[:REASON_LENGTH],
+            max_reason=REASON_LENGTH,
             needs_reason=decision == Decision.Type.REJECT,
         )
 
@@ -174,7 +172,7 @@ class BulkPages(ItemPages):
                 decision,
                 by=request.user,
                 via="admin",
-                reason=request.POST.get("reason", "").strip()[:MAX_REASON],
+                reason=request.POST.get("reason", "").strip()[:REASON_LENGTH],
                 # Sent again, by a reload or by a network, it is what it was the first time.
                 key=request.POST.get("key", "")[:36],
                 digest=choice.digest,

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import registry
+from hitl_django.admin_sites import find_page
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadError
 from hitl_django.events.plain import shown
@@ -131,7 +132,6 @@ def _held(row: Any, name: str) -> Fact:
     return Fact(name, visible(text), "code", len(data) if cut else 0)
 
 
-@admin.register(Checkpoint)
 class CheckpointAdmin(EngineAdmin):
     """States between two super-steps."""
 
@@ -140,7 +140,6 @@ class CheckpointAdmin(EngineAdmin):
     empty_text = _("There is no checkpoint yet.")
 
 
-@admin.register(ChannelBlob)
 class ChannelBlobAdmin(EngineAdmin):
     """Values of channels."""
 
@@ -155,7 +154,6 @@ class ChannelBlobAdmin(EngineAdmin):
         return int(row.size)
 
 
-@admin.register(PendingWrite)
 class PendingWriteAdmin(EngineAdmin):
     """What tasks wrote."""
 
@@ -167,10 +165,8 @@ def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
     """Returns the lists of a thread's rows that the user may see, with their addresses."""
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):
-        name = model._meta.model_name
-        if request.user.has_perm(f"hitl_django.view_{name}"):
-            url = reverse(
-                f"admin:hitl_django_{name}_changelist", query={"thread": thread.thread_id}
-            )
-            found.append((model._meta.verbose_name_plural, url))
+        may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")
+        if may and (url := find_page(model, "changelist", request=request)):
+            query = urlencode({"thread": thread.thread_id})
+            found.append((model._meta.verbose_name_plural, f"{url}?{query}"))
     return found

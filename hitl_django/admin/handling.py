@@ -9,7 +9,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ObjectDoesNotExist
 from django.utils import timezone
 from django.utils.formats import localize
@@ -21,6 +21,7 @@ from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt
+from hitl_django.policy import get_policy
 
 #: The hour at which a new working day begins for what was put off until then.
 MORNING = 8
@@ -143,6 +144,10 @@ def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) ->
     """
     if form is None:
         return VERBS[verb](item, user)
+    if verb == "assign" and not get_policy().may_assign(user, item):
+        # Which users and groups there are is told to nobody who may not assign: the service refuses
+        # them, whomever they named.
+        services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
     if form.is_valid():
         try:
             return FORM_VERBS[verb](item, user, form)

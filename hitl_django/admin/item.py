@@ -19,25 +19,24 @@ from django.http import (
     QueryDict,
 )
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import registry, services
+from hitl_django.admin_sites import find_page
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
     ClaimRequiredError,
     HeldError,
     IdempotencyKeyReusedError,
-    InterruptNotFound,
     InvalidAnswerError,
-    NotAllowedError,
     PayloadError,
     RunStateError,
     StaleQuestionError,
     ThreadNotFound,
 )
-from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.errors import InterruptNotFound, NotAllowedError
+from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.services import queue
 
 from .actions import sheet_of
@@ -224,10 +223,8 @@ class ItemPages(ReadOnlyAdmin):
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
         """Returns the run's page, or for who may not see runs the question's, which tells too."""
-        if sees_runs(request):
-            name = "admin:hitl_django_run_change"
-            return reverse(name, args=[item.run_id], current_app=self.admin_site.name)
-        return self.url("change", request, item.pk)
+        found = sees_runs(request) and find_page(Run, "change", item.run_id, request=request)
+        return found or self.url("change", request, item.pk)
 
     def _ask(
         self, request: HttpRequest, item: Interrupt, sheet: Sheet, forms: Any = None
@@ -246,7 +243,7 @@ class ItemPages(ReadOnlyAdmin):
             "item.html",
             asked=asked,
             decides=any(one.sheet is not None for one in asked),
-            about=about_of(item.thread, request, self.admin_site),
+            about=about_of(item.thread, request),
             errors=sheet.has_errors,
             sees_runs=sees_runs(request),
             next_url=self._next_url(request, item),
@@ -321,7 +318,7 @@ class ItemPages(ReadOnlyAdmin):
             next_url=self._next_url(request, item),
             is_pending=item.status == Interrupt.Status.PENDING,
             one=Page(request, [item], self._url_of(request), forms).asked(item),
-            about=about_of(item.thread, request, self.admin_site),
+            about=about_of(item.thread, request),
             sees_runs=sees_runs(request),
             **context,
         )

@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -16,12 +17,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import answers, services
-from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    InvalidInputError,
-    LinkSpentError,
-    NotAllowedError,
-)
+from hitl_django.engine.errors import AlreadyDecidedError, InvalidInputError, LinkSpentError
+from hitl_django.errors import NotAllowedError
 from hitl_django.forms.text import visible
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from hitl_django.policy import get_policy
@@ -71,7 +68,6 @@ class LinkList(LinkedList):
             row.found = states[row.pk]
 
 
-@admin.register(ReviewLink)
 class ReviewLinkAdmin(ReadOnlyAdmin):
     """Links that were made, newest first; their addresses aren't known any more."""
 
@@ -173,7 +169,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             for name, reason in error.faults:
                 form.add_error(name if name in form.fields else None, reason)
             return None
-        except (AlreadyDecidedError, NotAllowedError) as error:
+        except (AlreadyDecidedError, NotAllowedError, ImproperlyConfigured) as error:
             form.add_error(None, str(error))
             return None
         url = request.build_absolute_uri(made.url)

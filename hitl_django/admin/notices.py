@@ -13,11 +13,10 @@ from hitl_django.engine.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
     HeldError,
-    NotAllowedError,
     RunStateError,
-    SelfApprovalError,
     StaleQuestionError,
 )
+from hitl_django.errors import NotAllowedError, SelfApprovalError
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import Silence
 

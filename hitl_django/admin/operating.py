@@ -19,17 +19,15 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import registry, services
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import (
-    CheckpointNotFound,
     GraphChangedError,
     InvalidInputError,
     InvalidUpdateError,
-    NotAllowedError,
     PayloadError,
-    RunNotFound,
     RunStateError,
     ThreadNotFound,
     UnknownGraphError,
 )
+from hitl_django.errors import CheckpointNotFound, NotAllowedError, RunNotFound
 from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import get_policy

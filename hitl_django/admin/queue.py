@@ -149,7 +149,7 @@ class QueueList(ChangeList):
 
     def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:
         keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
-        subjects = subjects_of(request, self.model_admin.admin_site, keys)
+        subjects = subjects_of(request, keys)
         for row, key in zip(rows, keys, strict=True):
             row.link = self.model_admin.url("change", request, row.pk)
             row.subject = subjects.get(key, Subject(""))

@@ -27,9 +27,13 @@ from hitl_django.forms.text import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.policy import get_policy
 
+from .outage_page import answer_outages
+
 View = Callable[..., HttpResponse]
 
 MINUTE = timedelta(minutes=1)
+#: Characters that a list is searched for, as over the API.
+SEARCHED = 200
 #: Stands for the title of a question whose thread was forgotten.
 ERASED = _("(erased)")
 
@@ -65,8 +69,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
         """Returns the address of one of the model's pages, with the list's filters."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        url = reverse(name, args=args, current_app=self.admin_site.name)
+        name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        url = reverse(name, args=args)
         kept: dict[str, Any] = {
             "preserved_filters": self.get_preserved_filters(request),
             "opts": self.opts,
@@ -85,6 +89,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             urls.insert(
                 0, path(route, page, name=f"{self.opts.app_label}_{self.opts.model_name}_{name}")
             )
+        for url in urls:
+            # Around what the site does before a page, which asks the database who is signed in.
+            url.callback = answer_outages(url.callback)
         return urls
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -110,6 +117,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         if found is None:
             raise Http404(_("There is no such page."))
         return found
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        # Each word is a condition, and a database takes only so many of them.
+        return super().get_search_results(request, queryset, search_term[:SEARCHED])
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkedList
@@ -162,6 +175,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         own = {"title": title, "empty_text": self.empty_text}
         response = super().changelist_view(request, {**own, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and (found := response.context_data):
+            for spec in found["cl"].filter_specs:
+                spec.template = "hitl_django/admin/filter.html"  # whatever a theme has
             found.update(self.list_context(found["cl"]))
         return response
 
@@ -180,6 +195,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     ) -> TemplateResponse:
         """Renders a page inside the admin: of a row, or of what ``original`` says."""
         request.current_app = self.admin_site.name
+        # Themes link to the page of what has one.
+        row = original if isinstance(original, self.model) else str(original)
         frame = {
             **self.admin_site.each_context(request),
             "add": False,
@@ -188,7 +205,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             "is_popup": False,
             "media": forms.Media(),
             "opts": self.opts,
-            "original": original,
+            "original": row,
         }
         context["title"] = visible(str(context.get("title", original))) or ERASED
         return TemplateResponse(

@@ -6,19 +6,18 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin_sites import find_page
 from hitl_django.forms.text import visible
-from hitl_django.models import Decision, Interrupt
+from hitl_django.models import Decision, Interrupt, ReviewItem
 
 from .differences import decided
 from .facts import raw
 from .readonly import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
 
 
-@admin.register(Interrupt)
 class InterruptAdmin(ReadOnlyAdmin):
     """Every question that was ever asked, newest first."""
 
@@ -40,11 +39,12 @@ class InterruptAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Leads to the question's own page, which says what became of it."""
-        name = "admin:hitl_django_reviewitem_change"
-        return HttpResponseRedirect(reverse(name, args=[item.pk], current_app=self.admin_site.name))
+        url = find_page(ReviewItem, "change", item.pk, request=request)
+        if not url:
+            raise Http404(_("There is no such page."))
+        return HttpResponseRedirect(url)
 
 
-@admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
     """Every decision: who, when, what, through what."""
 

@@ -26,7 +26,6 @@ from .queue import PICK, QueueList
 from .readonly import View
 
 
-@admin.register(ReviewItem)
 class ReviewItemAdmin(BulkPages):
     """What waits for a decision, the most pressing first."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
@@ -13,16 +14,16 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.forms.text import visible
-from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 
 from .facts import MAX_TEXT
 from .follow import NOBODY_WORKS
 from .operating import RunOperations
-from .readonly import GraphFilter, ReadOnlyAdmin, entry, visible_interrupts
+from .readonly import GraphFilter, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
 from .standing import about_of
 from .threads import steps_of
-from .timeline import reason_of, said
+from .timeline import reason_of, said, visible_entries
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
@@ -41,7 +42,26 @@ EXPLAINED = {
 }
 
 
-@admin.register(Run)
+def fault_of(user: Any, run: Run, error: str) -> str:
+    """Returns an error in full to who may operate the run, and of what kind it is to all others.
+
+    Its words quote whatever the node was handling.
+    """
+    if get_policy().may_operate(user, run):
+        return error
+    kind = error.partition(":")[0]
+    return kind if kind.isidentifier() else ""
+
+
+class RunList(LinkedList):
+    """A page of runs that know how much of their error may be shown."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        for row in self.result_list:
+            row.fault = fault_of(request.user, row, row.said)
+
+
 class RunAdmin(RunOperations, ReadOnlyAdmin):
     """Runs, newest first."""
 
@@ -55,6 +75,9 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return get_policy().visible_runs(request.user, rows)
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RunList
+
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
 
@@ -66,7 +89,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
-        said = visible(run.said) if run.state in STUCK else ""
+        said = visible(run.fault) if run.state in STUCK else ""
         return entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [said]))
 
     @admin.display(description=_("where"))
@@ -88,7 +111,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, run: Run) -> HttpResponse:
         """Shows a run with its questions, its error and who did what with it."""
-        entries = AuditEntry.objects.filter(thread=run.thread_id).order_by("-seq")
+        entries = visible_entries(request, run.thread_id).order_by("-seq")
         return self.page(
             request,
             run,
@@ -96,14 +119,14 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             title=_("Run of %(graph)s") % {"graph": run.graph},
             explained=self._explained(run),
             questions=self._questions(request, run),
-            error=run.error[:MAX_TEXT],
+            error=fault_of(request.user, run, run.error)[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=[
                 {"entry": entry, "label": said(entry), "reason": reason_of(entry)}
                 for entry in entries[:MAX_ENTRIES]
             ],
             newer=self._newer(request, run),
-            about=about_of(run.thread, request, self.admin_site),
+            about=about_of(run.thread, request),
             sees_thread=self._sees_thread(request, run),
             picture=services.thread_picture(run.thread.thread_id),
             history=steps_of(request, run.thread),

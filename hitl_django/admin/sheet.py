@@ -230,7 +230,7 @@ class Sheet:
     def _too_large_to_approve(self) -> str:
         if APPROVE in self.decisions:
             try:
-                answers.compose(self.asked, APPROVE)
+                answers.resume_value(self.asked, APPROVE)
             except PayloadLimitError as error:
                 return str(error)
             except HitlError:

@@ -9,6 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.models import Interrupt
 
 LARGE = "vLargeTextField"
@@ -28,7 +29,7 @@ class Slip(forms.Form):
         label=_("Reason"),
         help_text=_("Kept with your decision. Say why, above all when you reject."),
         required=False,
-        max_length=5000,
+        max_length=REASON_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE}),
     )
     reply = forms.CharField(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.timesince import timeuntil
@@ -70,9 +69,9 @@ def standing_of(item: Interrupt, user: Any) -> Standing:
     )
 
 
-def about_of(thread: Thread, request: HttpRequest, site: AdminSite) -> Subject | None:
+def about_of(thread: Thread, request: HttpRequest) -> Subject | None:
     """Returns what a thread is about; in its own words to a user who may see the object."""
     if thread.subject_type is None:
         return None
     key = *thread.subject_type.natural_key(), thread.subject_id
-    return subjects_of(request, site, [key]).get(key)
+    return subjects_of(request, [key]).get(key)

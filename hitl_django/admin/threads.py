@@ -11,7 +11,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.engine.errors import NotAllowedError, ThreadNotFound
+from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.errors import NotAllowedError
 from hitl_django.forms.text import visible
 from hitl_django.models import Run, Thread
 from hitl_django.policy import get_policy
@@ -35,7 +36,6 @@ def steps_of(request: HttpRequest, thread: Thread, *, limit: int = 20) -> servic
         return None
 
 
-@admin.register(Thread)
 class ThreadAdmin(ReadOnlyAdmin):
     """Threads, newest first."""
 
@@ -87,7 +87,7 @@ class ThreadAdmin(ReadOnlyAdmin):
             runs=newest,
             newest=newest[0] if newest else None,
             may_operate=may,
-            about=about_of(thread, request, self.admin_site),
+            about=about_of(thread, request),
             picture=services.thread_picture(thread.thread_id),
             history=steps_of(request, thread),
             timeline=timeline_of(request, thread, request.GET.get("before", "")),

@@ -9,16 +9,25 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Run, Thread
+from hitl_django.admin_sites import find_page
+from hitl_django.models import (
+    AuditEntry,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    ReviewItem,
+    Run,
+    Thread,
+)
 from hitl_django.policy import get_policy
 
 from .facts import MAX_TEXT
+from .readonly import visible_interrupts
 
 #: Moments on a page.
 MOMENTS = 60
@@ -107,11 +116,11 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
     rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
     rows = rows.defer("error", "traceback")
     for run in _bounded(rows, "created_at", until):
-        url = reverse("admin:hitl_django_run_change", args=[run.pk])
+        url = find_page(Run, "change", run.pk, request=request)
         yield Moment(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
     ended = rows.filter(finished_at__isnull=False)
     for run in _bounded(ended, "finished_at", until):
-        url = reverse("admin:hitl_django_run_change", args=[run.pk])
+        url = find_page(Run, "change", run.pk, request=request)
         label = _("Run ended: %(state)s") % {"state": run.get_state_display()}
         yield Moment(run.finished_at, run.state, label, "", "", url)
 
@@ -120,12 +129,12 @@ def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> 
     rows = Interrupt.objects.filter(thread=thread).defer("payload", "response_schema")
     rows = get_policy().visible_interrupts(request.user, rows)
     for item in _bounded(rows, "created_at", until):
-        url = reverse("admin:hitl_django_reviewitem_change", args=[item.pk])
+        url = find_page(ReviewItem, "change", item.pk, request=request)
         yield Moment(item.created_at, "question", _("Asked"), item.title, "", url)
     # A decision stands in the record; what else closes a question is nobody's doing.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
-        url = reverse("admin:hitl_django_reviewitem_change", args=[item.pk])
+        url = find_page(ReviewItem, "change", item.pk, request=request)
         label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
         yield Moment(item.closed_at, "closed", label, item.title, "", url)
 
@@ -137,8 +146,19 @@ def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iter
 
 
 def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
-    for entry in _bounded(AuditEntry.objects.filter(thread=thread), "at", until):
+    for entry in _bounded(visible_entries(request, thread.pk), "at", until):
         yield Moment(entry.at, "entry", said(entry), reason_of(entry), entry.actor_label)
+
+
+def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
+    """Returns the record of a thread without what is about questions that the user may not see."""
+    asked = Interrupt.objects.filter(thread=thread)
+    seen = visible_interrupts(request, asked)
+    entries = AuditEntry.objects.filter(thread=thread)
+    if seen is asked:  # nothing is hidden from this user
+        return entries
+    hidden = asked.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
+    return entries.exclude(subject__in=map(str, hidden))
 
 
 def reason_of(entry: AuditEntry) -> str:

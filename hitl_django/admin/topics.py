@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
-from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import quote
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.text import capfirst
+
+from hitl_django.admin_sites import find_page, find_sites
 
 #: The object's model, by the label of its app and its name, and its key.
 Key = tuple[str | None, str | None, str]
@@ -27,7 +27,7 @@ class Subject:
     url: str = ""
 
 
-def subjects_of(request: HttpRequest, site: AdminSite, keys: Iterable[Key]) -> dict[Key, Subject]:
+def subjects_of(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subject]:
     """Returns the objects of these keys, with one query for each type of object.
 
     One that the user may not see, or that is gone, is named by its kind and key alone: its own
@@ -40,32 +40,32 @@ def subjects_of(request: HttpRequest, site: AdminSite, keys: Iterable[Key]) -> d
     return {
         (*kind, object_id): subject
         for kind, ids in by_kind.items()
-        for object_id, subject in _of_kind(request, site, *kind, ids)
+        for object_id, subject in _of_kind(request, *kind, ids)
     }
 
 
 def _of_kind(
-    request: HttpRequest, site: AdminSite, app: str, name: str, ids: set[str]
+    request: HttpRequest, app: str, name: str, ids: set[str]
 ) -> Iterable[tuple[str, Subject]]:
     try:
         model: Any = apps.get_model(app, name)
     except LookupError:  # its app is not installed any more
         model = None
-    found = {} if model is None else _seen(request, site, model, ids)
+    found = {} if model is None else _seen(request, model, ids)
     words = name if model is None else str(model._meta.verbose_name)
     for object_id in ids:
         known = found.get(object_id)
         if known is None:
             yield object_id, Subject(f"{capfirst(words)} {object_id}")
         else:
-            page = f"admin:{known._meta.app_label}_{known._meta.model_name}_change"
-            url = reverse(page, args=[quote(known.pk)], current_app=site.name)
+            url = find_page(type(known), "change", quote(known.pk), request=request)
             yield object_id, Subject(str(known), url)
 
 
-def _seen(request: HttpRequest, site: AdminSite, model: Any, ids: set[str]) -> dict[str, Any]:
-    """Returns the objects that the user may look at in this admin, by their keys as text."""
-    if not site.is_registered(model):
+def _seen(request: HttpRequest, model: Any, ids: set[str]) -> dict[str, Any]:
+    """Returns the objects that the user may look at in the admin, by their keys as text."""
+    site = next(find_sites(model, request), None)
+    if site is None:
         return {}
     pages = site.get_model_admin(model)
     if not pages.has_view_or_change_permission(request):

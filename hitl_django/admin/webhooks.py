@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -68,7 +67,6 @@ class WebhookForm(forms.ModelForm):
         return values
 
 
-@admin.register(WebhookEndpoint)
 class WebhookEndpointAdmin(ReadOnlyAdmin):
     """Where others are told of what happens; written through the services."""
 
@@ -162,7 +160,6 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
         return response
 
 
-@admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
     """Messages, newest first; those that came to their end can be sent again."""
 
@@ -205,7 +202,5 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         """Shows a message, what it tells of, and how far it has come."""
-        webhook = reverse("admin:hitl_django_webhookendpoint_change", args=[row.endpoint_id])
         title = row.get_event_display()
-        told = raw(row.data)
-        return self.page(request, row, "delivery.html", title=title, raw=told, webhook=webhook)
+        return self.page(request, row, "delivery.html", title=title, raw=raw(row.data))

@@ -6,7 +6,7 @@ so the admin can show before what the service stores after.
 
 from __future__ import annotations
 
-from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, said
+from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, resume_value, said
 from .dialects import NAMED, RAW, recognise
 from .hitl_request import Action
 from .hitl_request import actions as actions_of
@@ -36,5 +36,6 @@ __all__ = [
     "offered",
     "proposal_of",
     "recognise",
+    "resume_value",
     "said",
 ]

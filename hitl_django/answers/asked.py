@@ -99,6 +99,20 @@ def compose(asked: Asked, type: str, value: Any = UNSET) -> Any:  # noqa: A002
     Raises InvalidAnswerError with a JSON pointer to each fault, UnserializableError for what isn't
     JSON and PayloadLimitError for what is too large.
     """
+    answer = resume_value(asked, type, value)
+    validate(asked, answer)
+    return answer
+
+
+def validate(asked: Asked, answer: Any) -> None:
+    """Raises InvalidAnswerError where a resume value doesn't fit the response schema."""
+    faults = [] if asked.schema is None else schemas.faults(asked.schema, answer)
+    if faults:
+        raise InvalidAnswerError(sentence(faults), faults)
+
+
+def resume_value(asked: Asked, type: str, value: Any = UNSET) -> Any:  # noqa: A002
+    """Returns what ``compose`` does, not yet checked against the response schema."""
     allowed = asked.allowed
     if type not in allowed:
         raise InvalidAnswerError(
@@ -115,10 +129,6 @@ def compose(asked: Asked, type: str, value: Any = UNSET) -> Any:  # noqa: A002
         check_limits(answer, "The answer, which repeats what was asked,")
     if asked.editable is not None and value is not UNSET and _may_edit(asked, type, value):
         _refuse_if_fixed(asked, type, value)
-    if asked.schema is not None:
-        faults = schemas.faults(asked.schema, answer)
-        if faults:
-            raise InvalidAnswerError(sentence(faults), faults)
     return answer
 
 

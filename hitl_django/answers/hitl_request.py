@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django import schemas
+from hitl_django.text import counted
 
 from .words import (
     APPROVE,
@@ -137,7 +138,8 @@ def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
         one = {"edited_action": value} if type == EDIT else {"message": value}
         return {"decisions": [_checked(payload, 0, {"type": type, **one}, "", bare=True)]}
     if not isinstance(value, list) or len(value) != count:
-        reason = f"a list of {count} decisions is expected, one for each action"
+        many = counted(count, "decision", "decisions")
+        reason = f"a list of {many} is expected, one for each action"
         raise refuse("The value doesn't decide every action.", ("", reason))
     made = [_checked(payload, at, entry, f"/{at}") for at, entry in enumerate(value)]
     if type == EDIT:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl_django import patches, schemas
+from hitl_django import patches
 from hitl_django.engine.errors import InvalidAnswerError
 
 from . import raw
-from .asked import Asked, compose, sentence
+from .asked import Asked, compose, resume_value, validate
 from .dialects import NAMED, RAW
 from .limits import check_limits
 from .words import APPROVE, REJECT, Meant, refuse
@@ -26,9 +26,7 @@ def meaning(asked: Asked, resume: Any) -> Meant:
     value to each fault; and what ``compose`` raises for what isn't JSON or is too large.
     """
     check_limits(resume)
-    faults = [] if asked.schema is None else schemas.faults(asked.schema, resume)
-    if faults:
-        raise InvalidAnswerError(sentence(faults), faults)
+    validate(asked, resume)
     read = [Meant(APPROVE), Meant(REJECT), *_read(asked, resume)]
     offered = [meant for meant in read if meant.type in asked.allowed]
     for meant in offered:
@@ -54,7 +52,8 @@ def _comes_to(asked: Asked, meant: Meant, resume: Any) -> bool:
     if meant.type == REJECT and meant.value is resume:
         return True  # a rejection by its type would fill in members that this one leaves out
     try:
-        return patches.same(compose(asked, meant.type, meant.value), resume)
+        # The resume value was validated; what comes to the same needs no second look.
+        return patches.same(resume_value(asked, meant.type, meant.value), resume)
     except InvalidAnswerError:
         return False
 

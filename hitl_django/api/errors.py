@@ -25,7 +25,17 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from ..engine import errors
-from . import faults, members, outages
+from ..errors import (
+    CheckpointNotFound,
+    InterruptNotFound,
+    LinkNotFound,
+    NotAllowedError,
+    RunNotFound,
+    SelfApprovalError,
+    WebhookNotFound,
+)
+from ..saver import outages
+from . import faults, members
 from .members import Members
 from .strictjson import MalformedBody, UnstorableBody
 
@@ -43,6 +53,14 @@ class InvalidRequest(exceptions.APIException):
     def __init__(self, *found: faults.Fault) -> None:
         super().__init__()
         self.faults = found
+
+
+class LengthRequired(exceptions.APIException):
+    """The request may have a body, and the server doesn't show where it ends."""
+
+    status_code = HTTPStatus.LENGTH_REQUIRED
+    default_code = "length_required"
+    default_detail = "This server takes no body in chunks: send it with a Content-Length."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +87,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     MalformedBody: Answer(400, "malformed_json", members.BODY_FAULTS),
     UnstorableBody: Answer(422, "unstorable_value", members.BODY_FAULTS),
     InvalidRequest: Answer(400, "invalid_request", members.BODY_FAULTS),
+    LengthRequired: Answer(411, "length_required"),
     errors.UnknownGraphError: Answer(
         404,
         "unknown_graph",
@@ -100,15 +119,15 @@ ANSWERS: dict[type[Exception], Answer] = {
     errors.LeaseHeldError: Answer(409, "busy"),
     errors.HeldError: Answer(409, "held", members.HELD),
     errors.RunStateError: Answer(409, "run_state", members.RUN_STATE),
-    errors.NotAllowedError: Answer(403, "permission_denied"),
-    errors.SelfApprovalError: Answer(403, "self_approval"),
+    NotAllowedError: Answer(403, "permission_denied"),
+    SelfApprovalError: Answer(403, "self_approval"),
     errors.ThreadNotFound: Answer(404, "not_found"),
-    errors.RunNotFound: Answer(404, "not_found"),
-    errors.CheckpointNotFound: Answer(404, "not_found"),
+    RunNotFound: Answer(404, "not_found"),
+    CheckpointNotFound: Answer(404, "not_found"),
     errors.EventsPrunedError: Answer(410, "events_pruned", members.LAST_EVENT),
-    errors.InterruptNotFound: Answer(404, "not_found"),
-    errors.WebhookNotFound: Answer(404, "not_found"),
-    errors.LinkNotFound: Answer(404, "not_found"),
+    InterruptNotFound: Answer(404, "not_found"),
+    WebhookNotFound: Answer(404, "not_found"),
+    LinkNotFound: Answer(404, "not_found"),
     errors.LinkSpentError: Answer(409, "link_spent"),
     Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
     PermissionDenied: Answer(403, "permission_denied", detail="You may not do that."),
@@ -155,7 +174,7 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
     if answer is None:
         return None
 
-    if not isinstance(error, errors.NotAllowedError):
+    if not isinstance(error, NotAllowedError):
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()

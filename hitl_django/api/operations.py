@@ -82,7 +82,7 @@ class Operation:
     ``query`` and ``body`` are serializers of what it takes, ``headers`` those it heeds, ``errors``
     the exceptions it answers besides those that every address does (openapi/problems.py), and
     ``throttle`` names the HITL setting with the rate that bounds it for each user, where that isn't
-    the one for whatever changes something.
+    the one for whatever reads, or for whatever changes something.
     """
 
     id: str

@@ -18,6 +18,7 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from .bodies import BodyRequest
 from .errors import InvalidRequest, handle
 from .faults import Fault, by_name, from_serializer
 from .fields import Body, Query
@@ -62,6 +63,15 @@ class Resource(APIView):
     #: JSON pointer to the part of the body that the service is given, for its faults.
     part = ""
 
+    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        return BodyRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+            parser_context=self.get_parser_context(request),
+        )
+
     def get_authenticators(self) -> list[BaseAuthentication]:
         classes: list[Any] = list(api_settings.DEFAULT_AUTHENTICATION_CLASSES)
         if not any(issubclass(known, SessionAuthentication) for known in classes):
@@ -70,10 +80,10 @@ class Resource(APIView):
 
     def get_throttles(self) -> list[BaseThrottle]:
         declared = self.operation
-        ours = []
-        if declared is not None and self.request.method not in SAFE_METHODS:
-            ours = [UserThrottle(declared.throttle or "THROTTLE_WRITE")]
-        return [*super().get_throttles(), *ours]
+        if declared is None:
+            return super().get_throttles()
+        usual = "THROTTLE_READ" if self.request.method in SAFE_METHODS else "THROTTLE_WRITE"
+        return [*super().get_throttles(), UserThrottle(declared.throttle or usual)]
 
     def get_exception_handler(self) -> Callable[..., Response | None]:
         return handle
@@ -85,7 +95,8 @@ class Resource(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        faults = [*self.parameter_faults(request)]
+        # What is wrong with a request that has no handler is its method.
+        faults = self.parameter_faults(request) if self.operation is not None else ()
         if faults:
             raise InvalidRequest(*faults)
 

@@ -9,10 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from .. import answers
+from ..answers.limits import REASON_LENGTH
 from ..engine.drawing import draw_mermaid
 from ..models import Decision, Interrupt, Run
 from ..models.events import KINDS
-from ..policy import get_policy
+from ..policy import get_policy, may_start
 from ..registry import Broken
 from .fields import (
     AnyJSON,
@@ -76,6 +77,9 @@ class GraphSerializer(serializers.Serializer):
         allow_null=True,
         help_text="JSON Schema of what a run comes to.",
     )
+    may_start = Computed(
+        serializers.BooleanField(help_text="Whether you may start a run of it over this API.")
+    )
     fault = Computed(
         serializers.CharField(
             allow_null=True,
@@ -83,6 +87,9 @@ class GraphSerializer(serializers.Serializer):
             "operators. Null: it can.",
         )
     )
+
+    def get_may_start(self, graph: Any) -> bool:
+        return may_start(self.context["request"].user, graph.name, "api")
 
     def get_fault(self, graph: Any) -> str | None:
         if not isinstance(graph, Broken):
@@ -152,7 +159,7 @@ class StartBody(Body):
 class CancelBody(Body):
     """Why a run is cancelled."""
 
-    reason = Text(max_length=10_000, allow_blank=True, required=False)
+    reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
 
 
 class EmptyBody(Body):
@@ -210,7 +217,7 @@ class DecisionBody(Body):
         required=False,
         help_text="What the graph receives, as one of the allowed_decisions would have it.",
     )
-    reason = Text(max_length=10_000, allow_blank=True, required=False)
+    reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
 
 
 class BulkItem(DecisionBody):

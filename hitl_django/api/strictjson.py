@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..answers.limits import INTEGER_DIGITS
 from ..engine.errors import PayloadLimitError
 from .faults import Fault, token
 
@@ -50,7 +51,7 @@ class Limits:
     size: int = 1024 * 1024
     depth: int = 64
     items: int = 50_000
-    digits: int = 100
+    digits: int = INTEGER_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _measure(text: str, limits: Limits) -> None:
 
 def _parse(text: str, limits: Limits) -> Any:
     def integer(digits: str) -> int | _Refused:
-        if len(digits) > limits.digits:
+        if len(digits.lstrip("-")) > limits.digits:
             return _Refused(
                 "number_too_long", f"An integer may have at most {limits.digits} digits."
             )

@@ -1,4 +1,4 @@
-"""How often a user may start and decide: a bound on the damage of a client in a loop.
+"""How often a user may read, start and decide: a bound on the damage of a client in a loop.
 
 Counted in the host's cache, in windows of a whole period, so that a request costs two small
 operations there and no list of moments. With a cache of each process its own, each process has a

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 
 from .. import dispatch, registry
 from ..models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
-from ..policy import get_policy
+from ..policy import get_policy, may_start
 from ..services import queue
 
 # All read from where writes go: a replica that lags would show a question as open that the
@@ -25,7 +25,7 @@ def graphs(user: Any) -> list[str]:
 def sees_graph(user: Any, name: str) -> bool:
     """Say whether a registered graph is one of them."""
     return name in registry.names() and (
-        get_policy().may_start(user, name)
+        may_start(user, name, "api")
         or runs(user).filter(graph=name).exists()
         or interrupts(user).filter(graph=name).exists()
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,7 +21,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import HttpRequest, StreamingHttpResponse
 
-from ..conf import hitl
+from ..conf import hitl, user_share
 from ..services import EventPage, EventReader
 
 #: Seconds between two signs of life on a stream that has nothing to tell.
@@ -64,25 +65,31 @@ def stream(reader: EventReader, after: int, seconds: float, render: Render) -> S
 
 
 class Slots:
-    """How many answers of this process may wait at a time."""
+    """How many answers of this process wait at a time, and whose they are."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.taken = 0
+        self._held: Counter[Any] = Counter()
 
-    def take(self, most: int) -> bool:
-        """Takes a slot; False where there is none left."""
+    @property
+    def taken(self) -> int:
+        """How many wait."""
+        return self._held.total()
+
+    def take(self, user: Any, most: int) -> bool:
+        """Takes a slot for a user; False where there is none left, or none for this one."""
         with self._lock:
-            if self.taken >= most:
+            if self.taken >= most or self._held[user] >= user_share(most):
                 return False
-            self.taken += 1
+            self._held[user] += 1
             return True
 
-    def give_back(self) -> bool:
-        """Gives a slot back; True where it was the last one taken."""
+    def give_back(self, user: Any) -> bool:
+        """Gives a user's slot back; True where it was the last one taken."""
         with self._lock:
-            self.taken -= 1
-            return not self.taken
+            self._held[user] -= 1
+            self._held += Counter()  # keeps nobody who has none
+            return not self._held
 
 
 _threads, _streams = Slots(), Slots()
@@ -92,14 +99,16 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 class WaitingResponse(StreamingHttpResponse):
     """An answer made of steps, which gives its slot back when it is over."""
 
-    def __init__(self, steps: Steps, on_loop: bool, **options: Any) -> None:
+    def __init__(self, steps: Steps, request: HttpRequest, **options: Any) -> None:
+        on_loop = isinstance(request, ASGIRequest)
         super().__init__(_on_loop(steps) if on_loop else _here(steps), **options)
+        self._user = request.user.pk
         self._slots: Slots | None = _streams if on_loop else _threads
 
     def close(self) -> None:
         super().close()
         slots, self._slots = self._slots, None
-        if slots is not None and slots.give_back() and slots is _streams:
+        if slots is not None and slots.give_back(self._user) and slots is _streams:
             _reading.submit(connections.close_all)
 
 
@@ -108,9 +117,11 @@ def may_wait(request: HttpRequest) -> bool:
 
     A process that serves one request at a time would serve no other meanwhile, so it never waits.
     """
+    user = request.user.pk
     if isinstance(request, ASGIRequest):
-        return _streams.take(hitl.EVENT_STREAMS)
-    return bool(request.META.get("wsgi.multithread")) and _threads.take(hitl.EVENT_WAITERS)
+        return _streams.take(user, hitl.EVENT_STREAMS)
+    is_threaded = bool(request.META.get("wsgi.multithread"))
+    return is_threaded and _threads.take(user, hitl.EVENT_WAITERS)
 
 
 def answer(
@@ -125,7 +136,7 @@ def answer(
             if not connection.in_atomic_block:
                 connection.close()
     made = steps(most if seconds is None else min(seconds, most))
-    return WaitingResponse(made, on_loop, content_type=media)
+    return WaitingResponse(made, request, content_type=media)
 
 
 def _here(steps: Steps) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from .constants import BRANCH_TO, CHANGED, START, TASKS
-from .context import TaskContext
+from .context import TaskContext, refuse_storage_error
 from .effects import Call, Wait
 from .errors import (
     DrainSignal,
@@ -145,6 +145,7 @@ def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
 
 
 def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
+    refuse_storage_error(context.run, error)
     task, failure, policy = context.task, error, None
     try:
         policy = _policy_for(task.node.retry, error)

@@ -178,6 +178,14 @@ class BaseCheckpointSaver:
     #: Whether all its calls in one run have to come from one thread: the one that drives the run.
     thread_bound: bool = True
 
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether an error that a node raised says that this saver's storage is gone.
+
+        It is then no failure of the node's: the run stops where it was last stored, as it does
+        where the saver itself can't reach its storage.
+        """
+        return False
+
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace without an id."""
         raise NotImplementedError

@@ -408,6 +408,16 @@ def saver_calls() -> Iterator[None]:
         raise SaverFailed(error) from error
 
 
+def refuse_storage_error(run: RunContext, error: Exception) -> None:
+    """Raises SaverFailed where an error of the user's code is that of a storage that is gone.
+
+    The code that runs into it is taken up again with all that wasn't stored, and isn't asked
+    whether it would like to be tried again or handled.
+    """
+    if run.is_storage_error(error):
+        raise SaverFailed(error) from error
+
+
 def keep(context: TaskContext, commit: Commit) -> None:
     """Stores what a task has to remember while it is still under way."""
     with saver_calls():

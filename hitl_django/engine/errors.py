@@ -1,4 +1,4 @@
-"""Every error and every control-flow signal of the package.
+"""Every error and every control-flow signal of the package, but those of ``hitl_django.errors``.
 
     HitlError(Exception)
     ├─ GraphError
@@ -35,17 +35,10 @@
     ├─ LeaseError
     │  ├─ LeaseHeldError
     │  └─ LeaseLostError
-    ├─ NotAllowedError
-    │  └─ SelfApprovalError
     ├─ HeldError
     ├─ ThreadNotFound(LookupError)
-    ├─ CheckpointNotFound(LookupError)
-    ├─ RunNotFound(LookupError)
-    ├─ InterruptNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
-    ├─ WebhookNotFound(LookupError)
     ├─ EventsPrunedError(LookupError)
-    ├─ LinkNotFound(LookupError)
     ├─ LinkSpentError
     ├─ InvalidNamespaceError(ValueError)
     ├─ IdempotencyKeyReusedError(ValueError)
@@ -65,6 +58,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Literal
 
 from .types import ErrorCode, Interrupt
@@ -356,21 +350,6 @@ class LeaseLostError(LeaseError):
     """Another worker has taken the thread over; nothing was written."""
 
 
-class NotAllowedError(HitlError):
-    """The user may not do that.
-
-    ``thread_id`` names the thread that was to be changed, ``subject`` what of it.
-    """
-
-    def __init__(self, *args: object, thread_id: str = "", subject: str = "") -> None:
-        super().__init__(*args)
-        self.thread_id, self.subject = thread_id, subject
-
-
-class SelfApprovalError(NotAllowedError):
-    """Whoever started the run may not approve what it asks."""
-
-
 class HeldError(HitlError):
     """Somebody else holds the question.
 
@@ -395,18 +374,6 @@ class ThreadNotFound(HitlError, LookupError):
         self.thread_id, self.checkpoint_id = thread_id, checkpoint_id
 
 
-class RunNotFound(HitlError, LookupError):
-    """There is no such run."""
-
-
-class InterruptNotFound(HitlError, LookupError):
-    """There is no such question."""
-
-
-class CheckpointNotFound(HitlError, LookupError):
-    """There is no such checkpoint of the thread."""
-
-
 class TaskNotFound(HitlError, LookupError):
     """There is no such task at the addressed checkpoint."""
 
@@ -417,14 +384,6 @@ class EventsPrunedError(HitlError, LookupError):
     def __init__(self, last: int) -> None:
         super().__init__()
         self.last = last
-
-
-class WebhookNotFound(HitlError, LookupError):
-    """There is no such webhook, or nothing of that kind is sent to one."""
-
-
-class LinkNotFound(HitlError, LookupError):
-    """There is no such link."""
 
 
 class LinkSpentError(HitlError):
@@ -505,3 +464,24 @@ class SaverFailed(GraphBubbleUp):
 def is_invalid_resume(error: BaseException) -> bool:
     """Tells whether an answer that doesn't fit its question's response schema raised the error."""
     return isinstance(error, InvalidAnswerError)
+
+
+#: What Django knows as well, and has its home in ``hitl_django.errors``.
+_MOVED = frozenset(
+    {
+        "CheckpointNotFound",
+        "InterruptNotFound",
+        "LinkNotFound",
+        "NotAllowedError",
+        "RunNotFound",
+        "SelfApprovalError",
+        "WebhookNotFound",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Finds these where code that was written before looks for them."""
+    if name not in _MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("hitl_django.errors"), name)

@@ -66,6 +66,7 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
     if caller is not None:
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
+        run.savers = {*run.savers, *caller.run.savers}
     run.live = options.streams and (options.subgraphs or "custom" in options.modes)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(

@@ -23,7 +23,7 @@ from .checkpoint import (
     stored_metadata,
 )
 from .constants import NO_WRITES
-from .context import TaskContext
+from .context import TaskContext, refuse_storage_error
 from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Job, Notify, Run, RunBeside
 from .errors import (
     DrainSignal,
@@ -260,6 +260,7 @@ class Loop:
         try:
             apply(self.blueprint, self.state, tasks, self.next_version)
         except Exception as error:
+            refuse_storage_error(self.run, error)
             # Two writes where one may be, a reducer that raises: the step's tasks have finished
             # and stay finished, the step can't be taken.
             wrote = ", ".join(

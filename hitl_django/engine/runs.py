@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from .callbacks import handlers_of
@@ -72,6 +72,7 @@ class RunContext:
         "resuming",
         "runtime",
         "saver",
+        "savers",
         "store",
         "subgraphs",
         "thread_id",
@@ -106,6 +107,8 @@ class RunContext:
         self.answers, self.passes_breakpoints = answers, passes_breakpoints
         self.checkpoint_map = checkpoint_map
         self.around_call = None if saver is None else saver.around_call
+        #: Those of the runs above it, too: whichever can't be reached, this run can't go on.
+        self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
         #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
         self.calls_home = False
         #: Whether a node makes this run.
@@ -128,3 +131,7 @@ class RunContext:
         #: The loop of this run, and who has threads for the tasks that its nodes call.
         self.loop: Loop
         self.crew: Crew | None = None
+
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether an error of the user's code says that the storage of a saver is gone."""
+        return any(saver.is_storage_error(error) for saver in self.savers)

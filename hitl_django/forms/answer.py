@@ -13,6 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django import schemas
 from hitl_django.changes import Span
 
 from .choices import BooleanField, ChoiceField, ChoicesField, LinesField, TickField
@@ -46,6 +47,8 @@ FIELDS: dict[Kind, type[AnswerField]] = {
 }
 
 NAME = "answer"
+#: What ``schemas`` says where it gives up, for people.
+TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
 
 #: What was there is told beside a changed field as far as it fits on a line or two.
 MAX_WAS = 200
@@ -158,6 +161,8 @@ class AnswerForm(forms.Form):
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
         """Shows each fault of an answer, ``(JSON pointer, reason)``, at the field it is about."""
         for pointer, reason in faults:
+            if reason == schemas.TOO_COMPLEX:
+                reason = str(TOO_COMPLEX)
             node, rest = self._find(pointer)
             if not isinstance(node, Leaf):
                 where = "/".join(rest)

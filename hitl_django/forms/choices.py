@@ -5,7 +5,7 @@ A choice is posted by its number, so that it keeps its type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+
+from hitl_django.conf import hitl
 
 from .fields import (
     LARGE,
@@ -24,6 +26,9 @@ from .fields import (
 )
 from .shape import JSON, MISSING, Kind, Shape
 from .text import to_json, unix, visible
+
+#: Of a list's wrong lines so many are named at once.
+MAX_FAULTS = 20
 
 
 class ChoiceField(AnswerField):
@@ -184,31 +189,45 @@ class LinesField(AnswerField):
         return None if self.shape.nullable and self.original is None else []
 
     def parse(self, raw: str) -> list[JSON]:
+        lines = unix(raw).split("\n")
+        if sum(map(bool, map(str.strip, lines))) > hitl.ANSWER_MAX_ITEMS:
+            message = gettext("These are more than %(limit)s lines.")
+            raise ValidationError(message % {"limit": hitl.ANSWER_MAX_ITEMS})
+        read = self.reader()
         answer, faults = [], []
-        for number, line in enumerate(unix(raw).split("\n"), start=1):
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                answer.append(self.read(line.strip()))
+                answer.append(read(line.strip()))
             except ValidationError as error:
                 said = {"number": number, "error": " ".join(error.messages)}
                 faults.append(gettext("Line %(number)s: %(error)s") % said)
+            if len(faults) == MAX_FAULTS:
+                break
         if faults:
             raise ValidationError(faults)
         return answer
 
-    def read(self, line: str) -> JSON:
-        """Reads one line; a line that was there before is the value that was there."""
-        assert self.shape.items is not None
-        known = [*(self.original or ()), *self.shape.items.options]
-        for value in known:
-            if _line(value) == line:
-                return value
-        if self.shape.items.kind == "choice":
-            values = ", ".join(map(_line, self.shape.items.options))
-            raise ValidationError(gettext("Choose among %(values)s.") % {"values": values})
+    def reader(self) -> Callable[[str], JSON]:
+        """Returns what reads a line; a line that was there before is the value that was there."""
+        items = self.shape.items
+        assert items is not None
+        known: dict[str, JSON] = {}
+        for value in (*(self.original or ()), *items.options):
+            known.setdefault(_line(value), value)
         like = self.original[0] if self.original else MISSING
-        return ITEMS[self.shape.items.kind](self.shape.items, like, wanted=True).clean(line)
+        field = ITEMS[items.kind](items, like, wanted=True)
+
+        def read(line: str) -> JSON:
+            if line in known:
+                return known[line]
+            if items.kind == "choice":
+                values = ", ".join(map(_line, items.options))
+                raise ValidationError(gettext("Choose among %(values)s.") % {"values": values})
+            return field.clean(line)
+
+        return read
 
 
 #: What a line of a list can hold.

@@ -6,31 +6,40 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
-#: Longer than any amount a person types, and short enough to be read in no time.
-MAX_DIGITS = 400
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.answers.limits import INTEGER_DIGITS
+
+#: Characters of what is wrong with a text that a message repeats.
+QUOTED = 80
+TOO_MANY_DIGITS = _("An integer may have at most %(limit)s digits.")
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 def parse_integer(text: str) -> int:
-    """Reads a whole number; anything else is a ValueError."""
+    """Reads a whole number; a ValueError where it is none, ValidationError for too many digits."""
     text = text.strip()
-    if len(text) > MAX_DIGITS or not _INTEGER.fullmatch(text):
+    if not _INTEGER.fullmatch(text):
         raise ValueError(text)
+    if len(text.lstrip("+-")) > INTEGER_DIGITS:
+        raise ValidationError(TOO_MANY_DIGITS, params={"limit": INTEGER_DIGITS}, code="invalid")
     return int(text)
 
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
     """Reads a finite number: a float where ``like`` is one, else an int where it is whole."""
     text = text.strip()
-    if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
+    if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     if _INTEGER.fullmatch(text) and not isinstance(like, float):
-        return int(text)
+        return parse_integer(text)
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
@@ -44,7 +53,7 @@ def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> 
     would change the value.
     """
     text = text.strip()
-    if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
+    if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     if "number" in spelling and isinstance(like, int | float):
         number = parse_number(text, like=like)
@@ -76,12 +85,13 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 def from_json(text: str) -> Any:
     """Reads JSON text strictly: no NaN, no infinity, no key twice, no bottomless nesting.
 
-    Raises ValueError, whose message says where.
+    Raises ValueError, whose message says where; ValidationError for an integer that is too long.
     """
     try:
         return json.loads(
             text.lstrip("\ufeff"),
             parse_constant=_refuse_constant,
+            parse_int=parse_integer,
             parse_float=_finite,
             object_pairs_hook=_unique_keys,
         )
@@ -96,16 +106,16 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is too large")
+        raise ValueError(f"{text[:QUOTED]} is too large")
     return number
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands there twice")
+        counts = Counter(key for key, _value in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {twice[:QUOTED]!r} stands there twice")
     return found
 
 

@@ -19,6 +19,7 @@ from hitl_django.engine.errors import LeaseLostError
 from hitl_django.events import Log
 from hitl_django.models import Run, Thread
 from hitl_django.saver import ThreadKey, Writing
+from hitl_django.text import counted
 
 from . import outcomes, statements
 from .lease import Lease
@@ -63,13 +64,15 @@ def claim(run_id: UUID | str) -> Lease | None:
         log.catch_up(using)
     lease = Lease(log.run_id, graph, thread, attempts, log, bool(asked), shape, newest, waiting)
     if attempts > hitl.MAX_ATTEMPTS:
-        outcomes.park(lease, last_error or _NOWHERE % hitl.MAX_ATTEMPTS)
+        outcomes.park(lease, last_error or _nowhere())
         return None
     logger.info("run %s claimed: epoch %s, attempt %s", run_id, epoch, attempts)
     return lease
 
 
-_NOWHERE = "The run was taken up %s times and got nowhere; its worker never lived to say why."
+def _nowhere() -> str:
+    times = counted(hitl.MAX_ATTEMPTS, "time", "times")
+    return f"The run was taken up {times} and got nowhere; its worker never lived to say why."
 
 
 def renew(lease: Lease) -> bool:

@@ -1,26 +1,27 @@
 """What a link shows, and how it decides: by POST only, since mail scanners follow every link.
 
 The address is the secret. So nothing on the page leads to another site, nothing of it is kept by a
-cache or found by a search engine, and no other site is told where a visitor came from. The policy
-for that is ``same-origin`` and not ``no-referrer``: with the latter a browser says ``Origin: null``
-when the form is sent, which Django's protection against forged requests has to refuse.
+cache or found by a search engine, no request that follows says where a visitor came from, not even
+the one for the style sheet, and the address gets into no log: every answer is made here, whatever
+was sent and whatever goes wrong. Django's own check of forms is not for this page: it needs a
+cookie, and logs the address of what it refuses. ``signature`` says what there is instead.
 """
 
 from __future__ import annotations
 
+import logging
+import traceback
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.templatetags.static import static
 from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_protect
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django import dispatch, services
 from hitl_django.admin.actions import sheet_of
@@ -29,62 +30,102 @@ from hitl_django.admin.sheet import Sheet
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     InvalidAnswerError,
-    LinkNotFound,
     LinkSpentError,
     PayloadError,
     RunStateError,
     StaleQuestionError,
 )
+from hitl_django.errors import LinkNotFound
+from hitl_django.forms import submission
 from hitl_django.models import Decision, Interrupt
+from hitl_django.saver import outages
 from hitl_django.services import LinkInfo, LinkState
 
 from .rate import is_too_often
-from .words import TOO_LARGE, TOO_OFTEN, UNKNOWN, Words, maker_of, words_for
+from .redaction import HIDDEN, redact_token
+from .responses import render_page, seal
+from .signature import is_signed, sign_form
+from .words import (
+    AWAY,
+    FAILED,
+    NOT_OFFERED,
+    TOO_LARGE,
+    TOO_OFTEN,
+    UNKNOWN,
+    UNREADABLE,
+    UNSIGNED,
+    Words,
+    maker_of,
+    words_for,
+)
 
-HEADERS = {
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "X-Robots-Tag": "noindex, nofollow, noarchive",
-}
+logger = logging.getLogger("hitl_django")
+
+ALLOW = {"Allow": "GET, HEAD, POST"}
 
 
 @method_decorator(
-    [login_not_required, never_cache, csrf_protect, sensitive_post_parameters()], name="dispatch"
+    [login_not_required, never_cache, csrf_exempt, sensitive_post_parameters()], name="dispatch"
 )
 class LinkPage(View):
     """The one page there is: the question with its form, or why there is none."""
 
     http_method_names = ["get", "head", "post"]  # noqa: RUF012
 
-    @sensitive_variables("token")
     def dispatch(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        self.address = request.path
+        redact_token(request, token)
         try:
-            link = services.follow_link(token)
-        except LinkNotFound:
-            link = None
-        if is_too_often(request, None if link is None else link.id):
-            return self._say(request, TOO_OFTEN, status=429)
-        if link is None:
-            return self._say(request, UNKNOWN, status=404)
-        return super().dispatch(request, link, token)
+            return self._answer(request, token)
+        except Exception as error:
+            return self._fail(request, token, error)
 
     def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Shows the question, or what became of the link; changes nothing."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link)
-        return self._ask(request, link, sheet_of(_question(link)))
+        question = _question(link)
+        return self._ask(request, link, sheet_of(question), sign_form(link, question))
 
-    @sensitive_variables("token")
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Decides the question."""
+        """Decides the question; reads nothing of what is sent to a link that is over."""
         if link.state != LinkState.OPEN:
             return self._spent(request, link)
-        more = "" if "decision" in request.POST else request.POST.get("more", "")
-        sheet = sheet_of(_question(link), request.POST, more=more)
-        decision = None if more else sheet.read(request.POST.get("decision", ""))
+        try:
+            form = submission.read_form(request)
+        except submission.TOO_LARGE:
+            submission.discard_body(request)
+            return self._say(request, TOO_LARGE, status=413)
+        except submission.UNREADABLE:
+            return self._say(request, UNREADABLE, status=400)
+        return self._decide(request, link, token, form)
+
+    def _answer(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        if str(request.method).lower() not in self.http_method_names:
+            return self._say(request, NOT_OFFERED, status=405, headers=ALLOW)
+        try:
+            link = services.follow_link(token)
+        except LinkNotFound:
+            link = None
+        if is_too_often(request, None if link is None else link.id):
+            return self._say(request, TOO_OFTEN, status=429, again=link is not None)
+        if link is None:
+            return self._say(request, UNKNOWN, status=404)
+        return super().dispatch(request, link, token)
+
+    def _decide(
+        self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
+    ) -> HttpResponse:
+        question = _question(link)
+        signature = sign_form(link, question)
+        more = "" if "decision" in form else form.get("more", "")
+        sheet = sheet_of(question, form, more=more)
+        if not is_signed(form.get("signature", ""), link, question):
+            sheet.errors.append(UNSIGNED)
+            return self._ask(request, link, sheet, signature, status=403)
+        decision = None if more else sheet.read(form.get("decision", ""))
         if decision is None:
-            return self._ask(request, link, sheet)
+            return self._ask(request, link, sheet, signature)
         try:
             reason = sheet.slip.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
@@ -92,43 +133,71 @@ class LinkPage(View):
             return self._spent(request, services.follow_link(token))
         except (InvalidAnswerError, PayloadError) as error:
             sheet.refuse(error)
-            return self._ask(request, link, sheet)
-        return HttpResponseRedirect(request.path)
+            return self._ask(request, link, sheet, signature)
+        return seal(HttpResponseRedirect(self.address))
 
-    @classmethod
-    def too_large(cls, request: HttpRequest, *, too_many: bool) -> HttpResponse:
-        """Says that what was sent is more than can be read."""
-        return cls()._say(request, TOO_LARGE, status=413)
-
-    def _ask(self, request: HttpRequest, link: LinkInfo, sheet: Sheet) -> HttpResponse:
-        told = {
+    def _ask(
+        self,
+        request: HttpRequest,
+        link: LinkInfo,
+        sheet: Sheet,
+        signature: str,
+        *,
+        status: int = 200,
+    ) -> HttpResponse:
+        told: dict[str, Any] = {
+            "link": link,
+            "sheet": sheet,
             "item": sheet.item,
             "why": why_asked(sheet.item, sheet),
             "facts": facts_asked(sheet.item, sheet),
             "maker": maker_of(link),
+            "signature": signature,
         }
-        return self._page(request, "question.html", 200, sheet=sheet, link=link, **told)
+        return render_page(request, "question.html", status=status, **told)
 
     def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
         """Says why the link can't be used, and nothing of what it was about."""
         used = link.state == LinkState.USED
         words = words_for(link, _decision(link) if used else None)
-        return self._say(request, words, status=200 if used else 410)
+        again = link.state in (LinkState.HELD, LinkState.WAITING)
+        return self._say(request, words, status=200 if used else 410, again=again)
 
-    def _say(self, request: HttpRequest, words: Words, *, status: int) -> HttpResponse:
-        return self._page(request, "words.html", status, words=words)
-
-    def _page(
-        self, request: HttpRequest, template: str, status: int, **context: Any
+    def _say(
+        self,
+        request: HttpRequest,
+        words: Words,
+        *,
+        status: int,
+        again: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        name = f"hitl_django/links/{template}"
-        response = TemplateResponse(request, name, context, status=status)
-        # Django logs the address of each refusal, and this one may still open something.
-        response._has_been_logged = True  # type: ignore[attr-defined]
-        for header, value in HEADERS.items():
-            response.headers[header] = value
-        response.headers["Content-Security-Policy"] = _content_policy()
-        return response
+        """Says why there is no question; with ``again`` what was typed can be sent once more."""
+        kept = _fields(request) if again else []
+        return render_page(
+            request, "words.html", status=status, headers=headers, words=words, kept=kept
+        )
+
+    def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
+        """Answers in the place of Django, whose report of an error holds all that it can find."""
+        text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
+        logger.error("The page of a review link failed.\n%s", text)
+        try:
+            if outages.is_outage(error):
+                wait = {"Retry-After": str(outages.WAIT)}
+                return self._say(request, AWAY, status=503, again=True, headers=wait)
+            return self._say(request, FAILED, status=500, again=True)
+        except Exception:  # the templates themselves may be what is broken
+            return seal(HttpResponse(FAILED.headline, content_type="text/plain", status=500))
+
+
+def _fields(request: HttpRequest) -> list[tuple[str, str]]:
+    """Returns what was sent, as far as it can be read."""
+    try:
+        form = submission.read_form(request)
+    except (*submission.TOO_LARGE, *submission.UNREADABLE):
+        return []
+    return [(name, value) for name, values in form.lists() for value in values]
 
 
 def _question(link: LinkInfo) -> Interrupt:
@@ -142,13 +211,3 @@ def _question(link: LinkInfo) -> Interrupt:
 def _decision(link: LinkInfo) -> Decision | None:
     decisions = Decision.objects.using(dispatch.alias()).filter(interrupt=link.interrupt_id)
     return decisions.filter(key=f"{services.LINK_KEY}{link.id}").defer("value").first()
-
-
-def _content_policy() -> str:
-    """Allows the page its own style sheet, from wherever static files come, and nothing else."""
-    found = urlsplit(static("hitl_django/link.css"))
-    styles = f"{found.scheme or 'https'}://{found.netloc}" if found.netloc else "'self'"
-    return (
-        f"default-src 'none'; style-src {styles}; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    )

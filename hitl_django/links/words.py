@@ -34,7 +34,25 @@ TOO_LARGE = Words(
         _("Your browser’s Back button leads to what you wrote. Shorten it, and send it again."),
     ),
 )
+UNREADABLE = Words(
+    _("What was sent can't be read"),
+    (_("Nothing of yours was recorded."), _("Open the link again.")),
+)
+NOT_OFFERED = Words(_("This can't be done here"))
+AWAY = Words(
+    _("This can't be shown right now"), (_("Wait a minute, and then open the link again."),)
+)
+FAILED = Words(
+    _("Something went wrong here"),
+    (_("Open the link again. It says whether your answer was recorded."),),
+)
 TOO_OFTEN = Words(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
+
+#: Above a form that may not have been sent from the page.
+UNSIGNED = _(
+    "It is not certain that this was sent from this page. "
+    "Look at it once more, and press the button again."
+)
 
 SPENT: dict[str, Words] = {
     LinkState.USED: Words(_("This link has been used"), tone="done"),

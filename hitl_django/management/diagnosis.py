@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -11,16 +11,29 @@ from django.core import checks
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models.functions import Now
+from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
 
 from hitl_django import audit, dispatch, services
-from hitl_django.models import Run, WorkerHeartbeat
+from hitl_django.conf import hitl, user_share
+from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
+from hitl_django.sweep import missed_since
+from hitl_django.text import counted
+
+from . import tables
 
 Level = Literal["ok", "note", "warning", "error"]
 
 #: A clock further off than this makes what people read, and the queue's own leases, wrong.
 SKEW = timedelta(seconds=5)
+#: What bounds the tables, and what it deletes.
+BOUNDS = {
+    "RETENTION_DAYS": "deletes threads that have ended",
+    "EVENT_RETENTION_DAYS": "only their events",
+}
+#: The apps whose tables every command works on: ours, and that of the usual queue.
+NEEDED = ("hitl_django", "django_q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +50,27 @@ def examine(*, audited: bool) -> Iterator[Finding]:
 
     With ``audited`` every audit entry is looked at as well.
     """
-    for look in (_database, _migrations):
+    for look in (_database, _migrations, _settings):
         found = list(look())
         yield from found
         if any(each.level == "error" for each in found):
             return
-    for look in (_clock, _settings, _queue, _workers, _runs):
+    for look in (_clock, _site, _waiting, _queue, _workers, _sweep, _runs, _growth):
         yield from look()
     if audited:
         yield from _audit()
+
+
+def refusal(*, needs_database: bool) -> Finding | None:
+    """Returns what keeps a command from doing anything, or None.
+
+    A database that is away is no reason for one that may wait for it.
+    """
+    found = list(_database())
+    if found[0].level == "error":
+        return found[0] if needs_database else None
+    wrong = (each for each in (*_migrations(NEEDED), *_settings()) if each.level == "error")
+    return next(wrong, None)
 
 
 def _audit() -> Iterator[Finding]:
@@ -78,14 +103,16 @@ def _database() -> Iterator[Finding]:
     yield Finding("ok", f"The database {connection.alias!r} ({connection.vendor}) answers.")
 
 
-def _migrations() -> Iterator[Finding]:
+def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
+    """Gives whether the migrations of these apps, or of all, are applied; and those they need."""
     executor = MigrationExecutor(connections[dispatch.alias()])
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    names = sorted(f"{step.app_label}.{step.name}" for step, _ in plan)
+    newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
+    names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
     if names:
+        missing = counted(len(names), "migration isn't applied", "migrations aren't applied")
         yield Finding(
             "error",
-            f"{len(names)} migrations aren't applied: {', '.join(names[:5])}.",
+            f"{missing}: {', '.join(names[:5])}{', …' if len(names) > 5 else ''}.",
             "Run 'manage.py migrate'.",
         )
         return
@@ -112,6 +139,32 @@ def _settings() -> Iterator[Finding]:
     yield from _told(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The settings have nothing that is known to hurt.")
+
+
+def _site() -> Iterator[Finding]:
+    """Gives whether links are sent out that lack the name of a host."""
+    models = (WebhookEndpoint, ReviewLink)
+    rows = [model._default_manager.using(dispatch.alias()) for model in models]
+    used = [str(each.model._meta.verbose_name_plural) for each in rows if each.exists()]
+    if used and not hitl.SITE_URL:
+        yield Finding(
+            "warning",
+            f"HITL['SITE_URL'] isn't set, and there are {' and '.join(used)}: webhooks hold no "
+            "links, and review links made in code are paths without a host.",
+            "Set it to the address of the site, such as 'https://shop.example'.",
+        )
+
+
+def _waiting() -> Iterator[Finding]:
+    places = hitl.EVENT_WAITERS
+    if places:
+        yield Finding(
+            "ok",
+            "Threads of a web process that requests may hold while they wait for events: "
+            f"{places} (of one user: {user_share(places)}).",
+            "It has to have more than that (gunicorn: --threads), or lower EVENT_WAITERS; under "
+            "ASGI they hold none.",
+        )
 
 
 def _queue() -> Iterator[Finding]:
@@ -141,13 +194,27 @@ def _workers() -> Iterator[Finding]:
             words = _ago("No worker reports. One was last seen", health.last_seen)
         yield Finding("error", words, "Start one: 'manage.py hitl worker', or qcluster.")
         return
-    yield Finding("ok", f"{health.workers} workers report, {health.driving} runs are under way.")
+    workers = counted(health.workers, "worker reports", "workers report")
+    driven = counted(health.driving, "run is under way", "runs are under way")
+    yield Finding("ok", f"{workers}, {driven}.")
     if health.due_since is not None:
+        waiting = counted(health.overdue, "run waits for a worker", "runs wait for a worker")
         oldest = _ago("The oldest was queued", health.due_since)
         yield Finding(
             "warning",
-            f"{health.overdue} runs wait for a worker. {oldest}",
+            f"{waiting}. {oldest}",
             "If that doesn't pass, there are too few workers, or their nodes take too long.",
+        )
+
+
+def _sweep() -> Iterator[Finding]:
+    since = missed_since()
+    if since is not None:
+        yield Finding(
+            "warning",
+            _ago("Nobody sweeps: what a sweep should have seen to was due", since),
+            "Keep 'manage.py hitl worker' running, or have 'manage.py hitl sweep' called once or "
+            "twice a minute.",
         )
 
 
@@ -155,11 +222,31 @@ def _runs() -> Iterator[Finding]:
     parked = Run.objects.using(dispatch.alias()).filter(state=Run.State.PARKED)
     count = parked.count()
     if count:
+        one, several = "run is parked: it can't", "runs are parked: they can't"
         yield Finding(
             "warning",
-            f"{count} runs are parked: they can't get on by themselves.",
+            f"{counted(count, one, several)} get on by {'itself' if count == 1 else 'themselves'}.",
             "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
         )
+
+
+def _growth() -> Iterator[Finding]:
+    """Gives how much is kept, how fast it grows, and which settings bound it."""
+    size = tables.measure(dispatch.alias())
+    if not size.runs:
+        return
+    largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)
+    words = (
+        f"{counted(size.runs, 'run is', 'runs are')} kept in {filesizeformat(size.bytes)}"
+        f"{f' ({largest})' if largest else ''}; in the last {tables.DAYS} days "
+        f"{size.recent / tables.DAYS:,.1f} a day were added, "
+        f"some {filesizeformat(size.bytes_a_day)}."
+    )
+    limits = {name: getattr(hitl, name) for name in BOUNDS}
+    unset = [f"{name} ({what})" for name, what in BOUNDS.items() if limits[name] is None]
+    advice = f"Nothing bounds it: HITL has no {' nor '.join(unset)}." if len(unset) == 2 else ""
+    kept = ", ".join(f"{name} = {days:g}" for name, days in limits.items() if days is not None)
+    yield Finding("note", words, advice or f"{kept} bounds it. DELIVERY_DAYS does so to webhooks.")
 
 
 def _ago(words: str, moment: datetime) -> str:

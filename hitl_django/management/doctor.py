@@ -17,6 +17,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(skip_checks=True)  # they are among what is looked at
     parser.add_argument(
         "--audit",
         action="store_true",

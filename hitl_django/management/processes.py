@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from hitl_django import parent_death
+
 #: Seconds a process has to stop by itself once it is told to.
 PATIENCE = 15.0
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,6 +45,7 @@ class Child:
 
     It is given a session of its own, so that Ctrl-C in a terminal reaches this process and nobody
     else: qcluster hangs when its main process and its workers get the signal at the same time.
+    One that runs this app ends with this process where Linux sees to that, even after a SIGKILL.
     """
 
     def __init__(self, program: Program) -> None:
@@ -50,7 +53,7 @@ class Child:
         with program.log.open("ab") if program.log else nullcontext() as log:
             self.process = subprocess.Popen(
                 program.command,
-                env={**os.environ, **program.environment},
+                env={**os.environ, **parent_death.environment(), **program.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT if log else None,

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django import retention
+from hitl_django.text import counted
 
 HELP = (
     "Delete the threads whose runs have all ended more than so many days ago, with their "
@@ -35,4 +36,4 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     for done in retention.prune_ended(days) if options["prune"] else deleting:
         total += done
         command.stderr.write(f"{total} {said}")
-    command.stdout.write(f"{total} threads {said}.")
+    command.stdout.write(f"{counted(total, 'thread', 'threads')} {said}.")

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django import registry, services
 from hitl_django.engine.errors import HitlError, UnknownGraphError
+from hitl_django.text import counted
 
 from .lines import BadLine, Line, numbered, parse
 from .progress import Progress
@@ -62,7 +63,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
     command.stdout.write(summary(counts))
     if counts["bad"]:
-        raise CommandError(f"{counts['bad']} of {counts.total()} lines started no run.")
+        raise CommandError(
+            f"{counts['bad']} of {counted(counts.total(), 'line', 'lines')} started no run."
+        )
 
 
 def start(line: Line, graph: str | None) -> str:

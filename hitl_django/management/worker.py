@@ -6,14 +6,15 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from hitl_django import dispatch
 
-from .supervisor import Supervisor
+from .supervisor import Supervisor, Sweeper
 
 HELP = (
-    "Run the queue's worker processes, start them anew when they end or no longer work, and sweep. "
+    "Run the queue's worker processes, start them anew when they end or no longer work, and sweep; "
+    "only sweep where the queue has workers of its own. "
     "SIGTERM or Ctrl-C leaves each run at its next step's edge and ends them all."
 )
 
@@ -31,11 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Supervise until a signal comes."""
     queue = dispatch.dispatcher().command()
-    if not queue:
-        raise CommandError("HITL['DISPATCH'] names a queue that needs no worker.")
 
     def say(text: str) -> None:
         command.stdout.write(text)
         command.stdout.flush()
 
-    Supervisor(queue, options["grace"], say).run()
+    (Supervisor(queue, options["grace"], say) if queue else Sweeper(say)).run()

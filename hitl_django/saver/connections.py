@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db import connections
 
 from hitl_django.engine.errors import OpenTransactionError
@@ -49,6 +51,22 @@ def close_left() -> None:
             connection.close()
         except Exception:
             logger.exception("a connection to %r was not closed", connection.alias)
+
+
+def close_lost() -> None:
+    """Closes the connections that have been lost, so that the next query opens another.
+
+    Those of this thread, and of the one on which async nodes query: nobody else looks after that.
+    """
+    _close_lost()
+    asyncio.run(sync_to_async(_close_lost)())
+
+
+def _close_lost() -> None:
+    for connection in connections.all(initialized_only=True):
+        # Whoever is in a transaction, as a test is, would lose it.
+        if connection.errors_occurred and not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def _depth(connection: Any) -> int:

@@ -32,6 +32,7 @@ from .connections import close_left, nothing_left_open
 from .grounds import Ground, Grounds
 from .listing import read_page
 from .loading import Row, open_one, open_rows
+from .outages import is_database_lost
 from .payloads import unpack
 from .places import Place, ThreadKey
 from .storing import ANSWERS, KEYED_ANSWERS, Batch
@@ -84,6 +85,10 @@ class DjangoSaver(BaseCheckpointSaver):
     around_call = staticmethod(nothing_left_open)
     leave_thread = staticmethod(close_left)
 
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether the error is that the database was lost which runs are written to."""
+        return is_database_lost(error, self.using)
+
     @made_anew
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
@@ -96,7 +101,7 @@ class DjangoSaver(BaseCheckpointSaver):
         thread = get_ident()
         try:
             with transaction.atomic(self.using, durable=self.fence is not None):
-                result = _acted(act)
+                result = _acted(act, self.using)
                 self._together.add(thread)
                 try:
                     self.commit(commit_of(result))
@@ -445,14 +450,13 @@ class _ActError(BaseException):
         self.error = error
 
 
-def _acted(act: Callable[[], Any]) -> Any:
+def _acted(act: Callable[[], Any], using: str) -> Any:
     try:
         return act()
-    except OperationalError as error:
-        if is_clash(error):
-            raise
-        raise _ActError(error) from error
     except BaseException as error:
+        undone = isinstance(error, OperationalError) and is_clash(error)
+        if undone or is_database_lost(error, using):
+            raise
         raise _ActError(error) from error
 
 

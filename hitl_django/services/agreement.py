@@ -7,14 +7,14 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 
 from hitl_django import answers, audit, dispatch, patches
-from hitl_django.answers import APPROVE, REJECT, UNSET, Asked
+from hitl_django.answers import APPROVE, REJECT, Asked
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
     InvalidAnswerError,
     PayloadLimitError,
-    SelfApprovalError,
 )
+from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Decision, Interrupt, Run, Thread
 
 from . import questions
@@ -71,7 +71,7 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(asked: Asked, answer: Any) -> bool:
-    """Says whether an answer is the one that this version of the question stands for.
+    """Says whether an answer that was validated is the one this version of the question stands for.
 
     That is what was proposed or, as long as nobody has, what a plain approval sends.
     """
@@ -80,7 +80,7 @@ def is_seconded(asked: Asked, answer: Any) -> bool:
     if APPROVE not in asked.allowed:
         return False
     try:
-        return patches.same(answers.compose(asked, APPROVE, UNSET), answer)
+        return patches.same(answers.resume_value(asked, APPROVE), answer)
     except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
         return False
 

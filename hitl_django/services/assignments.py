@@ -12,7 +12,8 @@ from django.db.models import Q
 from django.utils.timezone import is_naive, make_aware
 
 from hitl_django import audit, dispatch
-from hitl_django.engine.errors import InvalidInputError, NotAllowedError
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import unclaimed
 from hitl_django.policy import get_policy

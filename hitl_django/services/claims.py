@@ -20,7 +20,8 @@ from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import IdempotencyKeyReusedError, NotAllowedError
+from hitl_django.engine.errors import IdempotencyKeyReusedError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import queue_order, unclaimed

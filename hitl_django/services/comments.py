@@ -11,7 +11,8 @@ from django.db import transaction
 
 from hitl_django import audit, dispatch
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import InvalidInputError, NotAllowedError
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Comment
 from hitl_django.models.fields import digest_json
 from hitl_django.policy import get_policy

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from hitl_django import answers, dispatch, leases, registry, signals
-from hitl_django.answers import REJECT, UNSET
-from hitl_django.engine.errors import (
-    HitlError,
-    IdempotencyKeyReusedError,
-    InterruptNotFound,
-    NotAllowedError,
-    StaleQuestionError,
-)
+from hitl_django import dispatch, leases, registry, signals
+from hitl_django.answers import UNSET
+from hitl_django.engine.errors import HitlError, IdempotencyKeyReusedError, StaleQuestionError
+from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import made_anew
 
 from . import agreement, conflicts, recording, refusals, statements
 from .info import DecisionInfo
-from .recording import Guest, Request
+from .recording import Guest, Request, Validated
+
+#: How often a question is read again that changed while an answer to it was validated.
+MOST_READS = 5
 
 
-@made_anew
 def decide(
     interrupt_id: UUID | str,
     type: str | None = None,  # noqa: A002  (the word of the API)
@@ -49,7 +47,8 @@ def decide(
     ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
     and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
     since. ``guest`` is who decides without an account. Nothing is written unless everything is:
-    decision, audit entry, resume value and the run's state share one transaction.
+    decision, audit entry, resume value and the run's state share one transaction. The answer is
+    validated before that opens; if the question has changed by then, it is validated anew.
 
     Where several have to agree, a decision that isn't the last of them is not ``complete``: the
     question stays open. It counts for the version that was approved; another answer than that is
@@ -64,13 +63,10 @@ def decide(
     )
     pk, shown = _uuid(interrupt_id), _Shown(digest, version)
     with refusals.recorded("decide", by=by, via=via):
-        if by is None and (info := _decide_at_once(pk, request, shown)):
-            return info
-        with transaction.atomic(using=dispatch.alias()):
-            # Whose rights have to be looked up, it is in the transaction that they are needed for.
-            if by is not None and (info := _decide_at_once(pk, request, shown)):
-                return info
-            return _decide(pk, request, shown)
+        for _ in range(MOST_READS):
+            with suppress(recording.OvertakenError):
+                return _decide_as_read(pk, request, shown)
+        raise StaleQuestionError
 
 
 class _Shown(NamedTuple):
@@ -80,35 +76,57 @@ class _Shown(NamedTuple):
     version: int | None
 
 
-def _decide_at_once(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo | None:
+@made_anew
+def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
+    """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile."""
+    found = _read(pk)
+    if found is None:
+        raise InterruptNotFound
+    validated = validate(found.interrupt, request)
+    if request.by is None and (info := _decide_at_once(found, validated, shown)):
+        return info
+    with transaction.atomic(using=dispatch.alias()):
+        # Whose rights have to be looked up, it is in the transaction that they are needed for.
+        if request.by is not None and (info := _decide_at_once(found, validated, shown)):
+            return info
+        return _decide(pk, request, validated, shown)
+
+
+def validate(interrupt: Interrupt, request: Request) -> Validated | None:
+    """Validates what somebody sent, before any lock; None for a question that is closed."""
+    if interrupt.status != Interrupt.Status.PENDING:
+        return None  # of what was erased not even the payload is left
+    return request.validate(interrupt)
+
+
+def _decide_at_once(
+    found: _Found, validated: Validated | None, shown: _Shown
+) -> DecisionInfo | None:
     """Decides a question without locking it first; None where it takes another look.
 
     Most questions are a run's only one and nobody else is at them. Nothing is written unless the
     question, its run and its thread's record are still what was read.
     """
-    found = _read(pk)
-    if found is None:
-        return None
-    thread, interrupt, so_far = found
+    interrupt = found.interrupt
     ordinary = (
-        interrupt.status == Interrupt.Status.PENDING
-        and interrupt.version == 1
+        interrupt.version == 1
         and interrupt.quorum == 1
         and not interrupt.claim_required
         and interrupt.run.state == Run.State.INTERRUPTED
         and registry.policy_of(interrupt.graph).goes_on == "each"
     )
-    if not ordinary:
+    if validated is None or not ordinary:
         return None
-    _refuse_unless_visible(interrupt, request.by)
-    _refuse_if_not_allowed(interrupt, request.by)
+    _refuse_unless_visible(interrupt, validated.request.by)
+    _refuse_if_not_allowed(interrupt, validated.request.by)
+    _refuse_if_stale(interrupt, shown.digest, shown.version)
     try:
-        return _taken(thread, interrupt, request, shown, so_far)
+        return take(found.thread, interrupt, validated, found.so_far)
     except recording.OvertakenError:
         return None
 
 
-def _decide(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
+def _decide(pk: UUID, request: Request, validated: Validated | None, shown: _Shown) -> DecisionInfo:
     """Decides a question whose thread is locked meanwhile."""
     thread, interrupt = _locked(pk, request.by)
     earlier = _earlier_outcome(interrupt, request)
@@ -116,25 +134,30 @@ def _decide(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
         return earlier
     if interrupt.status != Interrupt.Status.PENDING:
         raise conflicts.already_decided(interrupt)
-    return _taken(thread, interrupt, request, shown)
+    _refuse_if_stale(interrupt, shown.digest, shown.version)
+    return take(thread, interrupt, validated)
 
 
-def _taken(
+def take(
     thread: Thread,
     interrupt: Interrupt,
-    request: Request,
-    shown: _Shown,
+    validated: Validated | None,
     so_far: recording.Answers | None = None,
 ) -> DecisionInfo:
-    """Records a decision on an open question, unless something speaks against it."""
-    _refuse_if_stale(interrupt, shown.digest, shown.version)
+    """Records a decision on an open question; OvertakenError if it was validated against another.
+
+    Raises what speaks against it: first what the run and other people do, then what was found
+    wrong with the answer.
+    """
+    if validated is None or not validated.is_of(interrupt):
+        raise recording.OvertakenError
+    request = validated.request
     _refuse_if_unheard(interrupt)
-    asked = answers.asked_of(interrupt)
-    request = request.read(asked)
-    agreement.refuse_own(interrupt, request.type, request.by)
+    if request.type:
+        agreement.refuse_own(interrupt, request.type, request.by)
     agreement.refuse_unless_claimed(interrupt, thread, request.by)
-    answer = request.answer(asked)
-    decision = recording.record(interrupt, asked, answer, request, thread, so_far)
+    validated.raise_refusal()
+    decision = recording.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.of(decision, interrupt.run_id)
     if info.complete:
         signals.send_on_commit(signals.interrupt_decided, using=dispatch.alias(), decision=info)
@@ -188,13 +211,13 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     if interrupt.status != Interrupt.Status.PENDING:
         raise conflicts.already_decided(interrupt)
     _refuse_if_unheard(interrupt)
-    asked = answers.asked_of(interrupt)
-    request = request.read(asked)
-    agreement.refuse_own(interrupt, request.type, by)
-    answer = request.answer(asked)
-    if interrupt.quorum > 1 and request.type != REJECT and agreement.is_seconded(asked, answer):
+    validated = request.validate(interrupt)
+    if validated.request.type:
+        agreement.refuse_own(interrupt, validated.request.type, by)
+    validated.raise_refusal()
+    if interrupt.quorum > 1 and validated.is_vote:
         agreement.refuse_second_vote(interrupt, by)
-    return answer
+    return validated.answer
 
 
 def _locked(pk: UUID, by: Any) -> tuple[Thread, Interrupt]:
@@ -225,7 +248,15 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
         raise InterruptNotFound
 
 
-def _read(pk: UUID) -> tuple[Thread, Interrupt, recording.Answers] | None:
+class _Found(NamedTuple):
+    """A question as it was read without a lock."""
+
+    thread: Thread
+    interrupt: Interrupt
+    so_far: recording.Answers
+
+
+def _read(pk: UUID) -> _Found | None:
     """Reads a question with all that a decision needs of it, as it is at this moment."""
     using = dispatch.alias()
     rows = statements.WHOLE.run(using, interrupt=pk)
@@ -237,7 +268,7 @@ def _read(pk: UUID) -> tuple[Thread, Interrupt, recording.Answers] | None:
     interrupt.run = statements.RUN.read(using, row)
     thread = statements.THREAD.read(using, row[len(statements.RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
-    return thread, interrupt, row[-2:]
+    return _Found(thread, interrupt, row[-2:])
 
 
 def _question(pk: UUID, thread: Thread) -> Interrupt:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, events, leases, outbox, signals
@@ -31,14 +31,18 @@ def expire_due() -> int:
 
     Each in a transaction of its own. A run that is under way is left until it pauses again.
     """
-    waiting = Interrupt.objects.using(dispatch.alias()).filter(
+    # When it expires is what people see, and stays what it is where expiring it fails.
+    return due.each(expired_questions(), "expires_at", "retry_at", _expire)
+
+
+def expired_questions() -> QuerySet[Interrupt]:
+    """Returns the questions whose time is up, and of which nothing has come yet."""
+    return Interrupt.objects.using(dispatch.alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
         run__state=Run.State.INTERRUPTED,
     )
-    # When it expires is what people see, and stays what it is where expiring it fails.
-    return due.each(waiting, "expires_at", "retry_at", _expire)
 
 
 def _expire(pk: UUID) -> bool:

@@ -15,7 +15,8 @@ from django.db import models
 
 from hitl_django import dispatch
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import EventsPrunedError, RunNotFound
+from hitl_django.engine.errors import EventsPrunedError
+from hitl_django.errors import RunNotFound
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
 from hitl_django.policy import get_policy
@@ -142,14 +143,17 @@ class EventReader:
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
         """Returns what there is by now: two queries."""
-        # The run comes first: what it says of its events is there when they are read.
+        # The run comes first: what it says of its events is there when they are read. What has come
+        # since is left for the next time: with the last event and without the end of the run,
+        # nothing would be news any more.
         runs = Run.objects.using(self.using).filter(pk=self.run_id)
         run = runs.only("state", "first_event", "last_event").first()
         if run is None:
             raise RunNotFound
         if after + 1 < run.first_event:
             raise EventsPrunedError(run.last_event)
-        rows = RunEvent.objects.using(self.using).filter(run=self.run_id, seq__gt=after)
+        new = {"seq__gt": after, "seq__lte": run.last_event}
+        rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
         events = tuple(map(self._shown, rows.order_by("seq")[:limit]))
         if events and events[0].seq != after + 1:  # deleted since
             raise EventsPrunedError(run.last_event)

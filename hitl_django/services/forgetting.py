@@ -8,7 +8,8 @@ from django.db import transaction
 from django.db.models import F
 
 from hitl_django import answers, audit, dispatch, leases
-from hitl_django.engine.errors import NotAllowedError, RunStateError, ThreadNotFound
+from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver, made_anew
@@ -69,7 +70,7 @@ def _operated(thread_id: str, by: Any) -> Thread:
         runs = get_policy().visible_runs(by, runs)
     run = runs.select_related("thread").first()
     if run is None:
-        raise ThreadNotFound
+        raise NoSuchThread
     thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(

@@ -12,17 +12,12 @@ from hitl_django import audit, dispatch, events, leases, registry, shapes
 from hitl_django.engine import ids
 from hitl_django.engine.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.constants import COPY
-from hitl_django.engine.errors import (
-    CheckpointNotFound,
-    InvalidInputError,
-    NotAllowedError,
-    RunStateError,
-    ThreadNotFound,
-)
+from hitl_django.engine.errors import InvalidInputError, RunStateError
 from hitl_django.engine.schema import check_input, hints_of
 from hitl_django.engine.types import RunnableConfig
+from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
-from hitl_django.policy import get_policy
+from hitl_django.policy import get_policy, may_start
 from hitl_django.registry import Registered
 from hitl_django.saver import DjangoSaver, ThreadKey, digest_value, made_anew
 
@@ -57,6 +52,7 @@ def fork(
     using = dispatch.alias()
     with refusals.recorded("fork", by=by, via=via):
         thread, last = _operated(thread_id, by)
+        _refuse_input(thread, last, values, by, via)
         registered = registry.get(last.graph)
         _check_values(registered, values, as_node)
         place = _place(thread, checkpoint_id)
@@ -106,7 +102,7 @@ def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
         runs = get_policy().visible_runs(by, runs)
     thread, run = threads.first(), runs.order_by("-created_at", "-pk").first()
     if thread is None or run is None:
-        raise ThreadNotFound
+        raise NoSuchThread
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(
             "You may not go on from a checkpoint of this thread.",
@@ -114,6 +110,21 @@ def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
             subject=str(run.pk),
         )
     return thread, run
+
+
+def _refuse_input(thread: Thread, last: Run, values: Any, by: Any, via: str) -> None:
+    """Keeps values out of a graph that says who starts it: they are an input by another name."""
+    if by is None or values is None:
+        return
+    graph = last.graph
+    says_who = registry.starters_of(graph)
+    says_where = via == "api" and not registry.is_startable_over_api(graph)
+    if (says_who or says_where) and not may_start(by, graph, via):
+        raise NotAllowedError(
+            "You may not give this run other values.",
+            thread_id=thread.thread_id,
+            subject=str(last.pk),
+        )
 
 
 def _check_values(registered: Registered, values: Any, as_node: str | None) -> None:

@@ -13,7 +13,7 @@ from django.db.models.lookups import GreaterThan
 
 from hitl_django import dispatch, heartbeats
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import NotAllowedError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Run, WorkerHeartbeat
 from hitl_django.policy import get_policy
 

@@ -19,11 +19,8 @@ from django.db.models.functions import Length
 
 from hitl_django import dispatch, registry
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
-from hitl_django.engine.errors import (
-    NotAllowedError,
-    PayloadError,
-    ThreadNotFound,
-)
+from hitl_django.engine.errors import PayloadError
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.events.plain import shown
 from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Thread
 from hitl_django.policy import get_policy
@@ -106,7 +103,7 @@ def thread_history(
         threads = get_policy().visible_threads(by, threads)
     thread = threads.first()
     if thread is None:
-        raise ThreadNotFound
+        raise NoSuchThread
     if by is not None and not get_policy().may_view_state(by, thread):
         raise NotAllowedError("You may not see the state of this thread.")
     return _Page(using, thread, by).read(before, max(1, min(limit, MOST_STEPS)))

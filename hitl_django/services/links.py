@@ -18,36 +18,34 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.urls import reverse
 from django.utils import timezone
 
 from hitl_django import answers, audit, dispatch, leases
 from hitl_django.answers import APPROVE, UNSET
-from hitl_django.conf import hitl
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
-    InterruptNotFound,
     InvalidAnswerError,
     InvalidInputError,
-    LinkNotFound,
     LinkSpentError,
-    NotAllowedError,
 )
+from hitl_django.errors import InterruptNotFound, LinkNotFound, NotAllowedError
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import made_anew
+from hitl_django.site_urls import find_url
 
-from . import agreement, refusals
-from .decisions import decide
+from . import agreement, decisions, refusals
 from .info import DecisionInfo
-from .recording import Guest
+from .recording import Guest, Request
 
 VIA = "link"
+#: The view that a link leads to.
+PAGE = "hitl_django:link"
 #: What the idempotency key of a decision by link begins with; the link's id follows.
 LINK_KEY = "link:"
 NAME_LENGTH = 255
@@ -109,9 +107,11 @@ def make_link(
     """Makes a link to an open question; the answer is the only place where it is to be seen.
 
     ``decisions`` narrows what can be decided with it. ``email`` is kept beside the name; nothing is
-    sent to it. The address begins with ``SITE_URL``, or without one is a path.
+    sent to it. The address begins with ``SITE_URL``, or without one is a path. A project that
+    hasn't included ``hitl_django.urls`` gets ImproperlyConfigured.
     """
     _check(name, email)
+    _refuse_without_page()
     secret = secrets.token_bytes(SECRET_BYTES)
     refusal = refusals.recorded("link", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
@@ -132,7 +132,7 @@ def make_link(
         told = {"link": str(row.pk), "name": row.name, "decisions": row.decisions}
         audit.append(thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
         row.refresh_from_db(dispatch.alias(), fields=["created_at"])
-        return _info(row, url=address_of(row.pk, secret))
+        return _info(row, url=_address(row.pk, secret))
 
 
 @made_anew
@@ -205,6 +205,10 @@ def decide_by_link(
     its maker has one.
     """
     link = _found(token)
+    guest = Guest(link.name, {"link": str(link.pk), "link_by": link.created_by_label})
+    key = f"{LINK_KEY}{link.pk}"
+    request = Request.of(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
+    validated = decisions.validate(link.interrupt, request)
     with transaction.atomic(using=dispatch.alias()):
         # First the thread's lock, as everywhere: what follows sees link and question as they are.
         thread = leases.lock_thread(interrupt=link.interrupt_id)
@@ -218,24 +222,23 @@ def decide_by_link(
         unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
         if not unused.update(used_at=Now()):
             raise LinkSpentError(state=str(LinkState.EXPIRED))
-        noted = {"link": str(row.pk), "link_by": row.created_by_label}
-        return decide(
-            row.interrupt_id,
-            type,
-            value,
-            via=VIA,
-            reason=reason,
-            key=f"{LINK_KEY}{row.pk}",
-            digest=row.payload_digest,
-            version=row.version,
-            guest=Guest(row.name, noted),
+        row.interrupt.thread = row.interrupt.run.thread = thread
+        return decisions.take(thread, row.interrupt, validated)
+
+
+def _refuse_without_page() -> None:
+    """Raises ImproperlyConfigured where a link would lead nowhere."""
+    if find_url(PAGE, "token") is None:
+        raise ImproperlyConfigured(
+            "A review link needs its page: add path('hitl/', include('hitl_django.urls')) to "
+            "ROOT_URLCONF."
         )
 
 
-def address_of(link_id: UUID, secret: bytes) -> str:
+def _address(link_id: UUID, secret: bytes) -> str:
     """Returns the address of a link."""
     token = base64.urlsafe_b64encode(link_id.bytes + secret).decode()
-    return hitl.SITE_URL.rstrip("/") + reverse("hitl_django:link", args=[token])
+    return str(find_url(PAGE, token))
 
 
 def _found(token: str) -> ReviewLink:

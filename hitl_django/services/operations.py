@@ -9,7 +9,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, events, leases
-from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import NotAllowedError, RunNotFound
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import made_anew
@@ -23,11 +24,22 @@ RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
 
 @made_anew
-def cancel(run_id: UUID | str, *, by: Any = None, via: str = "code", reason: str = "") -> RunInfo:
-    """Ends a run that hasn't succeeded, and withdraws what it asked."""
+def cancel(
+    run_id: UUID | str,
+    *,
+    by: Any = None,
+    via: str = "code",
+    reason: str = "",
+    skip_permission_checks: bool = False,
+) -> RunInfo:
+    """Ends a run that hasn't succeeded, and withdraws what it asked.
+
+    ``skip_permission_checks`` is for a view of the product's own that has made sure that the user
+    may, as in ``start``.
+    """
     refusal = refusals.recorded("cancel", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
-        run, thread = _operated(run_id, by)
+        run, thread = _operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
         closed = closing.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
         audit.append(

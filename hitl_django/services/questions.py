@@ -8,7 +8,8 @@ from uuid import UUID
 from django.utils import timezone
 
 from hitl_django import dispatch, leases
-from hitl_django.engine.errors import AlreadyDecidedError, HeldError, InterruptNotFound
+from hitl_django.engine.errors import AlreadyDecidedError, HeldError
+from hitl_django.errors import InterruptNotFound
 from hitl_django.models import Interrupt, Thread
 from hitl_django.policy import get_policy
 

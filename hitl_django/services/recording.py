@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from hitl_django import answers, audit, dispatch, events, outbox
+from hitl_django import answers, audit, dispatch, events, keywords, outbox
 from hitl_django.answers import REJECT, UNSET, Asked
-from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
@@ -74,19 +75,75 @@ class Request:
                 content[name] = given
         return cls(type or "", value, resume, by, via, reason, key, guest, digest_json(content))
 
-    def read(self, asked: Asked) -> Request:
+    def validate(self, interrupt: Interrupt) -> Validated:
+        """Validates it against an open question as it was read: all of the work that takes time.
+
+        Done before the transaction of a decision opens and before anything is locked, so that
+        nobody waits for it. What is wrong is kept: who may not decide is not to hear of it.
+        """
+        read = self
+        made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
+        try:
+            asked = answers.asked_of(interrupt)
+            with keywords.budget():
+                read = self._read(asked)
+                answer = read._answer(asked)
+                proposal = read._proposal(asked, answer) if interrupt.quorum > 1 else None
+            patch = answers.changes_of(asked, read.type, read.value)
+            return made(request=read, answer=answer, patch=patch, proposal=proposal)
+        except HitlError as error:
+            return made(request=read, refusal=error)
+
+    def _read(self, asked: Asked) -> Request:
         """Returns it with the type and the value that it comes down to."""
         if self.resume is UNSET:
             return self
         meant = answers.meaning(asked, self.resume)
         return replace(self, type=meant.type, value=meant.value)
 
-    def answer(self, asked: Asked) -> Any:
+    def _answer(self, asked: Asked) -> Any:
         """Returns the resume value of the decision, once it was read."""
         if self.resume is not UNSET:
             return self.resume
         value = answers.said(asked, self.type, self.value, self.reason)
         return answers.compose(asked, self.type, value)
+
+    def _proposal(self, asked: Asked, answer: Any) -> dict[str, Any] | None:
+        """Returns what it puts up for the approval of others, if it is no vote and no rejection."""
+        if self.type == REJECT or agreement.is_seconded(asked, answer):
+            return None
+        return answers.proposal_of(asked, self.type, self.value, answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """What a request comes to on a question of this digest and version, or why to nothing.
+
+    ``request`` has the type and the value that were read from it; its type is empty where none
+    could be.
+    """
+
+    digest: str
+    version: int
+    request: Request
+    answer: Any = UNSET
+    patch: list[dict[str, Any]] | None = None
+    proposal: dict[str, Any] | None = None
+    refusal: HitlError | None = None
+
+    @property
+    def is_vote(self) -> bool:
+        """Says whether, of a question for several, it approves the version that there is."""
+        return self.request.type != REJECT and self.proposal is None
+
+    def is_of(self, interrupt: Interrupt) -> bool:
+        """Says whether the question is still the one that it was validated against."""
+        return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
+
+    def raise_refusal(self) -> None:
+        """Raises what is wrong with the request, if anything is."""
+        if self.refusal is not None:
+            raise self.refusal
 
 
 #: What a question's task has been answered so far, as ``saver.statements.answers`` reads it.
@@ -98,14 +155,9 @@ class OvertakenError(Exception):
 
 
 def record(
-    interrupt: Interrupt,
-    asked: Asked,
-    answer: Any,
-    request: Request,
-    thread: Thread,
-    so_far: Answers | None = None,
+    interrupt: Interrupt, validated: Validated, thread: Thread, so_far: Answers | None = None
 ) -> Decision:
-    """Records a decision on a question whose thread is locked.
+    """Records a decision on a question whose thread is locked, and which it was validated against.
 
     It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
     of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
@@ -114,14 +166,15 @@ def record(
     ``so_far`` was read with a question that needs nobody else and whose thread isn't locked: what
     is written locks it, or raises OvertakenError.
     """
-    decision = _decided(interrupt, asked, answer, request, thread)
+    request = validated.request
+    decision = _decided(interrupt, validated, thread)
     if interrupt.quorum == 1:
         return _close(interrupt, decision, request, thread, so_far)
     if request.type == REJECT:
         decision.approvals = interrupt.approvals
         return _close(interrupt, decision, request, thread)
-    if not agreement.is_seconded(asked, answer):
-        return _propose(interrupt, asked, decision, request, thread)
+    if validated.proposal is not None:
+        return _propose(interrupt, validated.proposal, decision, request, thread)
     agreement.refuse_second_vote(interrupt, request.by)
     decision.approvals = interrupt.approvals + 1
     if decision.approvals >= interrupt.quorum:
@@ -194,14 +247,17 @@ def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Th
 
 
 def _propose(
-    interrupt: Interrupt, asked: Asked, decision: Decision, request: Request, thread: Thread
+    interrupt: Interrupt,
+    proposal: dict[str, Any],
+    decision: Decision,
+    request: Request,
+    thread: Thread,
 ) -> Decision:
     """Puts another answer up for approval: nobody but who proposes it has agreed to that one.
 
     Its digest names what was asked together with what is proposed, so that whoever saw one
     version approves no other.
     """
-    proposal = answers.proposal_of(asked, request.type, request.value, decision.value)
     digest = digest_json([interrupt.payload, proposal["answer"]])
     writing = Writing(dispatch.alias())
     # Zero rows: as for a vote.
@@ -240,15 +296,14 @@ def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
     }
 
 
-def _decided(
-    interrupt: Interrupt, asked: Asked, answer: Any, request: Request, thread: Thread
-) -> Decision:
+def _decided(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:
+    request = validated.request
     return statements.DECISION.new(
         interrupt_id=interrupt.pk,
         version=interrupt.version,
         type=request.type,
-        value=answer,
-        patch=answers.changes_of(asked, request.type, request.value),
+        value=validated.answer,
+        patch=validated.patch,
         quorum=interrupt.quorum,
         reason=request.reason,
         by_id=None if request.by is None else request.by.pk,

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, leases
-from hitl_django.engine.errors import NotAllowedError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
 from hitl_django.saver import made_anew
 

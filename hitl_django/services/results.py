@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from hitl_django import dispatch, registry
-from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import NotAllowedError, RunNotFound
 from hitl_django.models import Run
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver

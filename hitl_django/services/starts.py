@@ -15,16 +15,15 @@ from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
     InvalidInputError,
-    NotAllowedError,
     OpenQuestionsError,
     RunStateError,
-    ThreadNotFound,
 )
 from hitl_django.engine.payload import check_json
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.events import Log
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import chosen
-from hitl_django.policy import get_policy
+from hitl_django.policy import get_policy, may_start
 from hitl_django.registry import Registered
 from hitl_django.saver import DjangoSaver, ThreadKey, Writing, digest_value, made_anew, threads
 
@@ -49,18 +48,24 @@ def start(
     metadata: dict[str, Any] | None = None,
     on_pending: str = "refuse",
     events: Iterable[str] | None = None,
+    skip_permission_checks: bool = False,
 ) -> RunInfo:
     """Stores a run of the graph on this input, for a worker to advance.
 
     The same ``key`` and input give the run that is there already (``created`` is False); the same
-    key with another input is an IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
+    key with another input, or where somebody else's run is not for ``by`` to see, is an
+    IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
     ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
     is the object that the thread is about, or its key, for whoever may see it. ``events`` names
     what the run's events tell, where that isn't what its graph says.
+
+    With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
+    view of the product's own that has made sure that they may, and of what they give.
     """
+    asked = None if skip_permission_checks else by
     with refusals.recorded("start", by=by, via=via):
-        if by is not None and not get_policy().may_start(by, graph):
+        if asked is not None and not may_start(asked, graph, via):
             raise NotAllowedError(
                 f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
             )
@@ -73,9 +78,9 @@ def start(
     _check_metadata(metadata)
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectKey):
-        subject = subject_at(subject, by)
+        subject = subject_at(subject, asked)
     request = _Start(
-        registered, input, digest_value(input), by, via, key, subject, thread_id, metadata,
+        registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
         on_pending, registered.events if events is None else chosen(events),
     )  # fmt: skip
 
@@ -103,6 +108,7 @@ class _Start:
         input: Any,  # noqa: A002
         digest: str,
         by: Any,
+        asked: Any,
         via: str,
         key: str | None,
         subject: Model | None,
@@ -113,6 +119,8 @@ class _Start:
     ) -> None:
         self.registered, self.input, self.digest = registered, input, digest
         self.by, self.via, self.key = by, via, key
+        #: Whose permissions count; None where the caller has seen to that.
+        self.asked = asked
         self.subject, self.thread_id, self.metadata = subject, thread_id, metadata
         self.discard, self.events = on_pending == "discard", events
 
@@ -128,11 +136,25 @@ class _Start:
         )
         if run is None:
             return None
-        if run.input_digest != self.digest:
+        # One text for both: whoever guesses another's key learns nothing of the input.
+        if not self._may_be_shown(run) or run.input_digest != self.digest:
             raise IdempotencyKeyReusedError(
-                f"The key {self.key!r} started a run of {run.graph!r} with another input."
+                f"The key {self.key!r} was used before for another run of {run.graph!r}."
             )
         return RunInfo.of(run)
+
+    def _may_be_shown(self, run: Run) -> bool:
+        """Says whether a run that is there already is the caller's own, or open to them.
+
+        That a key and an input belong together tells what the input is, so who didn't start the
+        run has to be allowed to see that as well.
+        """
+        if self.by is None or run.started_by_id == self.by.pk:
+            return True
+        policy, rows = get_policy(), Run.objects.using(dispatch.alias()).filter(pk=run.pk)
+        return policy.visible_runs(self.by, rows).exists() and policy.may_view_state(
+            self.by, run.thread
+        )
 
     def begin(self) -> RunInfo:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
@@ -228,11 +250,11 @@ class _Start:
 
     def _take_over(self, thread: Thread) -> None:
         """Makes sure that the thread is free for a new run."""
-        if self.by is not None:
+        if self.asked is not None:
             found = Thread.objects.using(dispatch.alias()).filter(pk=thread.pk)
-            visible = get_policy().visible_threads(self.by, found)
+            visible = get_policy().visible_threads(self.asked, found)
             if not visible.exists():
-                raise ThreadNotFound
+                raise NoSuchThread
         if thread.graph not in ("", self.registered.name):
             raise InvalidInputError(
                 f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
@@ -277,11 +299,13 @@ class _Start:
         if not self.discard:
             interrupts = Interrupt.objects.using(dispatch.alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
+            if self.by is not None:
+                waiting = get_policy().visible_interrupts(self.by, waiting)
             raise OpenQuestionsError(
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
-        if self.by is not None and not get_policy().may_operate(self.by, live):
+        if self.asked is not None and not get_policy().may_operate(self.asked, live):
             raise NotAllowedError(
                 "You may not cancel the run that waits for answers.",
                 thread_id=thread.thread_id,

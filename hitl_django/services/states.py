@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django import dispatch, registry
-from hitl_django.engine.errors import NotAllowedError, ThreadNotFound
+from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import Thread
 from hitl_django.policy import get_policy
 from hitl_django.saver import DjangoSaver
@@ -44,7 +44,7 @@ def thread_state(
         threads = get_policy().visible_threads(by, threads)
     thread = threads.first()
     if thread is None:
-        raise ThreadNotFound
+        raise NoSuchThread
     if by is not None and not get_policy().may_view_state(by, thread):
         raise NotAllowedError("You may not see the state of this thread.")
 

@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, outbox, registry, webhooks
 from hitl_django.answers import UNSET
-from hitl_django.engine.errors import InvalidInputError, NotAllowedError, WebhookNotFound
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.policy import get_policy
 from hitl_django.saver import Writing, made_anew

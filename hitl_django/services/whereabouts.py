@@ -12,8 +12,9 @@ from typing import Any
 
 from hitl_django import dispatch, pictures, registry
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.errors import ThreadNotFound, UnknownGraphError
+from hitl_django.engine.errors import UnknownGraphError
 from hitl_django.engine.subgraphs import node_path
+from hitl_django.errors import NoSuchThread
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.policy import get_policy
 from hitl_django.registry import Registered
@@ -44,7 +45,7 @@ def whereabouts(thread_id: str, *, by: Any = None) -> Whereabouts:
         threads = get_policy().visible_threads(by, threads)
     thread = threads.first()
     if thread is None:
-        raise ThreadNotFound
+        raise NoSuchThread
     try:
         registered = registry.get(thread.graph)
     except UnknownGraphError:

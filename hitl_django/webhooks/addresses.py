@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -21,13 +21,46 @@ from hitl_django.conf import hitl
 IP = IPv4Address | IPv6Address
 
 MAX_URL = 2000
-#: Prefixes under which the last 32 bits of an IPv6 address are an IPv4 address.
-_TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::/96"))
-#: What some versions of Python count as public, and hosts of clouds answer under to their own.
-_INSIDE = tuple(
-    ip_network(known) for known in ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48")
+#: All that is unicast and reached from everywhere has its address in one of these.
+_UNICAST = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
+#: What IANA's registries of special-purpose addresses take out of them, globally reachable or not:
+#: nobody's web server is there. ``is_global`` knows more or less of it with each patch of Python.
+_SPECIAL = tuple(
+    ip_network(known)
+    for known in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared address space
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # not IANA's: what Azure answers its own guests under
+        "169.254.0.0/16",  # link local
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # IETF protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relays, deprecated
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/3",  # multicast, reserved, broadcast
+        "2001::/23",  # IETF protocol assignments, Teredo among them
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+    )
 )
+#: A prefix under which the last 32 bits of an IPv6 address are an IPv4 address: that of NAT64, by
+#: which a host without IPv4 reaches whoever has nothing else.
+_TRANSLATED = ip_network("64:ff9b::/96")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
+_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?\.?")
+#: The end of a name that is a number: resolvers read such a one as an IPv4 address, in any base
+#: and in one to four parts.
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 
 
 class AddressRefused(Exception):
@@ -68,6 +101,8 @@ def check_url(url: str) -> Target:
         raise AddressRefused("It must not hold a user name or password.")
     if parts.fragment:
         raise AddressRefused("It must not have a fragment (#…).")
+    if port == 0:
+        raise AddressRefused("It must not name port 0.")
     target = Target(
         is_tls=parts.scheme == "https",
         host=parts.hostname,
@@ -77,6 +112,8 @@ def check_url(url: str) -> Target:
     literal = _literal(target.host)
     if literal is not None:
         _check(literal, target)
+    elif not _NAME.fullmatch(target.host) or _NUMBER.fullmatch(target.host):
+        raise AddressRefused("Its host is neither a name nor an IP address in its usual form.")
     elif not target.is_tls and not hitl.WEBHOOK_NETWORKS:
         raise AddressRefused("It has to begin with https://.")
     return target
@@ -116,7 +153,7 @@ def _look_up(target: Target, seconds: float) -> Sequence[str]:
 def _check(address: IP, target: Target) -> None:
     if any(address in ip_network(network) for network in hitl.WEBHOOK_NETWORKS):
         return
-    if not all(_is_public(each) for each in _meanings(address)):
+    if not _is_public(_meant(address)):
         raise AddressRefused(
             f"It leads to {address}, which is not a public address; WEBHOOK_NETWORKS may allow it."
         )
@@ -124,24 +161,21 @@ def _check(address: IP, target: Target) -> None:
         raise AddressRefused("It has to begin with https://.")
 
 
-def _meanings(address: IP) -> Iterator[IP]:
-    """Gives the address, and the IPv4 addresses that it may be another way of writing."""
-    yield address
+def _meant(address: IP) -> IP:
+    """Returns the IPv4 address that an IPv6 one is another way of writing, else the address."""
     if isinstance(address, IPv4Address):
-        return
-    for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
-        if inner is not None:
-            yield inner
-    if any(address in network for network in _TRANSLATED):
-        yield IPv4Address(int(address) & 0xFFFFFFFF)
+        return address
+    if address in _TRANSLATED:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address
 
 
 def _is_public(address: IP) -> bool:
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return True  # as much as what it maps to, which is looked at by itself
-    if any(address in network for network in _INSIDE):
-        return False
-    return address.is_global and not (address.is_multicast or address.is_reserved)
+    return (
+        address.is_global  # knows what was set aside since
+        and any(address in network for network in _UNICAST)
+        and not any(address in network for network in _SPECIAL)
+    )
 
 
 def _literal(host: str) -> IP | None:

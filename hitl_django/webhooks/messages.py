@@ -13,14 +13,15 @@ from datetime import UTC
 from typing import Any
 from uuid import UUID
 
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from hitl_django import dispatch
+from hitl_django.admin_sites import find_page
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
-from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
+from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
 from hitl_django.policy import get_policy
+from hitl_django.site_urls import build_url, find_url
 
 from .signing import sign
 
@@ -28,7 +29,6 @@ from .signing import sign
 LINKS = (
     ("interrupt", "hitl_django:interrupt", "interrupt_id"),
     ("run", "hitl_django:run", "run_id"),
-    ("review", "admin:hitl_django_reviewitem_change", "interrupt_id"),
 )
 
 
@@ -70,12 +70,10 @@ def _links(data: dict[str, Any]) -> dict[str, str]:
     if not hitl.SITE_URL:
         return found
     for name, view, key in LINKS:
-        if key not in data:
-            continue
-        try:
-            found[name] = hitl.SITE_URL.rstrip("/") + reverse(view, args=[data[key]])
-        except NoReverseMatch:
-            pass  # the project doesn't have these pages
+        if key in data and (url := find_url(view, data[key])) is not None:
+            found[name] = url
+    if "interrupt_id" in data and (page := find_page(ReviewItem, "change", data["interrupt_id"])):
+        found["review"] = build_url(page)
     return found
 
 

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from django.http import QueryDict
+from django.utils import translation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.text import from_json, hidden, visible
+from hitl_django.schemas import TOO_COMPLEX
 
 from .browsing import post_of
 
@@ -106,6 +108,23 @@ def test_an_untouched_form_gives_back_what_was_asked() -> None:
     assert exactly(form.answer) == exactly(ORIGINAL)
     assert list(form.answer) == list(ORIGINAL)
     assert not form.is_edited()
+
+
+@pytest.mark.parametrize("present", [0, 1, False, True, 1.0])
+def test_a_choice_is_what_was_offered_and_not_what_python_takes_for_equal(present: Any) -> None:
+    offered = [0, 1, False, True]
+    one = {"type": "object", "properties": {"level": {"enum": offered}}, "required": ["level"]}
+    original = {"level": present}
+    assert exactly(answered(read_shape(one), original)) == exactly(original)
+    for number, value in enumerate(offered):
+        given = answered(read_shape(one), original, {"/level": str(number)})
+        assert exactly(given) == exactly({"level": value})
+
+    several = {"type": "array", "items": {"enum": offered}, "uniqueItems": True}
+    many = {"type": "object", "properties": {"levels": several}, "required": ["levels"]}
+    kept = {"levels": [True, 1]}
+    assert exactly(answered(read_shape(many), kept)) == exactly(kept)
+    assert exactly(answered(read_shape(many), kept, {"/levels": ["2"]})) == '{"levels": [false]}'
 
 
 @pytest.mark.parametrize(
@@ -531,3 +550,12 @@ def test_json_text_is_read_strictly() -> None:
     for text in ("[1,]", "{'a': 1}", "“a”", "-Infinity", "01", ""):
         with pytest.raises(ValueError):
             from_json(text)
+
+
+def test_that_an_answer_is_too_complex_is_said_in_german_as_well() -> None:
+    form = asked(read_shape(SCHEMA), ORIGINAL)
+    assert form.is_valid()
+    with translation.override("de"):
+        form.add_faults([("", TOO_COMPLEX)])
+        [said] = form.non_field_errors()
+    assert "verschachtelt" in said

@@ -27,6 +27,7 @@ from hitl_django.models import (
     WebhookEndpoint,
 )
 from hitl_django.text import visible
+from tests.links.conftest import signature_of
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of
@@ -120,9 +121,11 @@ def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_use
     ReviewLink.objects.update(name=text[:255], created_by_label=text[:255])
     path, stranger = urlsplit(link.url).path, Client()
     add = reverse("admin:hitl_django_reviewlink_add") + f"?interrupt={item.pk}"
+    signature = signature_of(stranger.get(path).content.decode())
+    written = {"decision": text, "reason": text, "answer": text, "signature": signature}
     for response in (
         stranger.get(path),
-        stranger.post(path, {"decision": text, "reason": text, "answer": text}),
+        stranger.post(path, written),
         admin_client.get(list_of("reviewlink")),
         admin_client.get(page_of(link.id, "reviewlink")),
         admin_client.get(add),
@@ -203,3 +206,9 @@ def test_what_can_not_be_stored_is_answered_with_a_page(
     for model in ("reviewitem", "run", "thread", "decision", "delivery"):
         query = {"q": text.encode("utf-8", "surrogatepass")}
         assert admin_client.get(list_of(model), query).status_code < 500
+
+
+@pytest.mark.parametrize("model", ["run", "thread", "interrupt", "decision", "reviewitem"])
+def test_a_search_of_very_many_words_is_a_search(model: str, admin_client: Client) -> None:
+    words = "word " * 1_500
+    assert admin_client.get(list_of(model), {"q": words}).status_code == 200

@@ -219,8 +219,11 @@ def test_a_post_needs_the_csrf_token(person: Callable[[str], Any], waiting: Run)
 def test_the_list_says_where_runs_are_and_why_they_stopped(
     browse: Browse, failed: Run, waiting: Run
 ) -> None:
-    page = browse("reader").get(reverse("admin:hitl_django_run_changelist")).content.decode()
-    assert "RuntimeError: the printer is on fire" in page
+    runs = reverse("admin:hitl_django_run_changelist")
+    assert "RuntimeError: the printer is on fire" in browse("operator").get(runs).content.decode()
+    page = browse("reader").get(runs).content.decode()  # what the error says may be a secret
+    assert "RuntimeError" in page
+    assert "the printer is on fire" not in page
     assert "ask · step 0" in page
 
 

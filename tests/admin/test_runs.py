@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
-from hitl_django import services
+from hitl_django import START, StateGraph, interrupt, registry, services
 from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
+from hitl_django.registry import ReviewPolicy
 from tests import graphs
 
 from .conftest import list_of, page_of
@@ -86,6 +90,91 @@ def test_a_traceback_is_shown_to_operators_only(browse: Browse, advance: Callabl
     }
     assert "Traceback" not in pages["reader"]
     assert "Traceback (most recent call last)" in pages["operator"]
+
+
+@pytest.mark.promise("P22")
+@pytest.mark.parametrize("state", ["failed", "parked"])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("ValueError: no card 4111 for dana@example.com", "ValueError"),
+        ("no card 4111: dana@example.com", ""),
+        ("KeyError", "KeyError"),
+    ],
+)
+def test_what_an_error_says_is_for_operators_and_its_kind_for_all(
+    browse: Browse, asked: Callable[..., Interrupt], state: str, error: str, kind: str
+) -> None:
+    item = asked()
+    Run.objects.filter(pk=item.run_id).update(state=state, error=error, traceback=f"At: {error}")
+    pages = [
+        list_of("run"),
+        page_of(item.run_id, "run"),
+        page_of(item.thread_id, "thread"),
+        page_of(item),
+        list_of("thread"),
+        list_of(),
+        page_of(item.run_id, "run").replace("change", "history"),
+    ]
+    for page in pages:
+        shown = browse("reader").get(page).content.decode()
+        for word in ("4111", "dana@example.com"):
+            assert word not in shown, page
+    for page in pages[:2]:
+        assert kind in browse("reader").get(page).content.decode()
+        assert escape(error) in browse("operator").get(page).content.decode()
+    assert "to who may operate the run" in browse("reader").get(pages[1]).content.decode()
+    assert "to who may operate the run" not in browse("operator").get(pages[1]).content.decode()
+
+
+def test_a_list_is_neither_searched_nor_sorted_by_what_errors_say(
+    browse: Browse, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    Run.objects.filter(pk=item.run_id).update(state="failed", error="ValueError: 4111")
+    found: Any = browse("reader").get(list_of("run"), {"q": "4111"})
+    assert found.context["cl"].result_count == 0
+    assert "error" not in str(found.context["cl"].queryset.query.order_by)
+    listed = browse("reader").get(list_of("run"), {"error__contains": "4111"})
+    assert listed.status_code in (302, 400)
+
+
+@pytest.fixture
+def reserved() -> Iterator[None]:
+    """A graph whose questions are for the members of a group."""
+
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": interrupt({"title": "Pay Dana?"})}
+
+    graph = StateGraph(dict).add_node("ask", ask).add_edge(START, "ask")
+    registry.register("money", review=ReviewPolicy(groups=["finance"]))(lambda: graph)
+    yield
+    registry.unregister("money")
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.usefixtures("reserved")
+def test_who_decided_a_question_of_a_reserved_graph_is_for_its_group_alone(
+    browse: Browse, person: Callable[[str], Any], advance: Callable[[], int]
+) -> None:
+    run = services.start("money", {})
+    advance()
+    item = Interrupt.objects.get()
+    frida = get_user_model().objects.create_superuser("frida")
+    services.comment(item.pk, "She called.", by=frida)
+    services.claim(item.pk, by=frida)
+    services.decide(item.pk, "respond", "yes", by=frida, reason="It is hers.")
+    advance()
+    pages = [page_of(run.id, "run"), page_of(item.thread_id, "thread")]
+    hidden = ("frida", "Decided", "Pay Dana?", "Commented", "It is hers.")
+    for page in pages:
+        html = browse("reader").get(page).content.decode()
+        assert [word for word in hidden if word in html] == [], page
+        assert "Asked for a run" in html
+    person("reader").groups.add(Group.objects.create(name="finance"))
+    for page in pages:
+        html = browse("reader").get(page).content.decode()
+        assert [word for word in hidden[:3] if word not in html] == []
 
 
 def test_questions_and_decisions_of_all_times_can_be_looked_up(

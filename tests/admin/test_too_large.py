@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadhandler import MemoryFileUploadHandler
 from django.test import Client
 from django.urls import reverse
 
@@ -75,3 +77,89 @@ def test_a_link_says_it_too(client: Client, asked: Asked, admin_user: User) -> N
 def test_pages_of_others_are_left_to_django(admin_client: Client) -> None:
     assert sent(admin_client, reverse("admin:auth_user_add"), 3 * MB).status_code == 400
     assert sent(admin_client, list_of("webhookendpoint"), 3 * MB).status_code == 413
+
+
+class Upload(io.BytesIO):
+    """A body that counts what is read of it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        part = super().read(size)
+        self.taken += len(part)
+        return part
+
+
+class Receiver(MemoryFileUploadHandler):
+    """Takes files as a host's own handlers do."""
+
+    received: list[str] = []  # noqa: RUF012
+
+    def new_file(self, field_name: str, *args: Any, **kwargs: Any) -> None:
+        self.received.append(field_name)
+        super().new_file(field_name, *args, **kwargs)
+
+
+def parts(size: int, disposition: str = "") -> bytes:
+    """A form with a part of this size, which is a file unless something else is said."""
+    said = disposition or 'Content-Disposition: form-data; name="reply"; filename="a.txt"'
+    return f"--part\r\n{said}\r\n\r\n".encode() + b"x" * size + b"\r\n--part--\r\n"
+
+
+def upload(client: Client, url: str, body: bytes, kind: str) -> tuple[int, int]:
+    """Return the status of the answer, and how much was read for it."""
+    stream = Upload(body)
+    told = {"CONTENT_LENGTH": str(len(body)), "wsgi.input": stream}
+    response = client.generic("POST", url, b"-", content_type=kind, **told)  # type: ignore[arg-type]
+    return response.status_code, stream.taken
+
+
+PARTS = "multipart/form-data; boundary=part"
+BODIES = {
+    "fields": (FORM, b"reply=" + b"x" * (20 * MB)),
+    "a file": (PARTS, parts(20 * MB)),
+    "no part": (PARTS, parts(20 * MB, "X-What: nothing")),
+}
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("kind", BODIES)
+def test_nothing_is_read_of_what_a_stranger_sends(
+    kind: str, asked: Asked, admin_user: User
+) -> None:
+    stranger = Client(enforce_csrf_checks=True)
+    stranger.cookies["csrftoken"] = "a" * 32  # which anybody can make up
+    item = asked("approval")
+    assert upload(stranger, page_of(item), *reversed(BODIES[kind])) == (403, 0)
+    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    services.revoke_link(link.id, by=admin_user)
+    assert upload(stranger, link.url, *reversed(BODIES[kind])) == (410, 0)
+    assert upload(stranger, f"{link.url[:-9]}AAAAAAAA/", *reversed(BODIES[kind])) == (404, 0)
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("kind", BODIES)
+def test_little_is_read_of_what_is_too_large(
+    kind: str, reviewer: Client, asked: Asked, admin_user: User
+) -> None:
+    item = asked("approval")
+    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    for client, url in ((reviewer, page_of(item)), (Client(), link.url)):
+        status, read = upload(client, url, *reversed(BODIES[kind]))
+        assert status == 413
+        assert read == 8 * MB  # so that a browser gets to the answer; none of it is kept
+
+
+@pytest.mark.promise("P21")
+def test_a_file_is_refused_and_kept_nowhere(
+    reviewer: Client, asked: Asked, admin_user: User, settings: Any
+) -> None:
+    settings.FILE_UPLOAD_HANDLERS = [f"{__name__}.Receiver"]
+    item = asked("approval")
+    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    for client, url in ((reviewer, page_of(item)), (Client(), link.url)):
+        status, read = upload(client, url, parts(2 * MB), PARTS)
+        assert status == 400
+        assert read < MB
+    assert Receiver.received == []
+    assert not Decision.objects.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -93,6 +94,18 @@ def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
     return ask_now
 
 
+def in_chunks(body: bytes | str, content_type: str = "application/json") -> dict[str, Any]:
+    """Return what a WSGI server adds to the environment for a body that says no length."""
+    raw = body if isinstance(body, bytes) else body.encode()
+    return {
+        "wsgi.input": io.BytesIO(raw),
+        "wsgi.input_terminated": True,
+        "CONTENT_TYPE": content_type,
+        "CONTENT_LENGTH": "",
+        "HTTP_TRANSFER_ENCODING": "chunked",
+    }
+
+
 class API:
     """A client of the API: JSON in, JSON out, addresses by name.
 
@@ -112,6 +125,8 @@ class API:
             options.setdefault("content_type", "application/json")
         if query := options.pop("query", None):
             path += f"?{query}"
+        if options.pop("in_chunks", False):
+            options |= in_chunks(options.pop("data", b""), options.get("content_type", ""))
         response = self.client.generic(method, path, **options)
         document.check(name, method, response)
         return response

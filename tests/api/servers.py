@@ -27,12 +27,20 @@ PATIENCE = 120
 GUNICORN = ["gunicorn", "tests.serving:wsgi", "--workers", "1", "--no-control-socket", "--bind"]
 COMMANDS = {
     "gunicorn": [*GUNICORN, "{host}:{port}", "--worker-class", "gthread", "--threads", "8"],
+    "gunicorn few": [*GUNICORN, "{host}:{port}", "--worker-class", "gthread", "--threads", "4"],
     "gunicorn sync": [*GUNICORN, "{host}:{port}"],
+    "gunicorn with access log": [*GUNICORN, "{host}:{port}", "--access-logfile", "-"],
     "gunicorn processes": [*GUNICORN, "{host}:{port}", "--workers", "3", "--threads", "8"],
     "uvicorn": ["uvicorn", "tests.serving:asgi", "--host", "{host}", "--port", "{port}",
                 "--lifespan", "off", "--no-access-log"],
+    "uvicorn with access log": ["uvicorn", "tests.serving:asgi", "--host", "{host}",
+                                "--port", "{port}", "--lifespan", "off"],
     "uvicorn processes": ["uvicorn", "tests.serving:asgi", "--host", "{host}", "--port", "{port}",
                           "--lifespan", "off", "--no-access-log", "--workers", "2"],
+    "daphne": ["daphne", "-b", "{host}", "-p", "{port}", "tests.serving:asgi"],
+    "hypercorn": ["hypercorn", "tests.serving:asgi", "--bind", "{host}:{port}"],
+    "daphne quiet": ["daphne", "-b", "{host}", "-p", "{port}", "--verbosity", "0",
+                     "tests.serving:asgi"],
 }  # fmt: skip
 HOST = "127.0.0.1"
 USER, PASSWORD = "dana", "open sesame"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -43,8 +44,13 @@ def check(response: Any, good: int) -> None:
 
 @pytest.fixture
 def post(api: Any) -> Any:
-    """Post what Python's json writes, NaN and lone surrogates included."""
-    return lambda name, *args, body: api.post(name, *args, body=json.dumps(body).encode())
+    """Post what Python's json writes, NaN and lone surrogates included; half of it in chunks."""
+
+    def send(name: str, *args: Any, body: Any) -> Any:
+        raw = json.dumps(body).encode()
+        return api.post(name, *args, body=raw, in_chunks=bool(crc32(raw) % 2))
+
+    return send
 
 
 @pytest.mark.promise("P5")

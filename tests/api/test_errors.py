@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from rest_framework import exceptions
 
+from hitl_django import errors as known_to_django
 from hitl_django.api import errors as answers
-from hitl_django.api import faults, outages
+from hitl_django.api import faults
 from hitl_django.engine import errors
+from hitl_django.saver import outages
 
 #: Faults of the graph, its author or the database: they go where the host's exceptions go.
 NOT_ANSWERED = {
@@ -44,10 +46,13 @@ CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
 def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
     ours = {
         kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        for module in (errors, known_to_django)
+        for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, errors.HitlError)
     }
-    assert {kind for kind in ours if kind not in answers.ANSWERS} == NOT_ANSWERED
+    assert {kind for kind in ours if kind not in answers.ANSWERS} == NOT_ANSWERED | {
+        known_to_django.NoSuchThread  # as any ThreadNotFound
+    }
 
 
 def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hitl_django import services, worker
 from hitl_django.models import Interrupt, RunEvent
 from tests.chaos.graphs import EMPTY, reply
 
-from .servers import PASSWORD, USER, Client, Server
+from .servers import PASSWORD, PATIENCE, USER, Client, Server
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 QUICK = {"EVENT_POLL_SECONDS": 0.02}
@@ -53,7 +53,7 @@ def numbers(run: Any) -> list[int]:
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_a_request_that_waits_is_answered_when_the_run_goes_on(kind: str, serve: Any) -> None:
-    client, run = Client(serve(kind)), begin()
+    client, run = Client(serve(kind, EVENT_WAITERS=4, EVENT_USER_SHARE=1)), begin()
     last = numbers(run)[-1]
     with ThreadPoolExecutor(3) as pool:
         path = f"runs/{run}/events/?after={last}&wait=25"
@@ -97,6 +97,23 @@ def test_a_server_with_one_thread_answers_at_once(serve: Any) -> None:
     with client.send("GET", f"runs/{run}/events/?after={numbers(run)[-1]}&wait=25") as answer:
         assert answer.headers["Retry-After"] == "1"
     assert [event["seq"] for event in client.stream(run)] == numbers(run)
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
+def test_one_who_waits_often_keeps_nobody_out(kind: str, serve: Any) -> None:
+    # As many as gunicorn has threads here, and more than a user has places under either.
+    server = serve(kind, EVENT_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
+    client, run = Client(server), begin()
+    path = f"runs/{run}/events/?after={numbers(run)[-1]}&wait={PATIENCE}"
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(client.get, path) for _ in range(8)]
+        places = 1 if kind == "gunicorn" else 2
+        at_once = [next(answers) for answers in [as_completed(asked)] for _ in range(8 - places)]
+        assert {future.result()[1]["last"] for future in at_once} == {numbers(run)[-1]}
+        assert client.get("runs/")[0] == 200
+        assert sum(not future.done() for future in asked) == places
+        go_on(run)
+    assert all(future.result()[0] == 200 for future in asked)
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])

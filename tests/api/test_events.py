@@ -227,7 +227,7 @@ def test_a_process_that_serves_one_at_a_time_keeps_nobody(
 def test_no_more_requests_wait_than_allowed(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:
-    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 2}
+    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 2, "EVENT_USER_SHARE": 1}
     run = told()
     query = f"after={run.last_event}&wait=20"
     waiters = [api.get("run-events", run.pk, query=query, **THREADS) for _ in range(3)]
@@ -239,6 +239,38 @@ def test_no_more_requests_wait_than_allowed(
     for response in (*waiters, stream):
         response.close()
     assert waiting._threads.taken == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
+    api: Any, as_role: Any, told: Callable[..., Run], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_WAITERS": 8, "EVENT_USER_SHARE": 0.25}
+    run = told()
+    path, other = {"query": f"after={run.last_event}&wait=20", **THREADS}, as_role("viewer")
+    mine = [api.get("run-events", run.pk, **path) for _ in range(4)]
+    assert [response.streaming for response in mine] == [True, True, False, False]
+    assert mine[2]["Retry-After"] == "1"
+    assert not api.get("run-events", run.pk, **STREAM, **THREADS).streaming
+    theirs = [other.get("run-events", run.pk, **path) for _ in range(3)]
+    assert [response.streaming for response in theirs] == [True, True, False]
+    mine[0].close()
+    again = [other.get("run-events", run.pk, **path), api.get("run-events", run.pk, **path)]
+    assert [response.streaming for response in again] == [False, True]
+    for response in (*mine, *theirs, *again):
+        response.close()
+    assert waiting._threads.taken == 0
+
+
+def test_unless_it_is_set_otherwise_one_request_of_a_process_waits(
+    api: Any, told: Callable[..., Run]
+) -> None:
+    # A process with two threads has one left then.
+    run = told()
+    path = {"query": f"after={run.last_event}&wait=20", **THREADS}
+    first, second = api.get("run-events", run.pk, **path), api.get("run-events", run.pk, **path)
+    assert (first.streaming, second.streaming) == (True, False)
+    first.close()
 
 
 def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(

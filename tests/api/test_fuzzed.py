@@ -1,17 +1,19 @@
 """Whatever fits the document, or nearly does, is answered as the document says; never with a 5xx.
 
 Schemathesis makes requests for each operation, half of them with something wrong, and judges the
-answers. ``--soak`` makes many more.
+answers. Every other body is sent in chunks. ``--soak`` makes many more.
 """
 
 from __future__ import annotations
 
 import base64
 import copy
+import io
 import socket
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
+from zlib import crc32
 
 import pytest
 import schemathesis
@@ -80,6 +82,18 @@ def refused(ctx: Any, response: Any, case: Any) -> None:
 VERDICTS = {GenerationMode.POSITIVE: taken, GenerationMode.NEGATIVE: refused}
 
 
+class HalfInChunks(WSGIHandler):
+    """The site behind a server to which every other body comes in chunks, told by what is in it."""
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        body = environ["wsgi.input"].read()
+        environ["wsgi.input"] = io.BytesIO(body)
+        if crc32(body) % 2:
+            environ["CONTENT_LENGTH"] = ""
+            environ |= {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
+        return super().__call__(environ, start_response)
+
+
 @pytest.fixture
 def schema() -> Any:
     """The document as Schemathesis knows it; who calls is settled elsewhere."""
@@ -89,7 +103,7 @@ def schema() -> Any:
         for told in methods.values():
             del told["security"]
     loaded = schemathesis.openapi.from_dict(known)
-    loaded.app = WSGIHandler()
+    loaded.app = HalfInChunks()
     return loaded
 
 

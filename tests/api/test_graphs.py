@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import registry
-from hitl_django.models import Interrupt, Run
+from hitl_django import registry, services, testing
+from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.policy import ModelPermissionPolicy
+from tests import graphs
 
 from .conftest import API
 
@@ -102,6 +105,59 @@ def test_a_policy_that_hides_rows_hides_their_graph(
     for name in ("graph", "graph-diagram"):
         assert reviewer.get(name, invoice).status_code == 404
         assert as_role("starter").get(name, invoice).status_code == 200
+
+
+@pytest.fixture
+def of_some() -> Iterator[None]:
+    registry.register("for support", startable_by=["support"])(graphs.approval)
+    registry.register("for code", api=False)(graphs.approval)
+    yield
+    for name in ("for support", "for code"):
+        registry.unregister(name)
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.usefixtures("of_some")
+def test_a_graph_is_started_by_whom_it_names_and_says_so(make_user: Any) -> None:
+    member = make_user()
+    member.groups.add(Group.objects.create(name="support"))
+    body = {"graph": "for support", "input": {"text": "x"}}
+    assert API(member).post("runs", body=body).status_code == 202
+    assert names(API(member)) == ["for support"]
+    assert API(member).get("graph", "for support").json()["may_start"] is True
+
+    other = API(make_user("start_run", "view_run"))
+    refused = other.post("runs", body=body)
+    assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+    listed = {graph["name"]: graph for graph in other.get("graphs").json()["results"]}
+    assert listed["for support"]["may_start"] is False  # of which it sees a run
+    assert listed["approval"]["may_start"] is True
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.usefixtures("of_some")
+def test_a_graph_for_code_is_started_by_nobody_and_its_questions_are_decided(
+    make_user: Any, api: Any
+) -> None:
+    body = {"graph": "for code", "input": {"text": "x"}}
+    for somebody in (API(make_user("start_run")), api):
+        assert "for code" not in names(somebody)
+        refused = somebody.post("runs", body=body)
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+        assert somebody.get("graph", "for code").status_code == 404
+    assert not Run.objects.exists()
+
+    with testing.inline() as advance:
+        run = services.start("for code", {"text": "x"}, by=make_user(), skip_permission_checks=True)
+        advance()
+        question = Interrupt.objects.get(run_id=run.id)
+        decided = api.post("decisions", question.pk, body={"type": "approve"})
+        assert decided.status_code == 202
+        advance()
+    assert api.get("graph", "for code").json()["may_start"] is False
+    checkpoint = Checkpoint.objects.filter(thread__thread_id=run.thread_id).latest("checkpoint_id")
+    fork = {"checkpoint": checkpoint.checkpoint_id, "values": {"text": "y"}}
+    assert api.post("thread-fork", run.thread_id, body=fork).status_code == 403
 
 
 def test_the_list_takes_no_more_queries_with_more_rows(

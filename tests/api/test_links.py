@@ -10,6 +10,7 @@ from django.test import Client
 
 from hitl_django import services
 from hitl_django.models import Decision, ReviewLink
+from tests.links.conftest import signature_of
 
 DANA = {"name": "Dana K.", "decisions": ["approve", "reject"]}
 
@@ -26,7 +27,10 @@ def test_a_link_is_made_listed_used_and_cannot_be_taken_back_then(api: Any, aske
     assert [(one["id"], one["state"]) for one in listed] == [(made["id"], "open")]
     assert "url" not in listed[0]
 
-    assert Client().post(urlsplit(made["url"]).path, {"decision": "approve"}).status_code == 302
+    visitor, page = Client(), urlsplit(made["url"]).path
+    signature = signature_of(visitor.get(page).content.decode())
+    written = {"decision": "approve", "signature": signature}
+    assert visitor.post(page, written).status_code == 302
     assert Decision.objects.get().by_label == "Dana K."
     taken_back = api.call("DELETE", "link-detail", question.pk, made["id"])
     assert (taken_back.status_code, taken_back.json()["code"]) == (409, "link_spent")

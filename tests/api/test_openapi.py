@@ -122,6 +122,19 @@ def test_it_is_served_with_the_address_it_was_asked_at(api: Any) -> None:
     assert served["paths"] == json.loads(json.dumps(document()["paths"]))
 
 
+def test_it_is_made_once_and_sent_to_who_has_not_got_it(
+    api: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HITL = {"PAGE_SIZE": 7}  # another than before: it is made anew
+    first = api.get("schema")
+    assert first.json()["paths"]["/runs/"]["get"]["parameters"][-1]["schema"]["default"] == 7
+    monkeypatch.setattr(Generator, "get_schema", None)
+    assert api.get("schema").content == first.content
+    known = api.get("schema", headers={"If-None-Match": first["ETag"]})
+    assert (known.status_code, known.content, known["ETag"]) == (304, b"", first["ETag"])
+    assert api.get("schema", headers={"If-None-Match": '"another"'}).status_code == 200
+
+
 def test_the_command_writes_it(capsys: Any, settings: Any, tmp_path: Any) -> None:
     settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "drf_spectacular"]
     file = tmp_path / "openapi.json"

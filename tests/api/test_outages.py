@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, OperationalError, connection
 
-from hitl_django.api import errors, outages
+from hitl_django.api import errors
 from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, RunEvent, Thread
+from hitl_django.saver import outages
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,9 +10,13 @@ from django.core.cache.backends.locmem import LocMemCache
 from rest_framework.throttling import UserRateThrottle
 
 from hitl_django.api import throttles
+from hitl_django.api.urls import urlpatterns
 from hitl_django.conf import Rate
 from hitl_django.models import Interrupt, Run
 
+from .addresses import arguments
+
+__all__ = ["arguments"]  # a fixture
 BODY = {"graph": "invoice", "input": {"amount": 12}}
 DUMMY = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 
@@ -75,6 +79,38 @@ def test_whatever_changes_something_is_bounded(api: Any, make_question: Any, set
     assert api.call("DELETE", "webhook", question.pk).status_code == 429
     assert api.get("comments", question.pk).status_code == 200
     assert api.post("decisions", question.pk, body={"type": "approve"}).status_code == 202
+
+
+def test_whatever_reads_is_bounded_for_each_user(
+    api: Any, as_role: Any, make_question: Any, settings: Any, at_noon: list[float]
+) -> None:
+    settings.HITL = {"THROTTLE_READ": "3/min"}
+    question = make_question()
+    assert api.get("runs").status_code == 200
+    assert api.call("HEAD", "interrupt", question.pk).status_code == 200
+    assert api.get("stats").status_code == 200
+    at_noon[0] += 10
+    refused = api.get("interrupts")
+    assert (refused.status_code, refused.json()["code"]) == (429, "throttled")
+    assert refused["Retry-After"] == "50"
+    assert api.post("claim", question.pk, body={}).status_code == 200  # counted on its own
+    assert as_role("viewer").get("runs").status_code == 200
+    at_noon[0] += 50
+    assert api.get("runs").status_code == 200
+
+
+@pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
+def test_no_address_can_be_asked_without_end(
+    pattern: Any, api: Any, arguments: dict[str, tuple[Any, ...]], settings: Any
+) -> None:
+    rates = ("THROTTLE_READ", "THROTTLE_WRITE", "THROTTLE_START", "THROTTLE_DECIDE")
+    settings.HITL = dict.fromkeys(rates, "1/min")
+    for method in pattern.callback.cls().allowed_methods:
+        if method != "OPTIONS":
+            cache.clear()
+            places = arguments[pattern.name]
+            answers = [api.call(method, pattern.name, *places).status_code for _ in range(2)]
+            assert (answers[0] == 429, answers[1]) == (False, 429), method
 
 
 def test_each_decision_of_many_counts(

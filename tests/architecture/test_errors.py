@@ -1,16 +1,19 @@
-"""Errors are sentences, and the tree at the top of their module is all of them."""
+"""Errors are sentences, and the trees at the top of their modules are all of them."""
 
 from __future__ import annotations
 
 import inspect
 import re
 
+import hitl_django
+from hitl_django import errors as known_to_django
 from hitl_django.engine import errors
 
 CLASSES = [
     cls
-    for _, cls in inspect.getmembers(errors, inspect.isclass)
-    if cls.__module__ == errors.__name__
+    for module in (errors, known_to_django)
+    for _, cls in inspect.getmembers(module, inspect.isclass)
+    if cls.__module__ == module.__name__
 ]
 
 
@@ -30,10 +33,14 @@ def test_each_stands_in_the_tree_beside_its_builtins() -> None:
 
 def drawn(cls: type[BaseException]) -> bool:
     """Say whether the module's docstring shows a class with the builtins it derives from."""
-    builtins = [base.__name__ for base in cls.__bases__ if base.__module__ == "builtins"]
+    builtins = [
+        base.__name__
+        for base in cls.__bases__
+        if not base.__module__.startswith(hitl_django.__name__)
+    ]
     shown = f"{cls.__name__}({', '.join(builtins)})" if builtins else cls.__name__
     line = rf"(?m)^[\s│├└─]*{re.escape(shown)}(\s|$)"
-    return re.search(line, errors.__doc__ or "") is not None
+    return re.search(line, inspect.getmodule(cls).__doc__ or "") is not None
 
 
 def test_a_message_is_the_docstring_unless_one_is_given() -> None:

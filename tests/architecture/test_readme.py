@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import get_commands
+from django.test import RequestFactory
 
 import hitl_django
 from hitl_django import registry
@@ -48,6 +50,15 @@ def test_the_code_that_uses_it_runs(refund: dict[str, Any]) -> None:
         exec(text, refund)
     registry.unregister("letter")
     registry.unregister("invoice")
+    assert_view_starts_a_run(refund["return_order"])
+    registry.unregister("order")
+
+
+def assert_view_starts_a_run(view: Callable[..., Any]) -> None:
+    request = RequestFactory().post("/orders/7/return")
+    request.user = User.objects.create_user("carla")
+    assert view(request, cents=700).status_code == 202
+    assert Run.objects.get(graph="order").started_by == request.user
 
 
 def test_its_table_of_settings_is_the_code_s() -> None:

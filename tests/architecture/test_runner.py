@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.__main__ import spread, total
+from tests.__main__ import ROOT, spread, total
 from tests.conftest import uses_database
 
 
@@ -24,6 +30,31 @@ def test_who_wants_to_see_one_process_gets_one(argument: str) -> None:
 def test_tests_that_must_not_meet_share_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
+
+
+@pytest.mark.parametrize(("ci", "code", "word"), [("true", 1, "ERROR"), ("", 0, "SKIPPED")])
+def test_a_browser_that_is_missing_fails_the_tests_where_nobody_reads_what_was_skipped(
+    ci: str, code: int, word: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:randomly",
+            "-k",
+            "phone",
+            "tests/browser/test_links.py",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path), "CI": ci, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, done.stdout
+    (line,) = re.findall(rf"(?m)^{word} .*$", done.stdout)
+    assert "no Chromium" in line
 
 
 @pytest.mark.django_db

@@ -45,7 +45,7 @@ def chromium() -> Iterator[Any]:
     """
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
-        pytest.skip("no chromium on this machine")
+        pytest.skip("There is no Chromium on the PATH; Debian's package is chromium.")
     # Playwright's event loop runs on this thread, so Django takes every query for one of an
     # asynchronous view.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from django.db import OperationalError
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
@@ -75,20 +81,74 @@ def test_a_typed_question_is_decided_with_a_form(
     assert decision.value["amount"] == 10.5
 
 
-def test_a_form_is_taken_although_no_other_site_is_told_where_it_came_from(
+@pytest.mark.promise("P22")
+def test_no_request_says_where_it_came_from_and_the_form_is_taken(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     question = Interrupt.objects.get(run=start("approval", text="the news"))
     url = services.make_link(question.pk, name="Lena Roth").url
     page = visit(url, viewport=PHONE)
     picture(page, "link-free-phone-light")
-    origins = []
-    page.on("request", lambda request: origins.append(request.headers.get("origin")))
+    requests: list[Any] = []
+    page.on("request", lambda request: requests.append(request))
+    page.reload()
     page.click("button[value=reject]")
     assert "You rejected it." in page.content()
-    assert origins[0] not in (None, "null")
+    assert {request.resource_type for request in requests} >= {"document", "stylesheet"}
+    assert not any(request.headers.get("referer") for request in requests)
     assert page.reload().status == 200
     assert Decision.objects.get().type == "reject"
+
+
+def test_where_cookies_are_blocked_a_question_is_decided(
+    chromium: Any, live_server: Any, start: Callable[..., Run], tmp_path: Path
+) -> None:
+    blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+    (tmp_path / "Default").mkdir()
+    (tmp_path / "Default" / "Preferences").write_text(json.dumps(blocked))
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    url = live_server.url + services.make_link(question.pk, name="Lena Roth").url
+    browser = chromium.browser_type.launch_persistent_context(
+        tmp_path, executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+    )
+    with closing(browser):
+        page = browser.new_page()
+        page.goto(f"{live_server.url}/admin/login/")
+        assert browser.cookies() == []  # which that page would set
+        page.goto(url)
+        page.click("button[value=reject]")
+        assert "You rejected it." in page.content()
+    assert Decision.objects.get().type == "reject"
+
+
+def test_a_form_under_another_key_comes_back_with_what_was_typed(
+    visit: Callable[..., Any], start: Callable[..., Run], settings: Any
+) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(services.make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    page.fill("[name=reason]", "The figures are of last year.")
+    settings.SECRET_KEY = "another, with no fallbacks"
+    page.click("button[value=reject]")
+    assert "Look at it once more" in page.content()
+    picture(page, "link-unsigned-phone-light")
+    page.click("button[value=reject]")
+    assert "You rejected it." in page.content()
+    assert Decision.objects.get().reason == "The figures are of last year."
+
+
+def test_what_was_typed_is_sent_again_once_that_can_be_done(
+    visit: Callable[..., Any], start: Callable[..., Run], settings: Any
+) -> None:
+    question = Interrupt.objects.get(run=start("approval", text="the news"))
+    page = visit(services.make_link(question.pk, name="Lena Roth").url, viewport=PHONE)
+    page.fill("[name=reason]", "The figures\nare of <last> year.")
+    with mock.patch("hitl_django.services.follow_link", side_effect=OperationalError("gone")):
+        page.click("button[value=reject]")
+        assert "This can't be shown right now" in page.content()
+        picture(page, "link-away-phone-light")
+    page.get_by_text("Send it again").click()
+    assert "You rejected it." in page.content()
+    assert Decision.objects.get().reason.split()[-2:] == ["<last>", "year."]
 
 
 @pytest.mark.any_database

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from hitl_django import services
+
 from .conftest import PASSWORD
-from .scenes import people, scenes
+from .scenes import ask, people, scenes
 from .screenshots import DIRECTORY
 from .test_reviewing import PHONE
 
@@ -47,3 +49,18 @@ def test_every_page_fits(
         wide[name] = page.evaluate("document.documentElement.scrollWidth")
     width = LOOKS[look]["viewport"]["width"]
     assert {name: found for name, found in wide.items() if found > width} == {}
+
+
+def test_the_rows_of_a_list_are_ticked_all_at_once(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    rita, _ = people(PASSWORD)
+    item = ask("typed", customer="Dana K.", amount=120.0)
+    for name in ("Lena", "Lars"):
+        services.make_link(item.pk, name=name, by=rita)
+    page = log_in("rita")
+    page.goto("/admin/hitl_django/reviewlink/")
+    page.check("#action-toggle")
+    assert page.locator("#result_list .action-select:checked").count() == 2
+    page.uncheck("#action-toggle")
+    assert page.locator("#result_list .action-select:checked").count() == 0

@@ -32,7 +32,7 @@ from django.db.models import Model, Q
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 
-from hitl_django import audit, dispatch
+from hitl_django import dispatch
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.serde import digest
@@ -50,6 +50,7 @@ from hitl_django.models import (
 from hitl_django.saver import scalars
 from hitl_django.saver.payloads import codec
 
+from . import audit_chain
 from .graphs import Effects
 
 ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
@@ -281,10 +282,8 @@ def conservation(record: Record) -> Iterator[str]:
 
 
 def history(record: Record) -> Iterator[str]:
-    """I8."""
-    fault = audit.first_fault(record.thread)
-    if fault is not None:
-        yield f"audit entry {fault} doesn't follow"
+    """I8, by code that shares nothing with the package's."""
+    yield from audit_chain.faults(record.thread.pk)
 
 
 def attempts(record: Record) -> Iterator[str]:

@@ -80,7 +80,9 @@ def crew(effects: Effects) -> Iterator[Crew]:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     get_user_model().objects.create_superuser(USER, password=PASSWORD)
-    server = Server("uvicorn", tmp_path / "log", THROTTLE_START=None, THROTTLE_DECIDE=None)
+    server = Server(
+        "uvicorn", tmp_path / "log", THROTTLE_READ=None, THROTTLE_START=None, THROTTLE_DECIDE=None
+    )
     yield server
     server.stop()
 

@@ -6,16 +6,17 @@ import re
 import uuid
 from collections.abc import Callable
 from copy import copy
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db.models import F
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
-from hitl_django import dispatch, services, worker
+from hitl_django import audit, dispatch, services, worker
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -29,7 +30,7 @@ from hitl_django.models import (
 from hitl_django.saver import scalars
 from hitl_django.saver.payloads import pack
 
-from . import invariants, recovery
+from . import audit_chain, invariants, recovery
 from .graphs import EMPTY, SHAPES, Effects, end_of
 from .invariants import Record
 
@@ -106,8 +107,96 @@ def fall_behind() -> None:
     Checkpoint.objects.filter(step=-1).update(epoch=2)
 
 
-def tamper_with_audit() -> None:
-    AuditEntry.objects.filter(verb="decide").update(actor_label="somebody else")
+def change_an_entry(**columns: Any) -> Callable[[], Any]:
+    """Returns what changes the second entry of the only thread, and nothing else."""
+    return lambda: AuditEntry.objects.filter(seq=2).update(**columns)
+
+
+def put_words_into_an_entry() -> None:
+    entry = AuditEntry.objects.get(seq=2)
+    entry.detail |= {"type": "reject"}
+    entry.save()
+
+
+def lead_to_another_account() -> None:
+    somebody = get_user_model().objects.create(username="somebody")
+    AuditEntry.objects.filter(seq=2).update(actor=somebody)
+
+
+def put_another_entry_on_top() -> None:
+    last = AuditEntry.objects.order_by("seq").last()
+    assert last is not None
+    last.pk, last.seq, last.prev_hash = None, last.seq + 1, last.hash
+    last.hash = audit.entry_hash(last, last.thread.thread_id)
+    last.save()
+
+
+def exchange_two_entries() -> None:
+    second, third = AuditEntry.objects.order_by("seq")[1:3]
+    AuditEntry.objects.filter(pk=second.pk).update(seq=9)
+    AuditEntry.objects.filter(pk=third.pk).update(seq=2)
+    AuditEntry.objects.filter(pk=second.pk).update(seq=3)
+
+
+def rewrite_an_entry() -> None:
+    """Changes an entry and works its hash out anew, as who knows the code would."""
+    entry = AuditEntry.objects.get(seq=2)
+    entry.verb = "cancel"
+    entry.hash = audit.entry_hash(entry, entry.thread.thread_id)
+    entry.save()
+
+
+#: What is done to the record of a finished run, and what is said of it.
+TAMPERINGS_WITH_THE_RECORD: dict[str, tuple[Callable[[], Any], str]] = {
+    "verb": (change_an_entry(verb="cancel"), "audit entry 2 says what it didn't"),
+    "subject": (change_an_entry(subject="another"), "audit entry 2 says what it didn't"),
+    "actor": (change_an_entry(actor_label="ada"), "audit entry 2 says what it didn't"),
+    "via": (change_an_entry(via="admin"), "audit entry 2 says what it didn't"),
+    "moment": (change_an_entry(at=datetime(2020, 1, 1, tzinfo=UTC)), "entry 2 says what it didn't"),
+    "detail": (put_words_into_an_entry, "audit entry 2 says what it didn't"),
+    "hash": (change_an_entry(hash="0" * 64), "audit entry 2 says what it didn't"),
+    "hash before": (change_an_entry(prev_hash="0" * 64), "audit entry 2 doesn't follow"),
+    "account": (lead_to_another_account, "audit entry 2 leads to another account"),
+    "entry rewritten": (rewrite_an_entry, "audit entry 3 doesn't follow"),
+    "entry removed": (AuditEntry.objects.filter(seq=2).delete, "audit entry 2 isn't there, but 3"),
+    "first removed": (AuditEntry.objects.filter(seq=1).delete, "audit entry 1 isn't there, but 2"),
+    "last removed": (AuditEntry.objects.filter(seq=3).delete, "ends with 3, its entries with 2"),
+    "all removed": (AuditEntry.objects.all().delete, "ends with 3, its entries with 0"),
+    "entry added": (put_another_entry_on_top, "ends with 3, its entries with 4"),
+    "order": (exchange_two_entries, "audit entry 2 doesn't follow"),
+    "thread's name": (lambda: Thread.objects.update(thread_id="b"), "entry 1 says what it didn't"),
+    "thread's number": (lambda: Thread.objects.update(audit_seq=4), "ends with 4"),
+    "thread's hash": (lambda: Thread.objects.update(audit_hash="0" * 64), "record ends with"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAMPERINGS_WITH_THE_RECORD)
+@pytest.mark.promise("P20")
+def test_the_judge_and_the_package_notice_what_was_done_to_the_record(
+    finished: Run, name: str
+) -> None:
+    tamper, said = TAMPERINGS_WITH_THE_RECORD[name]
+    assert (list(audit_chain.faults(finished.thread_id)), list(audit.faults())) == ([], [])
+    tamper()
+    assert said in "\n".join(audit_chain.faults(finished.thread_id))
+    assert len(list(audit.faults())) == 1
+
+
+def test_a_record_holds_after_its_reasons_were_erased_and_its_people_deleted(
+    waiting: Run,
+) -> None:
+    somebody = get_user_model().objects.create_superuser("somebody")
+    interrupt = Interrupt.objects.get(status="pending")
+    services.decide(interrupt.pk, "respond", "yes", by=somebody, reason="Because – “so”.")
+    somebody.delete()
+    assert list(audit_chain.faults(waiting.thread_id)) == []
+
+    audit.erase(Thread.objects.get())
+
+    assert (
+        "so" not in AuditEntry.objects.get(verb="decide", actor_label="somebody").detail["reason"]
+    )
+    assert list(audit_chain.faults(waiting.thread_id)) == []
 
 
 def flip_a_bit(rows: Any) -> None:
@@ -139,7 +228,7 @@ TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: PendingWrite.objects.update(epoch=0), "earlier epoch than its checkpoint"),
     (count_more, "conservation: step .*: 5 tasks add up to 6"),
     (lambda: store("tasks", ["x"] * 5), "counts twice"),
-    (tamper_with_audit, "history: audit entry 2"),
+    (change_an_entry(verb="cancel"), "history: audit entry 2"),
     (lambda: Thread.objects.update(attempts=6), "attempts: 6"),
     (lambda: store("tasks", ["a", "b", "c", "d", "e"]), "marks: task a .* never ran"),
     (lambda: flip_a_bit(ChannelBlob.objects), "digests: channelblob"),

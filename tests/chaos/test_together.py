@@ -32,6 +32,7 @@ from tests import processes
 
 from . import invariants, recovery, victim
 from .graphs import EMPTY, Effects, Recording, State, counted
+from .proxy import Fate, Proxy
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P6")]
 
@@ -103,6 +104,11 @@ def toil(runs: list[str], marks: Path, told: Any) -> None:
     threading.Event().wait()  # to be killed
 
 
+def insist(key: str, marks: Path, told: Any) -> None:
+    register()
+    victim.insist("paid alone", key, marks, told)
+
+
 def assert_each_paid_once(effects: Effects, each: int) -> None:
     recovery.settle()
     assert {run.state for run in Run.objects.all()} == {"succeeded"}
@@ -130,6 +136,30 @@ def test_a_crash_at_any_statement_leaves_what_was_written_exactly_once(
         if not process.exitcode:
             break
     assert nth > 8
+    assert_each_paid_once(effects, 1)
+
+
+@pytest.mark.crash
+@pytest.mark.sessions
+@pytest.mark.database("postgresql")
+@pytest.mark.usefixtures("paid")
+@pytest.mark.parametrize("fate", ["unheard", "unanswered"])
+def test_a_commit_nobody_heard_the_end_of_leaves_what_was_written_exactly_once(
+    fate: Fate, effects: Effects
+) -> None:
+    nth, failures = 0, 1
+    with Proxy(lambda: fate if len(proxy.met) + 1 == nth else "pass") as proxy:
+        while failures:
+            nth += 1
+            proxy.met.clear()
+            ours, theirs = processes.SERVER.Pipe(duplex=False)
+            arguments = (str(nth), effects.path, theirs)
+            process = processes.start(insist, *arguments, database=proxy.settings())
+            process.join(processes.PATIENCE)
+            assert process.exitcode == 0
+            ours.recv()
+            failures = len(proxy.met) - proxy.met.count("pass")
+    assert nth > 4
     assert_each_paid_once(effects, 1)
 
 

@@ -50,6 +50,8 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        #: What has a session of its own here, and may outlive who started it.
+        self.sessions = {self.process.pid}
         self.is_supervised = "qcluster" not in command
 
     def main(self) -> int:
@@ -59,6 +61,7 @@ class Cluster:
         # Where one has just ended, the supervisor has yet to start the next.
         self.wait_for(lambda: bool(psutil.Process(self.process.pid).children()))
         (child,) = psutil.Process(self.process.pid).children()
+        self.sessions.add(child.pid)
         return child.pid
 
     def last(self, kind: str) -> int:
@@ -101,12 +104,11 @@ class Cluster:
         return self.process.wait(PATIENCE)
 
     def clear_up(self) -> None:
-        family = [self.process.pid]
         try:
-            family += [each.pid for each in psutil.Process(self.process.pid).children()]
+            self.sessions |= {each.pid for each in psutil.Process(self.process.pid).children()}
         except psutil.NoSuchProcess:
             pass
-        for session in family:
+        for session in self.sessions:
             try:
                 os.killpg(session, signal.SIGKILL)
             except ProcessLookupError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from hitl_django import services
 from hitl_django.models import WorkerHeartbeat
 from tests.chaos import invariants
 
-from .conftest import PATIENT, Cluster, all_succeeded, begun, start_laps
+from .conftest import PATIENCE, Cluster, all_succeeded, begun, start_laps, states
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
@@ -64,21 +63,45 @@ def test_a_cluster_of_which_all_were_told_to_stop_is_started_anew(
     supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
 
 
-def test_a_cluster_whose_supervisor_is_killed_works_on_beside_the_next(
+def family(main: int) -> list[psutil.Process]:
+    """Return qcluster's processes: the main one, its sentinel and all that this has started."""
+    return [psutil.Process(main), *psutil.Process(main).children(recursive=True)]
+
+
+def test_none_of_its_processes_outlives_a_supervisor_that_is_killed(
     cluster: Start, book: Path
 ) -> None:
-    told = {"TEST_HITL": json.dumps(PATIENT)}
-    supervised = cluster("hitl", "worker", **told).ready()
-    orphaned = supervised.main()
-    try:
-        os.kill(supervised.process.pid, signal.SIGKILL)
-        supervised.wait_for(all_succeeded(start_laps(book, 4, laps=2)))
-        book.write_text("")
-        following = cluster("hitl", "worker", **told).ready()
-        following.wait_for(all_succeeded(start_laps(book, 20, laps=2)))
-        assert max(begun(book).values()) == 1, "both clusters did the same"
-    finally:
-        os.killpg(orphaned, signal.SIGKILL)
+    supervised = cluster("hitl", "worker").ready()
+    runs = start_laps(book, 3, laps=100)  # more than workers: some are under way, and some wait
+    supervised.wait_for(lambda: len(begun(book)) >= 2)
+    processes = family(supervised.main())
+    assert len(processes) == 6  # main process, sentinel, two workers, monitor, pusher
+
+    os.kill(supervised.process.pid, signal.SIGKILL)
+
+    assert psutil.wait_procs(processes, timeout=PATIENCE)[1] == []
+    assert not all_succeeded(runs)()
+
+
+def test_where_the_kernel_does_not_help_the_next_task_ends_them(cluster: Start, book: Path) -> None:
+    supervised = cluster("hitl", "worker", TEST_PARENT_DEATH="unheard").ready()
+    processes = family(supervised.main())
+    os.kill(supervised.process.pid, signal.SIGKILL)
+    supervised.process.wait(PATIENCE)
+
+    runs = start_laps(book, 1)
+
+    assert psutil.wait_procs(processes, timeout=PATIENCE)[1] == []
+    assert states(runs) == {"queued": 1}
+    assert begun(book) == {}, "an orphan has taken up work"
+
+
+def test_none_of_its_processes_outlives_a_main_process_that_is_killed(cluster: Start) -> None:
+    supervised = cluster("hitl", "worker").ready()
+    processes = family(supervised.main())
+    os.kill(supervised.main(), signal.SIGKILL)
+    assert psutil.wait_procs(processes, timeout=PATIENCE)[1] == []
+    supervised.ready(workers=4)  # and others have taken their place
 
 
 def test_a_cluster_whose_results_nobody_takes_in_is_started_anew(

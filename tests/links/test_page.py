@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.db.models.functions import Now
 from django.test import Client
 
-from hitl_django import services, testing
+from hitl_django import services
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_question
 
-DANA = "Dana K."
-
-
-@pytest.fixture(autouse=True)
-def advance(db: None) -> Iterator[Callable[[], int]]:
-    cache.clear()
-    with testing.inline() as advance_all:
-        yield advance_all
-
-
-@pytest.fixture
-def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
-    def ask(graph: str = "approval", **state: Any) -> Interrupt:
-        first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
-        run = services.start(graph, {**first[graph], **state})
-        advance()
-        return Interrupt.objects.get(run=run.id)
-
-    return ask
-
-
-@pytest.fixture
-def visitor() -> Client:
-    """Somebody with no account, and a browser that is checked for forged requests."""
-    return Client(enforce_csrf_checks=True)
-
-
-def link_to(question: Interrupt, **options: Any) -> str:
-    return services.make_link(question.pk, name=DANA, **options).url
-
-
-def send(visitor: Client, url: str, **fields: Any) -> Any:
-    """Send the form as the page has it."""
-    page = visitor.get(url).content.decode()
-    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-    token = {"csrfmiddlewaretoken": found[1]} if found else {}
-    return visitor.post(url, {**token, **fields})
+from .conftest import DANA, link_to, send, signature_of
 
 
 def test_it_shows_the_question_and_decides_when_the_form_is_sent(
@@ -158,11 +121,10 @@ def test_a_link_that_is_over_says_so_and_nothing_of_the_question(
 ) -> None:
     question = asked(text="a secret plan")
     url = link_to(question)
-    form = visitor.get(url).content.decode()
-    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
-    assert token
+    signature = signature_of(visitor.get(url).content.decode())
+    assert signature
     spend(question)
-    sent = {"decision": "reject", "csrfmiddlewaretoken": token[1]}
+    sent = {"decision": "reject", "signature": signature}
     for response in (visitor.get(url), visitor.post(url, sent)):
         assert response.status_code == 410
         assert headline in response.content.decode()
@@ -186,7 +148,7 @@ def test_nobody_keeps_it_finds_it_or_frames_it(
     for address in (url, f"/hitl/links/{'A' * 64}/"):
         headers = visitor.get(address).headers
         assert "no-store" in headers["Cache-Control"]
-        assert headers["Referrer-Policy"] == "same-origin"
+        assert headers["Referrer-Policy"] == "no-referrer"
         assert headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
         assert headers["X-Frame-Options"] == "DENY"
         policy = headers["Content-Security-Policy"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
@@ -20,6 +23,7 @@ from django_q.models import Schedule
 from hitl_django import audit, services, testing
 from hitl_django.management import diagnosis
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+from hitl_django.sweep import sweep
 
 pytestmark = pytest.mark.django_db
 
@@ -45,9 +49,15 @@ def test_of_what_is_well_it_says_so(worker: WorkerHeartbeat) -> None:
     assert code == 0
     for words in ("answers", "migrations are applied", "nothing that is known to hurt"):
         assert words in said
-    assert "1 workers report" in said
+    assert "1 worker reports, 0 runs are under way" in said
+    assert "while they wait for events: 1 (of one user: 1)" in said
     assert "Every audit trail holds" in said
     assert "error" not in said
+
+
+@override_settings(HITL={"EVENT_WAITERS": 0})
+def test_where_nobody_waits_no_threads_are_needed(worker: WorkerHeartbeat) -> None:
+    assert "wait for events" not in examined()[1]
 
 
 def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeartbeat) -> None:
@@ -58,6 +68,78 @@ def test_a_worker_that_is_missed_is_an_error_with_what_to_do(worker: WorkerHeart
     assert "hitl worker" in said
     worker.delete()
     assert "No worker has ever reported" in examined()[1]
+
+
+@pytest.mark.parametrize("verb", ["worker", "sweep", "retain", "start"])
+@pytest.mark.parametrize("app", ["hitl_django", "django_q"])
+def test_where_migrations_are_missing_every_command_says_so(
+    verb: str, app: str, tmp_path: Path
+) -> None:
+    (tmp_path / "none").touch()
+    options = {"retain": ["--days", "3"], "start": ["--input", str(tmp_path / "none")]}
+    applied = MigrationRecorder.Migration.objects.filter(app=app)
+    newest = applied.order_by("-name")[0]
+    newest.delete()
+    missing = rf"1 migration isn't applied: {app}\.{newest.name}\. Run 'manage.py migrate'\."
+    with pytest.raises(CommandError, match=missing):
+        call_command("hitl", verb, *options.get(verb, ()))
+
+
+def test_a_worker_is_refused_with_the_sentence_of_the_check(settings: Any) -> None:
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
+    for verb in ("worker", "sweep"):
+        with pytest.raises(CommandError, match="'django_q' is not in INSTALLED_APPS"):
+            call_command("hitl", verb)
+    code, said = examined()
+    assert code == 1
+    assert "(hitl_django.E018)" in said
+
+
+def test_a_queue_that_can_not_be_imported_ends_the_examination(settings: Any) -> None:
+    settings.HITL = {"DISPATCH": "shop.queue.Missing"}
+    code, said = examined()
+    assert code == 1
+    assert "(hitl_django.E004)" in said
+
+
+def test_migrations_of_the_project_s_own_keep_no_worker_from_its_work() -> None:
+    # A deploy may apply them when the last of the old processes is gone.
+    MigrationRecorder.Migration.objects.filter(app="sessions").delete()
+    call_command("hitl", "sweep", stdout=io.StringIO())
+    assert "sessions.0001_initial" in examined()[1]
+
+
+def test_a_database_that_is_away_is_named_by_the_commands_that_need_it_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Any) -> None:
+        raise OperationalError("connection\nrefused")
+
+    monkeypatch.setattr(type(connections["default"]), "ensure_connection", refuse)
+    with pytest.raises(CommandError, match="'default' can't be reached: connection refused"):
+        call_command("hitl", "sweep")
+
+
+def test_runs_that_nobody_sweeps_are_noticed(worker: WorkerHeartbeat) -> None:
+    with testing.inline():
+        runs = [services.start("steps", {"log": []}).id for _ in range(2)]
+    Run.objects.update(hinted_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3))
+    assert "warning  Nobody sweeps" in examined()[1]
+    # A backlog that a batch of each sweep can't hold is none of its fault.
+    Run.objects.filter(pk=runs[0]).update(hinted_at=Now())
+    assert "Nobody sweeps" not in examined()[1]
+    sweep()
+    assert "Nobody sweeps" not in examined()[1]
+
+
+def test_questions_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat) -> None:
+    with testing.inline() as advance:
+        services.start("approval", {"text": "x"})
+        advance()
+    Interrupt.objects.update(expires_at=Now() - timedelta(minutes=1))
+    assert "Nobody sweeps" not in examined()[1]
+    Interrupt.objects.update(expires_at=Now() - timedelta(hours=1))
+    assert "Nobody sweeps" in examined()[1]
 
 
 def test_a_queue_without_workers_misses_none() -> None:
@@ -77,8 +159,6 @@ def test_a_database_that_is_away_ends_the_examination(monkeypatch: pytest.Monkey
 
 
 def test_a_migration_that_is_not_applied_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.db.migrations.recorder import MigrationRecorder
-
     MigrationRecorder.Migration.objects.filter(app="hitl_django").delete()
     code, said = examined()
     assert code == 1
@@ -143,7 +223,32 @@ def test_runs_that_wait_or_are_parked_are_counted(worker: WorkerHeartbeat) -> No
     code, said = examined()
     assert code == 0
     assert "2 runs wait for a worker. The oldest was queued 2\xa0hours ago." in said
-    assert "1 runs are parked: they can't get on by themselves" in said
+    assert "1 run is parked: it can't get on by itself" in said
+
+
+def test_links_that_lead_nowhere_are_a_warning(worker: WorkerHeartbeat, settings: Any) -> None:
+    assert "SITE_URL" not in examined()[1]
+    services.create_webhook("https://crm.example/hooks/hitl")
+    assert "warning  HITL['SITE_URL'] isn't set, and there are webhooks" in examined()[1]
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
+    assert "SITE_URL" not in examined()[1]
+
+
+def test_how_fast_the_tables_grow_is_noted_and_what_would_bound_them(
+    worker: WorkerHeartbeat, settings: Any
+) -> None:
+    assert "are kept in" not in examined()[1]
+    with testing.inline():
+        for number in range(14):
+            services.start("steps", {"log": []}, key=str(number))
+    newest = Run.objects.order_by("-key")[:7].values_list("pk", flat=True)
+    Run.objects.filter(pk__in=list(newest)).update(created_at=Now() - timedelta(days=30))
+    said = examined()[1].replace("\xa0", " ")
+    assert re.search(r"note +14 runs are kept in [\d.]+ [KM]B", said)
+    assert re.search(r"last 7 days 1\.0 a day were added, some [\d.]+ [KM]B", said)
+    assert "Nothing bounds it: HITL has no RETENTION_DAYS" in said
+    settings.HITL = {"RETENTION_DAYS": 90}
+    assert "RETENTION_DAYS = 90 bounds it" in examined()[1]
 
 
 def test_a_clock_that_is_off_is_a_warning(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.core.management.base import CommandError
 
+from hitl_django import parent_death
 from hitl_django.management import processes
 from hitl_django.management.processes import Listener, Program, Stopped, running
 from project.management.commands.demo import check_port
@@ -112,6 +113,27 @@ def test_a_child_started_while_signals_wait_can_still_be_stopped(tmp_path: Path)
         with running([sleeper], listener) as (child,):
             wait_until_up(sleeper)
     assert child.ended() == -signal.SIGTERM
+
+
+@pytest.mark.skipif(not parent_death.is_supported, reason="only Linux ends one with its parent")
+def test_a_program_whose_parent_is_gone_before_it_could_follow_ends(tmp_path: Path) -> None:
+    code = "from hitl_django import parent_death as p; p.follow_parent(); print('lived on')"
+    orphan = Program(
+        "one", [sys.executable, "-c", code], tmp_path / "log", {parent_death.VARIABLE: "4194305"}
+    )
+    with running([orphan], Listener()) as (child,):
+        assert child.process.wait(60) == 128 + signal.SIGKILL
+        assert child.last_words() == ""
+
+
+def test_what_a_program_starts_does_not_follow_its_parent(tmp_path: Path) -> None:
+    code = (
+        "from hitl_django import parent_death as p; import os; p.follow_parent(); "
+        "print(os.environ.get(p.VARIABLE))"
+    )
+    with running([program(tmp_path, code)], Listener()) as (child,):
+        child.process.wait(60)
+        assert child.last_words() == "None"
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.core.checks import Critical, Error
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
+from django.db import OperationalError
 from django.db.models.functions import Now
-from django.test import override_settings
 
 from hitl_django import dispatch, pulse, services, testing
+from hitl_django import sweep as sweeping
+from hitl_django.conf import hitl
+from hitl_django.management import supervisor
 from hitl_django.management.supervisor import PATIENCE, Watch
 from hitl_django.models import Run, Thread
 from hitl_django.pulse import Pulse
@@ -134,12 +139,33 @@ def test_a_supervisor_that_does_not_listen_is_not_waited_for(
     pipe.close()
 
 
-def test_a_queue_without_workers_needs_no_supervisor() -> None:
-    with (
-        override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}),
-        pytest.raises(CommandError, match="needs no worker"),
-    ):
-        call_command("hitl", "worker")
+def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
+    transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    rounds = iter([None, None, signal.SIGTERM])
+
+    def pause(seconds: float) -> None:
+        assert seconds == hitl.SWEEP_SECONDS / 3
+        if number := next(rounds):
+            signal.raise_signal(number)
+
+    failing = iter([OperationalError("the database is away")])
+
+    def sweep() -> Any:
+        for error in failing:
+            raise error
+        return sweeping.sweep()
+
+    monkeypatch.setattr(supervisor.time, "sleep", pause)
+    monkeypatch.setattr(supervisor, "sweep", sweep)
+    out = io.StringIO()
+    call_command("hitl", "worker", stdout=out)
+    assert "has workers of its own" in out.getvalue()
+    assert "Stopped by SIGTERM." in out.getvalue()
+    assert next(rounds, "none is left") == "none is left"
+    assert Run.objects.get().state == "queued"
+    assert not Run.objects.filter(hinted_at__lt=Now() - timedelta(minutes=1)).exists()
 
 
 def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:

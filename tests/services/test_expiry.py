@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services, signals
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
-from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
 from hitl_django.services import closing
 from hitl_django.sweep import sweep
 from tests import graphs
@@ -270,3 +270,37 @@ def test_what_else_a_parked_run_asks_waits_until_it_goes_on(
     advance()
     assert Run.objects.get().state == "succeeded"
     assert invariants.faults() == []
+
+
+@pytest.mark.promise("P20")
+@pytest.mark.parametrize(
+    ("then", "state", "told"),
+    [
+        ("park", "parked", {"interrupt.created", "interrupt.expired", "run.parked"}),
+        ("cancel", "cancelled", {"interrupt.created", "interrupt.expired", "run.cancelled"}),
+        ("keep", "interrupted", {"interrupt.created", "interrupt.expired"}),
+    ],
+)
+def test_what_becomes_of_a_question_is_told_and_recorded(
+    question: Callable[..., Interrupt], then: str, state: str, told: set[str]
+) -> None:
+    services.create_webhook("https://example.com/")
+    row = question(DAY, then)
+    pass_(DAY)
+    sweep()
+    assert set(Delivery.objects.values_list("event", flat=True)) == told
+    message = Delivery.objects.get(event="interrupt.expired")
+    assert message.data == {
+        "interrupt_id": str(row.pk),
+        "digest": row.payload_digest,
+        "run_id": str(row.run_id),
+        "thread_id": row.thread.thread_id,
+        "graph": "patient",
+    }
+    entry = AuditEntry.objects.get(verb="expire")
+    assert (entry.subject, entry.detail["type"]) == (str(row.pk), then)
+    assert (entry.detail["question"], entry.detail["version"]) == (row.payload_digest, 1)
+    last = RunEvent.objects.order_by("seq").last()
+    assert last is not None
+    assert last.kind == state
+    assert (Run.objects.get().state, Run.objects.get().traceback) == (state, "")

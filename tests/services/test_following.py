@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
 
 import hitl_django
 from hitl_django import services, testing, worker
@@ -52,6 +54,25 @@ def test_a_run_is_followed_to_its_end(
     meanwhile(monkeypatch, lambda: go_on(asking))
     assert [event.kind for event in hitl_django.follow(asking.id)] == TOLD
     assert [event.kind for event in hitl_django.follow(asking.id, after=3)] == TOLD[3:]
+
+
+def test_a_run_that_ends_while_it_is_read_is_followed_to_its_end(
+    asking: services.RunInfo,
+) -> None:
+    reader, ended = following.EventReader(asking.id), []
+
+    def end(execute: Any, sql: str, *rest: Any) -> Any:
+        if 'FROM "hitl_django_runevent"' in sql and not ended:
+            ended.append(sql)
+            go_on(asking)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(end):
+        page = reader.read(2)
+    assert ended
+    assert not page.ended
+    assert reader.has_news(page.last)
+    assert reader.read(page.last).ended
 
 
 def test_a_run_is_followed_on_an_event_loop(

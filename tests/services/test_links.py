@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.db.models.functions import Now
+from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -277,3 +279,14 @@ def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
         services.make_link(question.pk, name=DANA, by=maker)
     Run.objects.update(started_by=None)
     assert services.make_link(question.pk, name=DANA, by=maker).state == "open"
+
+
+def test_where_its_page_is_not_included_none_is_made(question: Interrupt, maker: Any) -> None:
+    before = AuditEntry.objects.count()
+    with (
+        override_settings(ROOT_URLCONF="tests.services.bare"),
+        pytest.raises(ImproperlyConfigured, match=r"include\(.hitl_django.urls.\)"),
+    ):
+        services.make_link(question.pk, name=DANA, by=maker)
+    assert not ReviewLink.objects.exists()
+    assert AuditEntry.objects.count() == before

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
-from hitl_django import answers, audit, retention, services
+from hitl_django import answers, audit, retention, services, shapes
 from hitl_django.engine.errors import (
     CorruptPayloadError,
     NotAllowedError,
@@ -25,6 +25,7 @@ from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
     Decision,
+    GraphShape,
     Interrupt,
     PendingWrite,
     Run,
@@ -354,3 +355,51 @@ def test_only_who_may_operate_a_run_may_have_it_forgotten(
     assert SECRET not in everything(thread)
     with pytest.raises(ThreadNotFound):
         services.forget("nobody")
+
+
+class TestShapes:
+    @pytest.fixture(autouse=True)
+    def _due(self, advance: Callable[[], int]) -> None:
+        self.advance = advance
+        shapes._looked.clear()
+
+    def age(self, days: float = 2) -> None:
+        GraphShape.objects.update(created_at=timezone.now() - timedelta(days=days))
+
+    def swept(self) -> int:
+        shapes._looked.clear()
+        sweep()
+        return GraphShape.objects.count()
+
+    def test_those_that_no_run_names_are_deleted(self) -> None:
+        thread = ended(self.advance)
+        GraphShape.objects.create(fingerprint="old", graph="approval", shape={})
+        self.age()
+        assert self.swept() == 1
+        retention.delete_ended(30, 10)
+        assert not Thread.objects.filter(pk=thread.pk).exists()
+        assert self.swept() == 0
+
+    def test_one_that_was_stored_not_long_ago_stays(self) -> None:
+        # A process may know it to be stored, and start a run under it the next moment.
+        GraphShape.objects.create(fingerprint="new", graph="approval", shape={})
+        assert self.swept() == 1
+
+    def test_a_process_stores_its_shapes_anew_long_before_they_may_go(
+        self, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+    ) -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            services.start("approval", {"text": "x"})
+        self.age()
+        services.start("approval", {"text": "x"})
+        assert GraphShape.objects.filter(created_at__lt=timezone.now() - timedelta(days=1)).exists()
+        later = shapes.monotonic() + shapes.AGAIN
+        monkeypatch.setattr(shapes, "monotonic", lambda: later)
+        services.start("approval", {"text": "x"})
+        Run.objects.all().delete()
+        assert self.swept() == 1
+
+    def test_are_looked_at_now_and_then(self, django_assert_num_queries: Any) -> None:
+        shapes.remove_unused()
+        with django_assert_num_queries(0):
+            shapes.remove_unused()

@@ -71,6 +71,13 @@ def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
         ({"MAX_ATTEMPTS": "5"}, "hitl_django.E003", "MAX_ATTEMPTS"),
         ({"LEASE_SECONDS": True}, "hitl_django.E003", "LEASE_SECONDS"),
         ({"TIME_SLICE_SECONDS": -1}, "hitl_django.E003", "TIME_SLICE_SECONDS"),
+        ({"THROTTLE_READ": "1/week"}, "hitl_django.E003", "THROTTLE_READ"),
+        ({"EVENT_WAITERS": -1}, "hitl_django.E003", "EVENT_WAITERS"),
+        ({"EVENT_WAITERS": 1.5}, "hitl_django.E003", "EVENT_WAITERS"),
+        ({"EVENT_STREAMS": None}, "hitl_django.E003", "EVENT_STREAMS"),
+        ({"EVENT_USER_SHARE": 0}, "hitl_django.E003", "EVENT_USER_SHARE"),
+        ({"EVENT_USER_SHARE": 2}, "hitl_django.E003", "EVENT_USER_SHARE"),
+        ({"EVENT_POLL_SECONDS": 0}, "hitl_django.E003", "EVENT_POLL_SECONDS"),
         ({"THROTTLE_START": "fast"}, "hitl_django.E003", "THROTTLE_START"),
         ({"THROTTLE_DECIDE": 100}, "hitl_django.E003", "THROTTLE_DECIDE"),
         ({"THROTTLE_LINK": "often"}, "hitl_django.E003", "THROTTLE_LINK"),
@@ -95,9 +102,11 @@ def test_a_setting_that_hurts_is_named(given: Any, id_: str, words: str) -> None
 
 
 def found_alone(name: str) -> dict[str, str]:
-    import hitl_django.checks as ours
+    from hitl_django import checks as ours
+    from hitl_django import project_checks
 
-    return {str(one.id): one.msg for one in getattr(ours, name)(None)}
+    check = getattr(ours, name, None) or getattr(project_checks, name)
+    return {str(one.id): one.msg for one in check(None)}
 
 
 def test_a_name_registered_twice_belongs_to_neither(register: Callable[..., Any]) -> None:
@@ -226,3 +235,75 @@ def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 def test_a_queue_that_was_never_set_is_named() -> None:
     with override_settings(Q_CLUSTER={}):
         assert "hitl_django.W010" in found_alone("check_queue")
+
+
+def test_a_queue_that_is_not_installed_is_an_error(settings: Any) -> None:
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
+    assert list(found_alone("check_queue")) == ["hitl_django.E018"]
+
+
+class NoMethods:
+    """What neither a policy nor a queue is."""
+
+
+@pytest.mark.parametrize(
+    ("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "hint_webhook")]
+)
+def test_a_class_that_lacks_what_is_asked_of_it_is_an_error(key: str, method: str) -> None:
+    with override_settings(HITL={key: f"{__name__}.NoMethods"}):
+        said = found_alone("check_settings")["hitl_django.E009"]
+    assert key in said
+    assert method in said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"EVENT_MAX_BYTES": "16k"},
+        {"EVENT_POLL_SECONDS": 0},
+        {"SWEEP_BATCH": 2.5},
+        {"PAGE_SIZE": 10.0},
+        {"ADMIN_ENGINE": "no"},
+    ],
+)
+def test_every_value_of_the_wrong_kind_is_named(given: dict[str, Any]) -> None:
+    (key,) = given
+    with override_settings(HITL=given):
+        assert key in found_alone("check_settings")["hitl_django.E003"]
+
+
+@pytest.mark.parametrize("urls", ["bare", None])
+def test_a_project_without_our_addresses_is_told_what_it_lacks(urls: str | None) -> None:
+    with override_settings(ROOT_URLCONF=urls and f"{__package__}.{urls}"):
+        said = found_alone("check_addresses")
+    assert list(said) == ["hitl_django.W023", "hitl_django.W024"]
+    assert found_alone("check_addresses") == {}
+
+
+def test_a_queue_of_ones_own_is_told_who_sweeps() -> None:
+    with override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}):
+        assert list(found_alone("check_queue")) == ["hitl_django.I025"]
+
+
+def test_a_cache_that_each_process_has_for_itself_is_noted_before_a_deploy() -> None:
+    shared = {"default": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}}
+    assert "hitl_django.I026" not in found()
+    assert "hitl_django.I026" in found(include_deployment_checks=True)
+    unlimited = {f"THROTTLE_{name}": None for name in ("READ", "START", "DECIDE", "WRITE", "LINK")}
+    with override_settings(HITL=unlimited):
+        assert "hitl_django.I026" not in found(include_deployment_checks=True)
+    with override_settings(CACHES=shared):
+        assert "hitl_django.I026" not in found(include_deployment_checks=True)
+
+
+class Router:
+    """Keeps questions somewhere else than the runs that ask them."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "elsewhere" if model.__name__ == "Interrupt" else None
+
+
+def test_tables_that_no_transaction_can_hold_together_are_an_error() -> None:
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.Router"]):
+        assert "Interrupt" in found_alone("check_databases")["hitl_django.E028"]
+    assert found_alone("check_databases") == {}

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +20,50 @@ from hitl_django.webhooks.addresses import AddressRefused
 from .receiver import PATIENCE, Receiver
 
 PUBLIC = "93.184.215.14"
+#: IANA's registries of special-purpose addresses, row by row, and what else is no web server's.
+FORBIDDEN_NETWORKS = [
+    "0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+    "172.16.0.0/12", "192.0.0.0/24", "192.0.0.0/29", "192.0.0.8/32", "192.0.0.9/32",
+    "192.0.0.10/32", "192.0.0.170/32", "192.0.0.171/32", "192.0.2.0/24", "192.31.196.0/24",
+    "192.52.193.0/24", "192.88.99.0/24", "192.88.99.2/32", "192.168.0.0/16", "192.175.48.0/24",
+    "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
+    "224.0.0.0/4",
+    "::1/128", "::/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23",
+    "2001::/32", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:2::/48", "2001:3::/32",
+    "2001:4:112::/48", "2001:10::/28", "2001:20::/28", "2001:30::/28", "2001:db8::/32",
+    "2002::/16", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
+    "fec0::/10", "ff00::/8", "200::/7", "4000::/3", "e000::/4",
+]  # fmt: skip
+#: Single ones: the cloud's own, and those that have another within them.
 FORBIDDEN = [
-    "127.0.0.1",
-    "127.8.9.1",
-    "0.0.0.0",
-    "10.0.0.1",
-    "172.16.0.1",
-    "192.168.1.1",
-    "100.64.0.1",
-    "169.254.169.254",
-    "192.0.0.192",
     "168.63.129.16",
-    "198.18.0.1",
-    "224.0.0.1",
-    "255.255.255.255",
-    "::1",
-    "::",
-    "fe80::1",
+    "192.0.0.192",
     "fe80::1%eth0",
-    "fc00::1",
     "fd00:ec2::254",
-    "ff02::1",
     "::ffff:127.0.0.1",
     "::ffff:169.254.169.254",
+    "::ffff:192.88.99.1",
+    "::ffff:0:127.0.0.1",
     "::127.0.0.1",
     "64:ff9b::169.254.169.254",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b:1::10.0.0.1",
     "2002:7f00:1::",
     "2002:a9fe:a9fe::1",
     "2001:0:0:0:0:0:80ff:fffe",
+    *(str(ip_network(each)[place]) for each in FORBIDDEN_NETWORKS for place in (0, -1)),
+]
+ALLOWED = [
+    PUBLIC,
+    "1.1.1.1",
+    "192.0.3.1",
+    "192.88.98.1",
+    "198.20.0.1",
+    "223.255.255.255",
+    "2606:2800:21f:cb07:6820:80da:af6b:8b2c",
+    "2a00::1",
+    f"::ffff:{PUBLIC}",
+    f"64:ff9b::{PUBLIC}",
 ]
 
 
@@ -101,6 +118,17 @@ def test_an_address_inside_cannot_be_written_down(address: str, settings: Any) -
         check_url(f"https://{host}/")
 
 
+@pytest.mark.parametrize("address", ALLOWED)
+def test_an_address_that_everybody_reaches_is_connected_to(
+    address: str, settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
+) -> None:
+    settings.HITL = {}
+    leads_to(monkeypatch, address)
+    posting.post("https://hooks.example/", {}, b"", 5)
+    assert dialled == [(address, 443)]
+    assert check_url(f"https://{f'[{address}]' if ':' in address else address}/").port == 443
+
+
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1", "localhost"])
 def test_other_ways_to_write_this_machine_lead_nowhere(
     host: str, settings: Any, dialled: list[Any]
@@ -145,6 +173,19 @@ def test_of_several_addresses_the_next_is_tried(
         "https://user:word@hooks.example/",
         "https://hooks.example/#part",
         "https://hooks.example:99999/",
+        "https://hooks.example:0/",
+        "https://hooks.example:00/",
+        "https://2130706433/",
+        "https://0x7f000001/",
+        "https://127.1/",
+        "https://127.0.0.1./",
+        "https://0177.0.0.1/",
+        "https://127.0.0.0x1/",
+        "https://%31%32%37.0.0.1/",
+        "https://127。0。0。1/",
+        "https://①②⑦.0.0.1/",
+        "https://hooks.example%00.inside/",
+        "https://hooks..example\\@inside/",
         "https://hooks.example/a b",
         "https://hooks.example/\r\nX-Evil: 1",
         "https://hööks.example/",

@@ -475,6 +475,114 @@ def test_a_frozen_worker_that_was_replaced_notes_nothing(
     assert (delivery.state, endpoint.failures, endpoint.rests_until) == ("delivered", 0, None)
 
 
+@pytest.mark.parametrize("moment", ["held_until", "rests_until"])
+def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
+    hook: Hook, receive: Receive, moment: str
+) -> None:
+    endpoint = hook(receive())
+    rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
+    rows.update(**{moment: Now() + timedelta(seconds=60)})
+    assert claims.hold(endpoint.pk) is None
+    rows.update(**{moment: Now() - timedelta(seconds=1)})  # as one that nobody lived to give back
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    assert held.epoch == endpoint.epoch + 1
+    assert claims.hold(endpoint.pk) is None
+    rows.update(held_until=None, is_active=False)
+    assert claims.hold(endpoint.pk) is None
+
+
+def test_what_came_of_a_message_that_was_given_up_meanwhile_is_not_noted(
+    hook: Hook, receive: Receive
+) -> None:
+    endpoint = hook(receive())
+    delivery = message_to(endpoint)
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    claim = claims.claim_next(held)
+    assert claim is not None
+    Delivery.objects.update(state="dead")
+    sending._settle(claim, held, sending.Answer(204))
+    delivery.refresh_from_db()
+    assert delivery.state == "dead"
+
+
+OUTCOMES = {
+    "delivered": sending.Answer(204),
+    "refused": sending.Answer(400),
+    "failed": sending.Answer(500),
+    "gone": sending.Answer(410),
+    "nobody knows": None,
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
+    hook: Hook, receive: Receive, outcome: str
+) -> None:
+    endpoint = hook(receive())
+    delivery = message_to(endpoint)
+    frozen = claims.hold(endpoint.pk)
+    assert frozen is not None
+    stale = claims.claim_next(frozen)
+    assert stale is not None
+    due_now()
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    claim = claims.claim_next(held)
+    assert claim is not None
+    before = [list(model.objects.values()) for model in (Delivery, WebhookEndpoint)]
+
+    sending._settle(stale, frozen, OUTCOMES[outcome])
+    assert claims.claim_next(frozen) is None
+    claims.let_go(frozen, failures=7)
+
+    assert [list(model.objects.values()) for model in (Delivery, WebhookEndpoint)] == before
+    sending._settle(claim, held, sending.Answer(204))
+    delivery.refresh_from_db()
+    assert (delivery.state, delivery.attempts) == ("delivered", 2)
+
+
+def test_of_two_workers_that_see_a_message_one_has_its_attempt(
+    hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = hook(receive())
+    message_to(endpoint)
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    looks, due = [], claims.due
+
+    def look(endpoint: WebhookEndpoint) -> Any:
+        looks.append(1)
+        if len(looks) == 2:  # it has seen the message, and is about to claim it
+            Delivery.objects.update(attempts=F("attempts") + 1)
+        return due(endpoint)
+
+    monkeypatch.setattr(claims, "due", look)
+    claim = claims.claim_next(held)
+    assert claim is not None
+    assert (claim.attempt, Delivery.objects.get().attempts) == (2, 2)
+
+
+def test_a_message_is_sent_to_its_own_endpoint_and_noted_of_no_other(
+    hook: Hook, receive: Receive
+) -> None:
+    first, second = hook(receive()), hook(receive())
+    mine, other = message_to(first), message_to(second)
+    also = message_to(first)
+    bystander = list(Delivery.objects.filter(pk=other.pk).values())
+    held = claims.hold(first.pk)
+    assert held is not None
+    claim = claims.claim_next(held)
+    assert claim is not None
+    assert claim.delivery.pk == mine.pk
+    sending._settle(claim, held, sending.Answer(500))
+    second.refresh_from_db()
+    also.refresh_from_db()
+    assert (also.attempts, second.epoch, second.failures, second.held_until) == (0, 0, 0, None)
+    assert list(Delivery.objects.filter(pk=other.pk).values()) == bystander
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_many_workers_one_sends(hook: Hook, receive: Receive) -> None:
     receiver = receive()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import transaction
 from django.test import override_settings
@@ -9,10 +11,12 @@ from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.signing import SignedPackage
 
-from hitl_django import dispatch, services
+from hitl_django import dispatch, services, worker
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
+from hitl_django.engine.errors import AlreadyDecidedError
 from hitl_django.models import Interrupt, Run
+from hitl_django.services import decisions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,6 +30,26 @@ def test_the_queues_row_is_part_of_the_transaction() -> None:
         assert OrmQ.objects.count() == 1
         transaction.set_rollback(True)
     assert not OrmQ.objects.exists()
+
+
+@pytest.mark.promise("P9")
+def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = services.start("approval", {"text": "x"})
+    worker.advance(str(run.id))
+    OrmQ.objects.all().delete()
+    question = Interrupt.objects.get()
+    read = decisions._read
+
+    def overtaken(pk: Any) -> Any:
+        found = read(pk)
+        monkeypatch.setattr(decisions, "_read", read)
+        services.decide(question.pk, "reject")
+        return found
+
+    monkeypatch.setattr(decisions, "_read", overtaken)
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve")
+    assert OrmQ.objects.count() == 1
 
 
 @pytest.mark.promise("P22")

@@ -13,7 +13,7 @@ from django.http import Http404
 from rest_framework import exceptions
 
 from ...engine.errors import PayloadLimitError
-from ..errors import CONTENT_TYPE, Answer, InvalidRequest, table_entry
+from ..errors import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry
 from ..members import NONE
 from ..operations import RETRY_AFTER, Header, Operation
 from ..strictjson import MalformedBody, UnstorableBody
@@ -35,6 +35,7 @@ OF_BODIES = (
     UnstorableBody,
     RequestDataTooBig,
     PayloadLimitError,
+    LengthRequired,
     exceptions.UnsupportedMediaType,
 )
 #: Where the authentication has no challenge to offer, it answers these with 403.

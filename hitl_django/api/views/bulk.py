@@ -10,7 +10,7 @@ from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
+from ... import keywords, services
 from ...conf import hitl
 from ..conditions import bound_to, idempotency_key
 from ..errors import answer_to, problem
@@ -60,6 +60,12 @@ class BulkDecisions(Resource):
         throttle = UserThrottle("THROTTLE_DECIDE")
         if not throttle.allows_more(request, len(items) - 1):
             raise Throttled(throttle.wait())
+        # What one body may hold is bounded, and so is what it may make the server do.
+        with keywords.budget():
+            results = self._decide_each(key, items)
+        return Response(self.render(BulkResultsSerializer, {"results": results}))
+
+    def _decide_each(self, key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         for index, item in enumerate(items):
             if results and results[-1]["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -67,7 +73,7 @@ class BulkDecisions(Resource):
                 results.append({**results[-1], "interrupt": item["interrupt"]})
             else:
                 results.append(self._decide(key, index, **item))
-        return Response(self.render(BulkResultsSerializer, {"results": results}))
+        return results
 
     def _decide(
         self, key: str, index: int, *, interrupt: Any, etag: str = "", **decision: Any

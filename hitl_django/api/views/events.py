@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from ... import services
 from ...engine import errors
+from ...errors import RunNotFound
 from ...services import EventPage, EventReader
 from .. import waiting
 from ..errors import InvalidRequest
@@ -46,7 +47,7 @@ class RunEvents(Resource):
             ),
             204: Shown("The stream is over: the run has ended, and you have its last event."),
         },
-        errors=(errors.RunNotFound, errors.EventsPrunedError, NotAcceptable),
+        errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
     )
     def get(self, request: Request, run_id: UUID) -> Any:
         """Tells what becomes of a run, from any number on, and waits for more.

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from ... import services
 from ...conf import hitl
 from ...engine import errors
+from ...errors import SelfApprovalError
 from ...models import Interrupt
 from .. import visible
 from ..conditions import etag_of, expected, idempotency_key, is_known
@@ -42,7 +43,7 @@ REFUSALS = (
     errors.AlreadyDecidedError,
     errors.AlreadyApprovedError,
     errors.ClaimRequiredError,
-    errors.SelfApprovalError,
+    SelfApprovalError,
     errors.HeldError,
     errors.RunStateError,
     errors.LeaseHeldError,

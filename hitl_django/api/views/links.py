@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from ... import services
 from ...engine import errors
+from ...errors import LinkNotFound
 from .. import visible
 from ..links import LinkBody, LinkSerializer, NewLinkSerializer
 from ..operations import Shown, operation
@@ -53,6 +54,6 @@ class LinkDetail(Resource):
         """Takes a link back that hasn't been used; it stays in the list."""
         question = visible.interrupt(request.user, interrupt_id)
         if not question.links.filter(pk=link_id).exists():
-            raise errors.LinkNotFound
+            raise LinkNotFound
         services.revoke_link(link_id, by=request.user, via="api")
         return Response(status=204)

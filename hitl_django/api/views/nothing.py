@@ -8,7 +8,6 @@ from django.http import Http404
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
-from ..faults import Fault
 from ..resource import Resource
 
 
@@ -25,6 +24,3 @@ class NothingThere(Resource):
         super().initial(request, *args, **kwargs)
         # Whether there is anything at the address with its slash isn't looked up, and so not told.
         raise Http404 if request.path.endswith("/") else NoSlash
-
-    def parameter_faults(self, request: Request) -> list[Fault]:
-        return []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.util import find_spec
+from typing import Any
 
-from django.http import Http404
+from django.core.signals import setting_changed
+from django.http import Http404, HttpResponse
+from django.utils.cache import get_conditional_response, set_response_etag
+from django.utils.translation import get_language
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-from ..operations import Shown, operation
+from ..operations import ETAG, IF_NONE_MATCH, Shown, operation
+from ..renderers import PlainJSONRenderer
 from ..resource import Resource
 
 
@@ -17,13 +22,38 @@ class SchemaDetail(Resource):
 
     @operation(
         "get_schema",
-        answers={200: Shown("The document.", schema={"type": "object"})},
+        headers=(IF_NONE_MATCH,),
+        answers={
+            200: Shown("The document.", schema={"type": "object"}, headers=(ETAG,)),
+            304: Shown("The document is still what you have.", headers=(ETAG,)),
+        },
         errors=(Http404,),
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> Any:
         """Shows this document."""
         if find_spec("drf_spectacular") is None:
             raise Http404
-        from ..openapi import Generator
+        from ..openapi.generator import root_of
 
-        return Response(Generator().get_schema(request))
+        text = _document(root_of(request), get_language())
+        found = HttpResponse(text, content_type=PlainJSONRenderer.media_type)
+        set_response_etag(found)
+        return get_conditional_response(request, etag=found["ETag"], response=found)
+
+
+@lru_cache(maxsize=8)
+def _document(root: str, language: str | None) -> bytes:
+    """Returns the document, which takes long to make and then stays as it is."""
+    from ..openapi import Generator
+
+    made = {**Generator().get_schema(), "servers": [{"url": root}]}
+    rendered: bytes = PlainJSONRenderer().render(made)
+    return rendered
+
+
+def _forget(**kwargs: Any) -> None:
+    _document.cache_clear()
+
+
+#: Limits, sizes and who signs in how are in it.
+setting_changed.connect(_forget, dispatch_uid="hitl_django.schema")

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from ... import dispatch, services
 from ...engine import errors
+from ...errors import CheckpointNotFound
 from ...models import Checkpoint, Thread
 from .. import visible
 from ..executions import (
@@ -75,6 +76,7 @@ class ThreadDetail(Resource):
         State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
         decisions and the audit trail stay, with who, when and the digests of what was said.
         """
+        visible.thread(request.user, thread_id)
         services.forget(thread_id, by=request.user, via="api")
         return Response(status=204)
 
@@ -128,7 +130,7 @@ class ThreadFork(Resource):
         answers={202: Shown("A run is queued.", RunInfoSerializer, headers=(LOCATION,))},
         errors=(
             errors.ThreadNotFound,
-            errors.CheckpointNotFound,
+            CheckpointNotFound,
             errors.UnknownGraphError,
             errors.BrokenGraphError,
             errors.InvalidInputError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django_q.conf import Conf
@@ -14,6 +15,16 @@ from hitl_django import dispatch
 
 def check_cluster() -> list[checks.CheckMessage]:
     """Reports what of Q_CLUSTER is known to lose, double or stall work."""
+    if not apps.is_installed("django_q"):
+        return [
+            checks.Error(
+                "HITL['DISPATCH'] names django-q2, and 'django_q' is not in INSTALLED_APPS: it "
+                "has no tables, and no worker can be started.",
+                hint="Add 'django_q' to INSTALLED_APPS and run 'manage.py migrate', or name "
+                "another queue.",
+                id="hitl_django.E018",
+            )
+        ]
     return list(_faults())
 
 

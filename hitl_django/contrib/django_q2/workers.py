@@ -23,9 +23,13 @@ from typing import Any
 from django_q.conf import Conf
 from django_q.signals import post_execute, post_execute_in_worker, post_spawn, pre_execute
 
-from hitl_django import dispatch, heartbeats, pulse, worker
+from hitl_django import dispatch, heartbeats, parent_death, pulse, worker
 
 ENDED = 128 + signal.SIGTERM  # as a shell reports a process that SIGTERM has ended
+
+#: qcluster forks its sentinel, and that forks workers, monitor and pusher: two generations. What a
+#: node forks lives as long as the node likes.
+FORKS = 2
 
 
 class _Process:
@@ -46,6 +50,8 @@ def connect() -> None:
         (post_execute, _settles),
     ):
         told.connect(receiver, dispatch_uid=f"hitl_django.{receiver.__name__}")
+    if pulse.is_supervised():
+        parent_death.extend_to_forks(FORKS)
 
 
 def _spawned(**kwargs: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from ..context import current
 from ..errors import LeaseError, NoSaverError, PayloadError, ResumeError
 from .calls import BadCall, Call
 
@@ -40,6 +41,9 @@ class Handling:
 
     def _said_of(self, error: BaseException, cause: BaseException) -> str | None:
         if not isinstance(cause, Exception) or isinstance(cause, _NEVER_TOLD):
+            return None
+        context = current.get()
+        if context is not None and context.run.is_storage_error(cause):
             return None
         if isinstance(error, BadCall) and (cause is error or self.rule in (None, True)):
             return str(error)

@@ -90,7 +90,7 @@ class ToolNode:
     def _run_together(self, context: TaskContext, calls: list[Call]) -> None:
         """Runs each call on a thread; what they want of the saver is done on this one."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        lock = Lock()
+        lock, saver = Lock(), context.run.saver
 
         def perform(function: Callable[..., Any], *args: Any) -> Any:
             answer: Future[Any] = Future()
@@ -111,6 +111,8 @@ class ToolNode:
                 # The process is to end: raised again on the node's own thread.
                 call.error = error
             finally:
+                if saver is not None and saver.leave_thread is not None:
+                    saver.leave_thread()
                 inbox.put(None)
 
         with ThreadPoolExecutor(context.run.config.get("max_concurrency"), "hitl-tool") as pool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from hitl_django.management import doctor, retain, start, sweep, worker
+from hitl_django.management.diagnosis import refusal
 
 VERBS = {"doctor": doctor, "retain": retain, "start": start, "sweep": sweep, "worker": worker}
 
@@ -24,4 +25,14 @@ class Command(BaseCommand):
             verb.set_defaults(perform=module.perform)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        verb = options["verb"]
+        if verb != "doctor":
+            refuse_unready(needs_database=verb != "worker")
         options["perform"](self, options)
+
+
+def refuse_unready(*, needs_database: bool) -> None:
+    """Fails with the doctor's own words where a command could do nothing but fail."""
+    found = refusal(needs_database=needs_database)
+    if found is not None:
+        raise CommandError(f"{found.words} {found.advice}")

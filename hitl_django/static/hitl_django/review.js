@@ -102,6 +102,13 @@
         });
     });
 
+    all("#action-toggle").forEach((toggle) => {
+        const ticks = all("#result_list .action-select");
+        toggle.addEventListener("change", () => {
+            ticks.forEach((tick) => (tick.checked = toggle.checked));
+        });
+    });
+
     /* Keys. */
 
     const help = document.querySelector("dialog[data-hitl-keys]");

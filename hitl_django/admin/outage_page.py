@@ -1,0 +1,111 @@
+"""The page that stands in for one of ours while the database is away.
+
+It is made without the database, so neither of the admin's frame, which asks who is signed in, nor
+by the page itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import UnreadablePostError
+from django.template.loader import render_to_string
+from django.template.response import SimpleTemplateResponse
+
+from hitl_django.saver import outages
+
+logger = logging.getLogger("hitl_django")
+
+#: Characters of a form that the page repeats.
+MAX_KEPT = 5_000_000
+UNREADABLE = (RequestDataTooBig, TooManyFieldsSent, MultiPartParserError, UnreadablePostError)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a form that was sent, to be sent again."""
+
+    name: str
+    value: str
+
+    @property
+    def is_text(self) -> bool:
+        """Says whether somebody may have written this, and wants to see it."""
+        return len(self.value.split()) > 1
+
+
+def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Has a view answer with the page where it, or what it renders, gets to no database."""
+
+    unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        try:
+            with ExitStack() as transactions:
+                for alias in _atomic_aliases().difference(unwanted):
+                    transactions.enter_context(transaction.atomic(using=alias))
+                response = view(request, *args, **kwargs)
+        except outages.ERRORS as error:
+            return render_outage(request, error)
+        if isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
+            # It is rendered when the middleware has seen it, outside of this function.
+            response.render = partial(_render, request, response.render)  # type: ignore[assignment, method-assign]
+        return response
+
+    # With ATOMIC_REQUESTS Django begins a transaction before a view, where nobody would catch it.
+    answer._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
+    return answer
+
+
+def _atomic_aliases() -> set[str]:
+    return {alias for alias in connections if connections.settings[alias]["ATOMIC_REQUESTS"]}
+
+
+def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Renders the page; raises an error that isn't that of a database that is away."""
+    if not outages.is_outage(error):
+        raise error
+    logger.error("the admin can't reach the database", exc_info=error)
+    was_sent = request.method == "POST"
+    context = {
+        "address": request.get_full_path(),
+        "kept": read_fields(request) if was_sent else [],
+        "was_sent": was_sent,
+    }
+    page = render_to_string("hitl_django/admin/outage.html", context)
+    headers = {"Retry-After": str(outages.WAIT), "Cache-Control": "no-store"}
+    response = HttpResponse(page, status=503, headers=headers)
+    # It was logged, and Django's own report would have what was sent in it.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
+
+
+def read_fields(request: HttpRequest) -> list[Field] | None:
+    """Returns what was sent, but for files and passwords; None where that can't be repeated."""
+    try:
+        sent = [
+            Field(name, str(value))
+            for name, values in request.POST.lists()
+            for value in values
+            if "password" not in name.lower()
+        ]
+    except UNREADABLE:
+        return None
+    return sent if sum(len(field.value) for field in sent) <= MAX_KEPT else None
+
+
+def _render(request: HttpRequest, render: Callable[[], HttpResponse]) -> HttpResponse:
+    try:
+        return render()
+    except outages.ERRORS as error:
+        return render_outage(request, error)

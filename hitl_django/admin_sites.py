@@ -1,0 +1,49 @@
+"""The admin sites of a project, and which of them has a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.http import HttpRequest
+
+from .site_urls import find_path
+
+if TYPE_CHECKING:
+    from django.contrib.admin import AdminSite
+
+
+def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
+    """Yields the sites that a model is registered on, the one that a request is on first.
+
+    Other sites than that one are left out where they don't let the user in.
+    """
+    if not apps.is_installed("django.contrib.admin"):
+        return
+    from django.contrib.admin.sites import all_sites
+
+    here = _site_name(request)
+    for site in sorted(
+        all_sites, key=lambda one: (one.name != here, one.name != "admin", one.name)
+    ):
+        is_open = request is None or site.name == here or site.has_permission(request)
+        if is_open and site.is_registered(model):
+            yield site
+
+
+def find_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
+    """Returns the address of a model's page in the admin; "" where no site has that page."""
+    for site in find_sites(model, request):
+        name = f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_{page}"
+        if (path := find_path(name, *args)) is not None:  # the site is in the URL conf
+            return path
+    return ""
+
+
+def _site_name(request: HttpRequest | None) -> str:
+    """Returns the name of the site that a request is on, as Django's own ``{% url %}`` finds it."""
+    if name := getattr(request, "current_app", None):
+        return str(name)
+    match = getattr(request, "resolver_match", None)
+    return str(match.namespace) if match is not None else ""

@@ -1,0 +1,332 @@
+"""The keywords of JSON Schema as answers are validated by them, within a budget of work.
+
+The work of some schemas grows without bound where their author sees nothing of it: a union that
+contains itself is tried in every way at each level, ``uniqueItems`` compares each with each. So
+whatever is applied is counted, whichever way it was come by: a unit for each keyword at each part
+of the value, and more where a keyword goes through something that may be long. Who has spent the
+budget stops. What is common is cheap besides: unique items are found in one pass, and of a union's
+branches each is left at its first fault, which a ``const`` or an ``enum`` shows before anything
+below it is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
+from jsonschema.exceptions import FormatError
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+Errors = Iterable[ValidationError]
+Keyword = Callable[[Any, Any, Any, Any], Errors]
+
+#: Units of work that a validation may take: about 0.3 s of a processor. An answer of as many
+#: values as are allowed takes half of it against the schema of an ordinary model.
+BUDGET = 110_000
+#: Characters of a message that are kept, and of a text that may have a format.
+LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 1_000
+
+
+class BudgetSpentError(Exception):
+    """Applying a schema takes more work than is allowed."""
+
+
+class Budget:
+    """The work that is left, and what was found out on the way about parts of the schema."""
+
+    __slots__ = ("known", "left")
+
+    def __init__(self) -> None:
+        self.left = BUDGET
+        self.known: dict[int, tuple[list[Any], frozenset[str]]] = {}
+
+    def spend(self, units: int) -> None:
+        """Takes units of work; raises BudgetSpentError where there are none."""
+        self.left -= units
+        if self.left < 0:
+            raise BudgetSpentError
+
+
+_budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=None)
+
+
+@contextmanager
+def budget() -> Iterator[Budget]:
+    """Opens a budget for the block, or goes on with the one that is open."""
+    known = _budget.get()
+    if known is not None:
+        yield known
+        return
+    token = _budget.set(made := Budget())
+    try:
+        yield made
+    finally:
+        _budget.reset(token)
+
+
+def _spend(units: int) -> None:
+    open_budget = _budget.get()
+    if open_budget is not None:
+        open_budget.spend(units)
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
+
+
+def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Errors:
+    # jsonschema blames the object; a form needs to know the field.
+    if not isinstance(instance, dict):
+        return
+    for name in names:
+        if name not in instance:
+            yield ValidationError("is required", path=[name])
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Errors:
+    if not isinstance(instance, str):
+        return
+    matcher = _matcher(pattern)
+    if matcher is not None and not matcher.isinstance_python(instance):
+        yield ValidationError(f"doesn't match the pattern {pattern!r}")
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> SchemaValidator | None:
+    try:
+        return SchemaValidator(
+            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
+        )
+    except SchemaError:
+        return None
+
+
+def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
+    """Applies the properties, first those that tell at a glance which of several objects it is."""
+    if not isinstance(instance, dict):
+        return
+    found = [(name, below) for name, below in properties.items() if name in instance]
+    for name, below in sorted(found, key=_is_deep):
+        yield from validator.descend(instance[name], below, path=name, schema_path=name)
+
+
+def _is_deep(found: tuple[str, Any]) -> bool:
+    below = found[1]
+    return not (isinstance(below, dict) and ("const" in below or "enum" in below))
+
+
+def _any_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors:
+    for branch in _named(branches, instance, schema):
+        yield from validator.descend(instance, branch)
+        return
+    if not any(_fits(validator, branch, instance) for branch in branches):
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+
+
+def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors:
+    for branch in _named(branches, instance, schema):
+        yield from validator.descend(instance, branch)
+        return
+    fitting = sum(_fits(validator, branch, instance) for branch in branches)
+    if fitting == 0:
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+    elif fitting > 1:
+        yield ValidationError(f"{instance!r} is valid under {fitting} of the given schemas")
+
+
+def _fits(validator: Any, schema: Any, instance: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
+
+
+def _named(branches: Any, instance: Any, schema: Any) -> list[Any]:
+    """Returns the branch of a union that a discriminator names, as OpenAPI has it, if one does."""
+    discriminator = schema.get("discriminator")
+    if not isinstance(discriminator, dict) or not isinstance(instance, dict):
+        return []
+    mapping, name = discriminator.get("mapping"), discriminator.get("propertyName")
+    word = instance.get(name) if isinstance(name, str) else None
+    if not isinstance(mapping, dict) or not isinstance(word, str) or word not in mapping:
+        return []
+    return [
+        each for each in branches if isinstance(each, dict) and each.get("$ref") == mapping[word]
+    ]
+
+
+def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Errors:
+    if _text(instance) not in _texts(values):
+        yield ValidationError(f"{instance!r} is not one of {values!r}")
+
+
+def _const(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
+    if _text(instance) != _text(value):
+        yield ValidationError(f"{value!r} was expected")
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Errors:
+    if wanted and isinstance(instance, list) and len({*map(_text, instance)}) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _texts(values: list[Any]) -> frozenset[str]:
+    """Returns the texts of values that stand in the schema, made once for each validation."""
+    open_budget = _budget.get()
+    known = {} if open_budget is None else open_budget.known
+    if id(values) not in known:  # kept with its texts, since the id of what is gone is given again
+        known[id(values)] = values, frozenset(map(_text, values))
+    return known[id(values)][1]
+
+
+def _text(value: Any) -> str:
+    """Returns a text that values have in common if they are the same to JSON Schema, as 1 and 1.0.
+
+    Texts can be looked up in a set by whoever made them: of numbers somebody could find thousands
+    with the same hash.
+    """
+    if isinstance(value, str):
+        return '"' + value
+    text = json.dumps(_plain(value), sort_keys=True)
+    _spend(len(text) // 100)
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
+    if not isinstance(instance, str):
+        return
+    if name in FORMATS.checkers and len(instance) > LONGEST_FORMATTED:
+        yield ValidationError(f"is too long for the format {name!r}")
+        return
+    try:
+        FORMATS.check(instance, name)
+    except FormatError as error:
+        yield ValidationError(error.message)
+
+
+def _ignored(*args: Any) -> Errors:
+    return ()
+
+
+def _unless_patterned(keyword: str) -> Keyword:
+    """Applies a keyword that looks at property names, except beside ``patternProperties``."""
+    applied = Draft202012Validator.VALIDATORS[keyword]
+
+    def apply(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
+        return () if "patternProperties" in schema else applied(validator, rule, instance, schema)
+
+    return apply
+
+
+def _counted(keyword: str, apply: Keyword) -> Keyword:
+    """Applies a keyword and counts it, with the parts it goes through and the words it makes."""
+    cost = COSTS.get(keyword)
+
+    def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
+        _spend(1 if cost is None else 1 + cost(rule, instance))
+        for error in apply(validator, rule, instance, schema) or ():
+            if len(error.message) > LONGEST_MESSAGE:
+                # It quotes the part that is at fault, which may be most of the answer.
+                _spend(len(error.message) // 200)
+                error.message = _shortened(error.message)
+            yield error
+
+    return counted
+
+
+def _shortened(message: str) -> str:
+    """Leaves out what stands between the beginning of what is quoted and what is said of it."""
+    return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
+
+
+def _items(rule: Any, instance: Any) -> int:
+    return 2 * len(instance) if isinstance(instance, list) else 0
+
+
+def _members(rule: Any, instance: Any) -> int:
+    return 2 * len(instance) if isinstance(instance, dict) else 0
+
+
+def _rules(rule: Any, instance: Any) -> int:
+    return 2 * _size(rule)
+
+
+def _characters(name: Any, text: Any) -> int:
+    if not isinstance(text, str):
+        return 0
+    return 2 * len(text) if name == "idn-hostname" else len(text) // 10
+
+
+def _pairs(rule: Any, instance: Any) -> int:
+    # jsonschema looks each part up in a list of those that were evaluated.
+    return _size(instance) + _size(instance) ** 2 // 50 if isinstance(instance, list | dict) else 0
+
+
+#: What a keyword costs besides itself: what it goes through of the rule or of the value.
+COSTS: dict[str, Callable[[Any, Any], int]] = {
+    "$ref": lambda rule, instance: 6,
+    "$dynamicRef": lambda rule, instance: 60,
+    "additionalProperties": _members,
+    "allOf": _rules,
+    "anyOf": lambda rule, instance: _size(rule),
+    "contains": _items,
+    "dependentRequired": lambda rule, instance: (
+        sum(map(_size, rule.values())) // 16 if isinstance(rule, dict) else 0
+    ),
+    "dependentSchemas": _rules,
+    "const": lambda rule, instance: 1,
+    "enum": lambda rule, instance: 1,
+    "format": _characters,
+    "if": lambda rule, instance: 2,
+    "items": _items,
+    "not": lambda rule, instance: 2,
+    "oneOf": lambda rule, instance: _size(rule),
+    "pattern": lambda rule, instance: len(instance) // 200 if isinstance(instance, str) else 0,
+    "prefixItems": _rules,
+    "properties": lambda rule, instance: (
+        _size(rule) // 40 + min(2 * _size(rule), _members(rule, instance))
+    ),
+    "propertyNames": _members,
+    "required": lambda rule, instance: _size(rule) // 16,
+    "unevaluatedItems": _pairs,
+    "unevaluatedProperties": _pairs,
+    "uniqueItems": _items,
+}
+
+#: "regex" would compile what the reviewer typed.
+FORMATS = FormatChecker(set(FormatChecker.checkers) - {"regex"})
+
+_OWN: dict[str, Keyword] = {
+    "additionalProperties": _unless_patterned("additionalProperties"),
+    "anyOf": _any_of,
+    "const": _const,
+    "enum": _enum,
+    "format": _format,
+    "oneOf": _one_of,
+    "pattern": _pattern,
+    "patternProperties": _ignored,
+    "properties": _properties,
+    "required": _required,
+    "unevaluatedProperties": _unless_patterned("unevaluatedProperties"),
+    "uniqueItems": _unique_items,
+}
+
+VALIDATOR = validators.extend(
+    Draft202012Validator,
+    {
+        keyword: _counted(keyword, apply)
+        for keyword, apply in {**Draft202012Validator.VALIDATORS, **_OWN}.items()
+    },
+)

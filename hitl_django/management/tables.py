@@ -1,0 +1,77 @@
+"""How large our tables are and how fast they grow, without reading them from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.apps import apps
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.functions import Now
+
+from hitl_django.models import Run
+
+#: How far back the growth is measured, and how many runs are counted at most.
+DAYS = 7
+MOST = 100_000
+LARGEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The runs that are kept, the bytes that they and all that belongs to them take.
+
+    ``recent`` runs were started in the last DAYS. On SQLite the bytes are those of the whole file,
+    and no single table is known.
+    """
+
+    runs: int
+    recent: int
+    bytes: int
+    largest: Sequence[tuple[str, int]] = ()
+
+    @property
+    def bytes_a_day(self) -> float:
+        """Returns what a day adds, if runs take as much as they did."""
+        return self.bytes / max(self.runs, 1) * self.recent / DAYS
+
+
+def measure(using: str) -> Size:
+    """Looks at the catalogue of the database, and along the index of the newest runs."""
+    runs = Run.objects.using(using).order_by()
+    recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
+    some = runs[:MOST].count()
+    connection = connections[using]
+    if connection.vendor != "postgresql":
+        return Size(runs.count(), recent, _file(connection))
+    tables = _relations(connection)
+    planned, _ = tables[Run._meta.db_table]
+    largest = sorted(((name, size) for name, (_, size) in tables.items()), key=lambda it: -it[1])
+    return Size(
+        some if some < MOST else max(some, planned),
+        recent,
+        sum(size for _, size in tables.values()),
+        [(name.removeprefix("hitl_django_"), size) for name, size in largest[:LARGEST]],
+    )
+
+
+def _relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
+    """Returns of each of our tables the rows that PostgreSQL plans with, and its bytes."""
+    names = [model._meta.db_table for model in apps.get_app_config("hitl_django").get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname, greatest(reltuples, 0)::bigint, pg_total_relation_size(oid) "
+            "FROM pg_class WHERE oid = ANY(SELECT to_regclass(quote_ident(one)) "
+            "FROM unnest(%s::text[]) AS one)",
+            [names],
+        )
+        return {name: (int(rows), int(size)) for name, rows, size in cursor.fetchall()}
+
+
+def _file(connection: BaseDatabaseWrapper) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        (size,) = cursor.fetchone()
+    return int(size)

@@ -1,0 +1,34 @@
+"""Links to this app's pages in the admin, on whichever site has them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import template
+from django.apps import apps
+from django.utils.html import format_html
+
+from hitl_django.admin_sites import find_page
+
+register = template.Library()
+
+
+@register.simple_block_tag(takes_context=True)
+def page_link(
+    context: Any, content: str, page: str, *args: Any, css: str = "hitl-link-to",
+    alone: bool = False, **query: Any,
+) -> str:  # fmt: skip
+    """Links words to a page, such as ``run_change``.
+
+    Where no site has the page, the words stand by themselves, or not at all if they are ``alone``:
+    if they say nothing but where the link leads.
+    """
+    name, _, view = page.partition("_")
+    model = apps.get_model("hitl_django", name)
+    url = find_page(model, view, *args, request=context.get("request"))
+    if not url:
+        return "" if alone else format_html('<span dir="auto">{}</span>', content)
+    if query:
+        url += "?" + urlencode(query)
+    return format_html('<a href="{}" class="{}" dir="auto">{}</a>', url, css, content)

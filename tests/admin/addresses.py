@@ -1,0 +1,109 @@
+"""Every address of this app in the admin, one row for each, and what is sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+from django.urls.resolvers import URLResolver
+
+from hitl_django import services
+from hitl_django.models import (
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    WebhookEndpoint,
+)
+
+from .conftest import page_of
+
+#: What a list lets one do with the rows that one has selected.
+ACTIONS = {
+    "reviewlink_changelist": "take_back",
+    "webhookendpoint_changelist": "try_them",
+    "delivery_changelist": "send_again",
+}
+
+
+def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """Gives the name and the route of each address of this app in the admin."""
+    for pattern in found:
+        if isinstance(pattern, URLResolver):
+            yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
+            continue
+        route = before + str(pattern.pattern)
+        if "hitl_django/" in route:
+            model = route.split("/")[1]
+            yield (pattern.name or f"hitl_django_{model}_row").removeprefix("hitl_django_"), route
+
+
+@pytest.fixture
+def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
+    """One row of each kind, by the name of its model; two questions, of which one is decided."""
+    decided, item = asked("approval"), asked()
+    services.decide(decided.pk, "approve")
+    hook = services.create_webhook("https://crm.example/hooks")
+    services.try_webhook(hook.id)
+    link = services.make_link(item.pk, name="Lena", by=admin_user)
+    return {
+        "reviewitem": item,
+        "interrupt": item,
+        "run": item.run_id,
+        "thread": item.thread_id,
+        "decision": Decision.objects.get(),
+        "checkpoint": Checkpoint.objects.filter(thread=item.thread_id).latest("checkpoint_id"),
+        "channelblob": ChannelBlob.objects.all()[0],
+        "pendingwrite": PendingWrite.objects.all()[0],
+        "reviewlink": link.id,
+        "webhookendpoint": WebhookEndpoint.objects.get(),
+        "delivery": Delivery.objects.get(),
+    }
+
+
+def address_of(name: str, rows: dict[str, Any]) -> str:
+    model, _, page = name.partition("_")
+    row = rows[model]
+    pk = str(getattr(row, "pk", row))
+    if page in ("changelist", "next", "bulk"):
+        return reverse(f"admin:hitl_django_{name}")
+    if page == "add":
+        return reverse(f"admin:hitl_django_{name}") + f"?interrupt={rows['reviewitem'].pk}"
+    if page == "row":
+        return page_of(row, model).removesuffix("change/")
+    more = [rows["checkpoint"].checkpoint_id] if page == "fork" else []
+    return reverse(f"admin:hitl_django_{name}", args=[pk, *more])
+
+
+def body_of(name: str, rows: dict[str, Any]) -> dict[str, Any]:
+    """What would do something, if it were let."""
+    item = rows["reviewitem"]
+    row = rows[name.partition("_")[0]]
+    return {
+        "_selected_action": str(getattr(row, "pk", row)),
+        "action": ACTIONS.get(name, ""),
+        "decision": "approve",
+        "digest": item.payload_digest,
+        "version": item.version,
+        "answer/amount": "1",
+        "item": f"{item.pk}.{item.version}.{item.payload_digest}",
+        "confirmed": "1",
+        "verb": "comment",
+        "text": "a remark",
+        "reason": "because",
+        "post": "yes",
+        "name": "Lena Roth",
+        "days": "3",
+        "decisions": ["approve"],
+        "url": "https://crm.example/other",
+        "values": "",
+        "as_node": "",
+    }
+
+
+ADDRESSES = dict(patterns(admin.site.urls[0]))

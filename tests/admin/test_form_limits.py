@@ -1,0 +1,113 @@
+"""What a form takes, and what it costs to refuse the rest: the limits are those of the API."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from hitl_django.answers.limits import INTEGER_DIGITS
+from hitl_django.api.strictjson import Limits, MalformedBody, decode_object
+from hitl_django.conf import hitl
+from hitl_django.forms import MISSING, AnswerForm, read_shape
+from hitl_django.forms.text import from_json
+
+SCHEMAS: dict[str, Any] = {
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "json": {},
+    "lines": {"type": "array", "items": {"type": "integer"}},
+}
+MOST, MORE = "9" * INTEGER_DIGITS, "9" * (INTEGER_DIGITS + 1)
+TOO_LONG = "An integer may have at most 100 digits."
+
+
+def form_of(schema: Any, text: str, original: Any = MISSING) -> AnswerForm:
+    whole = {"type": "object", "properties": {"it": schema}, "required": ["it"]}
+    start = MISSING if original is MISSING else {"it": original}
+    return AnswerForm(read_shape(whole), start, {"answer/it": text})
+
+
+def api_takes(text: str) -> Any:
+    return decode_object(b'{"value": %s}' % text.encode(), Limits())["value"]
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_an_integer_has_as_many_digits_in_a_form_as_over_the_api(kind: str, sign: str) -> None:
+    form = form_of(SCHEMAS[kind], sign + MOST)
+    assert form.is_valid(), form.errors
+    number = api_takes(sign + MOST)
+    assert form.answer == {"it": [number] if kind == "lines" else number}
+    form = form_of(SCHEMAS[kind], sign + MORE)
+    assert not form.is_valid()
+    assert TOO_LONG in str(form.errors)
+    with pytest.raises(MalformedBody) as refused:
+        api_takes(sign + MORE)
+    assert [fault.detail for fault in refused.value.faults] == [TOO_LONG]
+
+
+@pytest.mark.parametrize("text", ["0." + "3" * 600, "1" * 200 + ".5", "1.5e300"])
+def test_a_fraction_has_as_many_as_it_likes(text: str) -> None:
+    form = form_of(SCHEMAS["number"], text)
+    assert form.is_valid()
+    assert form.answer == {"it": api_takes(text)}
+
+
+def test_one_that_was_there_and_is_longer_comes_back_as_it_was() -> None:
+    number = int("9" * 150)
+    form = form_of(SCHEMAS["integer"], str(number), number)
+    assert form.is_valid()
+    assert form.answer == {"it": number}
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("9" * 2_000_000, id="digits"),
+        pytest.param("0." + "9" * 2_000_000, id="decimals"),
+        pytest.param("1e" + "9" * 2_000_000, id="exponent"),
+        pytest.param("[" * 2_000_000, id="brackets"),
+        pytest.param(nested(1_000_000), id="levels"),
+        pytest.param(
+            "{" + ",".join(f'"{n}":1' for n in range(150_000)) + ',"149999":1}', id="keys twice"
+        ),
+        pytest.param("[" + "1," * 1_000_000 + "]", id="items"),
+        pytest.param("1\n" * 1_000_000, id="lines"),
+        pytest.param("x\n" * 1_000_000, id="wrong lines"),
+        pytest.param(json.dumps("\\" * 1_000_000), id="backslashes"),
+    ],
+)
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_what_fills_a_whole_form_is_read_or_refused_at_once(kind: str, text: str) -> None:
+    began = time.process_time()
+    form = form_of(SCHEMAS[kind], text, [7] * 500 if kind == "lines" else MISSING)
+    if not form.is_valid():
+        assert len(str(form.errors)) < 10_000
+    assert time.process_time() - began < 2
+
+
+def test_a_list_has_no_more_lines_than_an_answer_may_have_values() -> None:
+    most = hitl.ANSWER_MAX_ITEMS
+    assert form_of(SCHEMAS["lines"], "1\n" * most).is_valid()
+    form = form_of(SCHEMAS["lines"], "1\n" * (most + 1))
+    assert f"These are more than {most} lines." in str(form.errors)
+
+
+def test_of_many_wrong_lines_the_first_are_named() -> None:
+    errors = form_of(SCHEMAS["lines"], "x\n" * 100).errors["answer/it"]
+    assert len(errors) == 20
+    assert errors[0] == "Line 1: Enter a whole number, such as 12."
+
+
+def test_a_key_that_stands_there_twice_is_named() -> None:
+    with pytest.raises(ValueError, match="the key 'a' stands there twice"):
+        from_json('{"a": 1, "b": 1, "c": 1, "b": 2, "a": 3}')

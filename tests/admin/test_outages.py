@@ -1,0 +1,217 @@
+"""While the database is away a page says so, and has what was written on it."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, ProgrammingError, connection
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from hitl_django import services
+from hitl_django.admin import outage_page
+from hitl_django.models import Decision, Interrupt
+
+from .addresses import ADDRESSES, address_of, body_of, rows
+from .browsing import post_of, sheet_of
+from .conftest import list_of, page_of
+
+__all__ = ["rows"]  # the fixture
+
+TEXT = 'She "called" <b>twice</b>.\r\n\r\n  Sounds honest & kind.'
+
+
+class Refused:
+    """Has the n-th statement fail, and all after it, as where the server has gone."""
+
+    def __init__(self, nth: int) -> None:
+        self.nth, self.count = nth, 0
+
+    def __call__(self, execute: Callable[..., Any], *arguments: Any) -> Any:
+        self.count += 1
+        if self.count >= self.nth:
+            raise OperationalError("server closed the connection unexpectedly")
+        return execute(*arguments)
+
+
+@contextmanager
+def away(nth: int = 1) -> Iterator[Refused]:
+    wrapper = Refused(nth)
+    with connection.execute_wrapper(wrapper):
+        yield wrapper
+
+
+@pytest.fixture
+def root(admin_user: Any) -> Client:
+    client = Client(raise_request_exception=True)
+    client.force_login(admin_user)
+    return client
+
+
+def assert_away(response: Any) -> str:
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+    assert "no-store" in response["Cache-Control"]
+    html = str(response.content.decode())
+    assert "The database can’t be reached" in html
+    assert "Try again" in html
+    return html
+
+
+@pytest.mark.any_database
+def test_every_page_says_so_whatever_is_asked_of_it(root: Client, rows: dict[str, Any]) -> None:
+    for name in ADDRESSES:
+        if name.endswith("_row"):
+            continue  # leads to the page without a look at the database
+        url = address_of(name, rows)
+        with away():
+            assert_away(root.get(url))
+            sent: Any = root.post(url, body_of(name, rows))
+        assert 'name="reason" value="because"' in assert_away(sent), name
+
+
+@pytest.mark.parametrize("page", ["queue", "question", "run"])
+def test_whichever_statement_of_a_page_fails_it_is_that_page_or_the_whole_one(
+    page: str, root: Client, rows: dict[str, Any]
+) -> None:
+    urls = {
+        "queue": list_of(),
+        "question": page_of(rows["reviewitem"]),
+        "run": page_of(rows["run"], "run"),
+    }
+    nth = 0
+    while True:
+        nth += 1
+        with away(nth) as statements:
+            response: Any = root.get(urls[page])
+        if statements.count < nth:
+            break
+        assert_away(response)
+    assert response.status_code == 200
+    assert nth > 5
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.django_db(transaction=True)
+def test_whichever_statement_of_a_decision_fails_it_can_be_sent_again_from_the_page(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    form = sheet_of(root, item)
+    body: dict[str, Any] = {**form, "decision": "approve", "reason": TEXT, "password": "hunter two"}
+    nth = 0
+    while True:
+        nth += 1
+        with away(nth):
+            response: Any = root.post(page_of(item), body)
+        if response.status_code == 302:
+            break
+        html = assert_away(response)
+        assert "hunter" not in html
+        body = {name: values for name, values in post_of(html).items() if name != "password"}
+        assert body["reason"] == [TEXT]
+    assert nth > 10
+    decision = Decision.objects.get()
+    assert (decision.type, decision.reason) == ("approve", TEXT)
+
+
+@pytest.mark.any_database
+def test_what_is_too_large_to_be_repeated_is_left_to_the_back_button(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    with mock.patch.object(outage_page, "MAX_KEPT", 10), away():
+        html = assert_away(root.post(page_of(item), {"reason": TEXT}))
+    assert "Back button" in html
+    assert "honest" not in html
+
+
+@pytest.mark.any_database
+def test_it_is_said_in_german(root: Client, asked: Callable[..., Interrupt], settings: Any) -> None:
+    settings.LANGUAGE_CODE = "de"
+    item = asked()
+    with away():
+        response: Any = root.get(page_of(item))
+    assert "Die Datenbank ist nicht erreichbar" in response.content.decode()
+    assert '<html lang="de"' in response.content.decode()
+
+
+@pytest.mark.any_database
+def test_another_error_of_the_database_stays_the_fault_that_it_is(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+
+    def broken(execute: Any, *arguments: Any) -> Any:
+        raise ProgrammingError("no such column")
+
+    with connection.execute_wrapper(broken), pytest.raises(ProgrammingError):
+        root.get(page_of(item))
+
+
+@pytest.mark.any_database
+def test_the_log_has_the_error_and_nothing_of_what_was_sent(
+    root: Client, asked: Callable[..., Interrupt], caplog: Any
+) -> None:
+    item = asked()
+    with caplog.at_level(logging.DEBUG), away():
+        root.post(page_of(item), {"reason": "a secret of hers"})
+    told = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [record.getMessage() for record in told] == ["the admin can't reach the database"]
+    assert "a secret" not in caplog.text
+    assert not any(hasattr(record, "request") for record in told)
+
+
+@pytest.mark.any_database
+def test_under_atomic_requests_nothing_of_it_stays(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    form = sheet_of(root, item)
+
+    def decide(request: Any) -> Any:
+        services.decide(item.pk, "approve", by=request.user)
+        raise OperationalError("server closed the connection unexpectedly")
+
+    view = outage_page.answer_outages(decide)
+    assert "default" in view._non_atomic_requests
+    request = RequestFactory().post("/", form)
+    request.user = get_user_model().objects.get()
+    with mock.patch.dict(connection.settings_dict, ATOMIC_REQUESTS=True):
+        assert_away(view(request))
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.database("sqlite")
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_somebody_else_has_locked_is_one_that_is_away(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked()
+    form = sheet_of(root, item)
+    body: dict[str, Any] = {**form, "decision": "approve", "reason": TEXT}
+    with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout = 50")
+        html = assert_away(root.post(page_of(item), body))
+        other.rollback()
+    assert root.post(page_of(item), post_of(html)).status_code == 302
+    assert Decision.objects.get().reason == TEXT
+
+
+@pytest.mark.any_database
+def test_the_middleware_for_large_forms_leaves_it_to_the_page(
+    root: Client, rows: dict[str, Any]
+) -> None:
+    url = reverse("admin:hitl_django_reviewitem_bulk")
+    with away():
+        html = assert_away(root.post(url, {"item": ["one", "two"]}))
+    assert post_of(html)["item"] == ["one", "two"]

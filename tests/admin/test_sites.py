@@ -1,0 +1,202 @@
+"""The pages on admin sites of the host's own: links stay there, or lead to where the page is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin
+from django.contrib.auth.models import Group, Permission
+from django.http import HttpRequest
+from django.test import Client
+from django.urls import include, path, reverse
+
+from hitl_django import admin as ours
+from hitl_django import services
+from hitl_django.admin_sites import find_page
+from hitl_django.models import Interrupt, ReviewItem, Run
+from hitl_django.services import create_webhook
+from hitl_django.webhooks.messages import body_of
+
+from .addresses import ADDRESSES, address_of, rows
+
+__all__ = ["rows"]  # the fixture
+
+pytestmark = pytest.mark.any_database
+
+
+class Desk(admin.AdminSite):
+    """A site for people without a staff account."""
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        return request.user.is_active
+
+
+class ReviewedGroups(ours.SubjectReviews, GroupAdmin):
+    """A host's ModelAdmin."""
+
+
+whole, bare, desk = admin.AdminSite("office"), admin.AdminSite("bare"), Desk("desk")
+ours.register(whole)
+ours.register(desk)
+whole.register(Group, ReviewedGroups)
+bare.register(Group, ReviewedGroups)
+desk.register(Group, ReviewedGroups)
+
+urlpatterns: list[Any] = [
+    path("admin/", admin.site.urls),
+    path("in/the/office/", whole.urls),
+    path("bare/", bare.urls),
+    path("desk/", desk.urls),
+    path("hitl/", include("hitl_django.urls")),
+]
+
+
+class WithoutDefault:
+    """A URL conf without Django's own site."""
+
+    urlpatterns = tuple(one for one in urlpatterns if str(one.pattern) != "admin/")
+
+
+class BareAlone:
+    """A URL conf with no page of ours."""
+
+    urlpatterns = (path("bare/", bare.urls), path("hitl/", include("hitl_django.urls")))
+
+
+@pytest.fixture(autouse=True)
+def urls(settings: Any) -> None:
+    settings.ROOT_URLCONF = __name__
+
+
+@pytest.fixture
+def root(admin_user: Any) -> Client:
+    client = Client()
+    client.force_login(admin_user)
+    return client
+
+
+def links(html: str) -> set[str]:
+    """Returns where the links and forms of a page lead, without the site's own menus."""
+    main = html[html.index('id="content-main"') :]
+    return {url for url in re.findall(r'(?:href|action)="(/[^"]*)"', main) if url != "/"}
+
+
+@pytest.fixture
+def about(advance: Callable[[], int]) -> Group:
+    """A group with a run about it that has asked something."""
+    group = Group.objects.create(name="a")
+    services.start("approval", {"text": "the news"}, subject=group)
+    advance()
+    return group
+
+
+def test_every_page_keeps_to_its_own_site(root: Client, rows: dict[str, Any]) -> None:
+    for name in ADDRESSES:
+        here = address_of(name, rows).replace("/admin/", "/in/the/office/")
+        response: Any = root.get(here, follow=True)
+        html = response.content.decode()
+        if response.status_code == 200 and "content-main" in html:
+            elsewhere = {url for url in links(html) if not url.startswith("/in/the/office/")}
+            assert elsewhere == set(), name
+
+
+def test_what_is_decided_on_a_site_is_told_there(root: Client, rows: dict[str, Any]) -> None:
+    item = rows["reviewitem"]
+    page = reverse("office:hitl_django_reviewitem_change", args=[item.pk])
+    body = {
+        "decision": "approve", "digest": item.payload_digest, "version": item.version,
+        "answer/amount": "1",
+    }  # fmt: skip
+    done: Any = root.post(page, body, follow=True)
+    assert done.redirect_chain[-1][0].startswith("/in/the/office/")
+    told = done.content.decode()
+    assert f"/in/the/office/hitl_django/run/{item.run_id}/change/" in told
+    assert "/admin/hitl_django" not in told
+
+
+def test_an_object_on_a_site_without_the_pages_leads_to_the_one_with_them(
+    root: Client, about: Group
+) -> None:
+    item = Interrupt.objects.get()
+    page: Any = root.get(reverse("bare:auth_group_change", args=[about.pk]))
+    assert page.status_code == 200
+    assert f"/admin/hitl_django/run/{item.run_id}/change/" in links(page.content.decode())
+    there: Any = root.get(reverse("office:auth_group_change", args=[about.pk]))
+    assert f"/in/the/office/hitl_django/run/{item.run_id}/change/" in links(there.content.decode())
+
+
+def test_without_the_default_site_links_lead_to_another(
+    root: Client, about: Group, settings: Any
+) -> None:
+    settings.ROOT_URLCONF = WithoutDefault
+    page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
+    item = Interrupt.objects.get()
+    assert f"/desk/hitl_django/reviewitem/{item.pk}/change/" in links(page.content.decode())
+    assert find_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
+
+
+def test_where_no_site_has_the_page_there_is_no_link(
+    root: Client, about: Group, settings: Any
+) -> None:
+    settings.ROOT_URLCONF = BareAlone
+    page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
+    html = page.content.decode()
+    assert page.status_code == 200
+    assert "Publish the news?" in html
+    assert "Runs and open reviews" in html
+    assert not [url for url in links(html) if "hitl_django" in url]
+    assert find_page(Run, "changelist") == ""
+
+
+def test_nobody_is_led_to_a_site_that_does_not_let_them_in(
+    about: Group, django_user_model: Any
+) -> None:
+    guest = django_user_model.objects.create_user("guest")  # no staff
+    names = ["view_interrupt", "view_run", "view_thread", "view_group"]
+    guest.user_permissions.set(Permission.objects.filter(codename__in=names))
+    client = Client()
+    client.force_login(guest)
+    item = Interrupt.objects.get()
+    page: Any = client.get(f"/desk/hitl_django/reviewitem/{item.pk}/change/")
+    led = links(page.content.decode())
+    assert led
+    assert all(url.startswith("/desk/") for url in led)
+    desk.unregister(Run)
+    try:
+        page = client.get(f"/desk/hitl_django/reviewitem/{item.pk}/change/")
+        assert "See the run" not in page.content.decode()
+    finally:
+        desk.register(Run, ours.RunAdmin)
+
+
+def test_what_a_thread_is_about_is_linked_on_the_site_that_has_it(
+    root: Client, about: Group
+) -> None:
+    item = Interrupt.objects.get()
+    page: Any = root.get(reverse("office:hitl_django_reviewitem_change", args=[item.pk]))
+    assert f"/in/the/office/auth/group/{about.pk}/change/" in links(page.content.decode())
+
+
+def test_a_message_that_is_sent_out_links_to_a_site_that_has_the_page(
+    rows: dict[str, Any], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "SITE_URL": "https://example.com"}
+    create_webhook("https://crm.example/two")
+    delivery = rows["delivery"]
+    item = rows["reviewitem"]
+    delivery.data = {**delivery.data, "interrupt_id": str(item.pk)}
+    page = f"hitl_django/reviewitem/{item.pk}/change/"
+    assert f"https://example.com/admin/{page}".encode() in body_of(delivery, delivery.endpoint)
+    settings.ROOT_URLCONF = WithoutDefault
+    assert f"https://example.com/desk/{page}".encode() in body_of(delivery, delivery.endpoint)
+    settings.ROOT_URLCONF = BareAlone
+    assert b'"review"' not in body_of(delivery, delivery.endpoint)
+
+
+def test_registering_twice_changes_nothing(about: Group) -> None:
+    ours.register(whole)
+    assert whole.is_registered(Run)

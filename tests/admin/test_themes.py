@@ -1,0 +1,145 @@
+"""Every page of ours stands in the themes that people put on Django's admin.
+
+A theme is an app before the admin's, so each has a process with settings of its own: there the
+test of the pages runs again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import django
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Interrupt
+
+from .addresses import ADDRESSES, address_of, rows
+from .conftest import list_of, page_of
+
+pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("rows")]
+
+__all__ = ["rows"]  # the fixture
+
+#: The themes, as their instructions have them installed.
+THEMES = ("unfold", "jazzmin", "grappelli")
+#: Pages that are the theme's, of which only the row is ours.
+THEIRS = ("_delete", "_history")
+#: What does without a page: it is sent, or it is read by a script.
+NO_PAGE = ("reviewitem_payload", "reviewitem_status")
+
+
+@pytest.fixture
+def root(admin_user: Any) -> Client:
+    client = Client()
+    client.force_login(admin_user)
+    return client
+
+
+def supported(theme: str) -> Any:
+    """Marks a theme that has no release for this Django."""
+    is_old = theme.startswith("unfold") and django.VERSION >= (6, 1)
+    reason = "django-unfold is made for Django up to 6.0"
+    return pytest.param(theme, marks=pytest.mark.skipif(is_old, reason=reason))
+
+
+def landmarks(html: str) -> list[str]:
+    """Returns what a page of ours has to have and doesn't."""
+    needed = ('id="content-main"', '<h1 class="hitl-heading"', "hitl_django/theme.css")
+    missing = [words for words in needed if html.count(words) != 1]
+    return missing + [f"no {tag}" for tag in ("<html", "<title", "</body>") if tag not in html]
+
+
+def test_every_page_stands_by_itself(root: Client, rows: dict[str, Any]) -> None:
+    seen = set()
+    for name in ADDRESSES:
+        response: Any = root.get(address_of(name, rows), follow=True)
+        if response.status_code == 403 and name.endswith(("_add", "_delete")):
+            continue  # what nobody may
+        assert response.status_code == 200, name
+        if name in NO_PAGE:
+            continue
+        html = response.content.decode()
+        if not name.endswith(THEIRS):
+            assert landmarks(html) == [], name
+        seen.add(name)
+    assert len(seen) > 40
+
+
+def test_forms_and_lists_have_what_they_are_used_with(root: Client, rows: dict[str, Any]) -> None:
+    item = rows["reviewitem"]
+    page = root.get(page_of(item)).content.decode()
+    for control in ('name="decision" value="approve"', 'name="reason"', 'value="claim"'):
+        assert control in page
+    queue = root.get(list_of()).content.decode()
+    for part in ('name="item"', 'id="searchbar"', 'id="result_list"', "Take next", "Approve…"):
+        assert part in queue
+    runs = root.get(list_of("run")).content.decode()
+    for part in ('id="changelist-filter"', "?state__exact=failed", 'class="hitl-title"'):
+        assert part in runs
+    links = root.get(list_of("reviewlink")).content.decode()
+    for part in ('name="action"', 'value="take_back"', 'name="_selected_action"'):
+        assert part in links
+    hook = root.get(page_of(rows["webhookendpoint"], "webhookendpoint")).content.decode()
+    for control in ('name="url"', 'name="events"', 'name="is_active"', 'name="_save"'):
+        assert control in hook
+
+
+def test_what_is_sent_is_answered_with_a_page(
+    root: Client, rows: dict[str, Any], asked: Callable[..., Interrupt], settings: Any
+) -> None:
+    item = asked()
+    value = f"{item.pk}.{item.version}.{item.payload_digest}"
+    bulk = {"item": value, "decision": "approve"}
+    slip = {"digest": item.payload_digest, "version": item.version, "decision": "approve"}
+    sent = {
+        "bulk": (address_of("reviewitem_bulk", rows), bulk, 200),
+        "bulk, done": (address_of("reviewitem_bulk", rows), {**bulk, "confirmed": "1"}, 200),
+        "stale": (page_of(item), {**slip, "version": 99}, 409),
+        "a fault": (page_of(rows["reviewitem"]), {**slip, "answer/amount": "much"}, 200),
+        "a link": (
+            address_of("reviewlink_add", rows),
+            {"name": "Lena", "days": "3", "decisions": ["approve"]},
+            200,
+        ),
+        "no link": (address_of("reviewlink_add", rows), {"name": ""}, 200),
+        "a bad hook": (address_of("webhookendpoint_add", rows), {"url": "nonsense"}, 200),
+        "a hook": (address_of("webhookendpoint_add", rows), {"url": "https://a.example/b"}, 200),
+        "a bad fork": (address_of("run_fork", rows), {"values": "{"}, 200),
+    }
+    for name, (url, body, status) in sent.items():
+        response: Any = root.post(url, body)
+        assert response.status_code == status, name
+        assert landmarks(response.content.decode()) == [], name
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+    response = root.post(page_of(item), {"reason": "a" * 200})
+    assert response.status_code == 413
+    assert landmarks(response.content.decode()) == []
+
+
+def test_a_decided_question_tells_what_became_of_it(
+    root: Client, asked: Callable[..., Interrupt]
+) -> None:
+    item = asked("approval")
+    services.decide(item.pk, "reject", reason="because")
+    assert landmarks(root.get(page_of(item)).content.decode()) == []
+
+
+@pytest.mark.skipif(bool(settings.THEME), reason="this is the process of a theme")
+@pytest.mark.parametrize("theme", [supported(theme) for theme in THEMES])
+def test_so_it_is_in_a_theme(theme: str) -> None:
+    folder = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
+    environment = {**os.environ, "TEST_THEME": theme, "DATABASE_URL": ""}
+    done = subprocess.run(
+        [*command, "-p", "no:randomly", "-W", "ignore"],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -1,0 +1,73 @@
+"""What each address of the API takes, so that it leads to something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl_django import services
+from hitl_django.models import Checkpoint, Run
+
+#: An id that nothing has.
+NOBODYS = "11111111-2222-4333-8444-555555555555"
+BODIES: dict[str, dict[str, Any]] = {
+    "runs": {"graph": "invoice", "input": {"amount": 12}},
+    "decisions": {"type": "approve"},
+    "decision-validate": {"type": "approve"},
+    "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},
+    "links": {"name": "Dana K."},
+    "snooze": {"until": "2999-01-01T00:00:00Z"},
+    "comments": {"text": "Half of it?"},
+    "webhooks": {"url": "https://crm.example/"},
+    "webhook": {"description": "The other one"},
+}
+OF_A_QUESTION = (
+    "interrupt", "decisions", "decision-validate", "claim", "release", "assign", "snooze",
+    "comments",
+)  # fmt: skip
+
+
+@pytest.fixture
+def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
+    """What is posted to each address."""
+    (thread_id,) = arguments["thread-fork"]
+    place = Checkpoint.objects.filter(thread__thread_id=thread_id).order_by("pk").first()
+    assert place is not None
+    return {**BODIES, "thread-fork": {"checkpoint": place.checkpoint_id}}
+
+
+@pytest.fixture
+def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
+    """What each address needs to lead to something."""
+    question = asked()
+    failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
+    hook = services.create_webhook("https://hooks.example/")
+    return {
+        "graphs": (),
+        "graph": ("invoice",),
+        "graph-diagram": ("invoice",),
+        "runs": (),
+        "run": (question.run_id,),
+        "run-cancel": (question.run_id,),
+        "run-events": (question.run_id,),
+        "run-retry": (failed.pk,),
+        "threads": (),
+        "thread": (ended.thread.thread_id,),
+        "thread-state": (question.thread.thread_id,),
+        "thread-history": (question.thread.thread_id,),
+        "thread-fork": (question.thread.thread_id,),
+        "interrupts": (),
+        "next": (),
+        **dict.fromkeys(OF_A_QUESTION, (question.pk,)),
+        "stats": (),
+        "decisions-bulk": (),
+        "schema": (),
+        "links": (question.pk,),
+        "link-detail": (question.pk, services.make_link(question.pk, name="Dana K.").id),
+        "webhooks": (),
+        **dict.fromkeys(["webhook", "webhook-secret", "webhook-test", "deliveries"], (hook.id,)),
+        **dict.fromkeys(["delivery", "redeliver"], (services.try_webhook(hook.id).id,)),
+        "worker-health": (),
+    }

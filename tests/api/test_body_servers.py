@@ -1,0 +1,172 @@
+"""What arrives in chunks over the network is taken whole or refused, whatever server reads it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from hitl_django.models import AuditEntry, Decision, Interrupt
+
+from .servers import HOST, PASSWORD, PATIENCE, USER, Server
+from .test_event_servers import begin
+
+pytestmark = [pytest.mark.promise("P21"), pytest.mark.django_db(transaction=True)]
+
+KINDS = ["gunicorn", "gunicorn sync", "uvicorn", "daphne", "hypercorn"]
+#: Under ASGI Django reads a body to its end before anybody else sees the request.
+READS_ALL = {"uvicorn", "daphne", "hypercorn"}
+TOKEN = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    get_user_model().objects.create_superuser(USER, password=PASSWORD)
+    started = Server(request.param, tmp_path / "log")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def question(server: Server) -> Interrupt:
+    return Interrupt.objects.get(run=begin())
+
+
+def chunked(body: bytes, size: int = 7) -> bytes:
+    """Write a body as chunks of so many bytes, without the one that ends it."""
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+
+
+END = b"0\r\n\r\n"
+IN_CHUNKS = ("Transfer-Encoding: chunked",)
+
+
+def ask(
+    server: Server,
+    path: str,
+    raw: bytes,
+    headers: tuple[str, ...] = IN_CHUNKS,
+    *,
+    media: str = "application/json",
+    hang_up: bool = False,
+) -> tuple[int, Any]:
+    """Send a POST byte by byte as given; return its status and body, 0 where there is no answer."""
+    lines = [
+        f"POST /hitl/api/v1/{path} HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Basic {TOKEN}",
+        f"Content-Type: {media}",
+        "Connection: close",
+        *headers,
+    ]
+    answer = b""
+    with socket.create_connection((HOST, server.port), timeout=PATIENCE) as line:
+        line.sendall("\r\n".join([*lines, "", ""]).encode() + raw)
+        if hang_up:
+            line.shutdown(socket.SHUT_WR)
+        try:
+            while more := line.recv(65536):
+                answer += more
+        except ConnectionResetError:
+            pass  # what it hasn't read of the body makes some end the connection so
+    if not answer:
+        return 0, None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b"chunked" in head.lower():
+        body = b"".join(body.split(b"\r\n")[1::2])
+    status = int(head.split()[1])
+    return status, json.loads(body) if b"json" in head else body
+
+
+@pytest.mark.parametrize("server", KINDS, indirect=True)
+def test_a_body_in_chunks_is_what_it_says(server: Server, question: Interrupt) -> None:
+    rita = get_user_model().objects.create_superuser("rita")
+    place = f"interrupts/{question.pk}"
+
+    def tell(name: str, body: Any) -> tuple[int, Any]:
+        return ask(server, name, chunked(json.dumps(body).encode()) + END)
+
+    status, shown = tell(f"{place}/assign/", {"to": "rita"})
+    assert (status, shown["assignee"]) == (200, "rita")
+    assert tell("interrupts/next/", {"graph": "another"}) == (204, b"")
+    assert tell(f"{place}/claim/", {"seconds": "many"})[0] == 400
+    assert ask(server, f"{place}/claim/", END)[0] == 200  # as without a body
+    question.refresh_from_db()
+    assert question.assignee == rita
+
+    # Limits, strictness and media type hold for it.
+    assert ask(server, f"{place}/assign/", chunked(b'{"to": ') + END)[0] == 400
+    assert ask(server, f"{place}/assign/", chunked(b"{}") + END, media="text/plain")[0] == 415
+    before = AuditEntry.objects.count()
+    large = chunked(b" " * 1_200_000, 60_000)
+    # Where it isn't read to its end, neither is the end waited for.
+    ended = END if server.kind in READS_ALL else b""
+    status, problem = ask(server, f"{place}/assign/", large + ended)
+    assert (status, problem["code"]) == (413, "too_large")
+    assert AuditEntry.objects.count() == before
+
+    status, _ = tell(f"runs/{question.run_id}/cancel/", {"reason": "They withdrew it."})
+    assert status == 200
+    last = AuditEntry.objects.order_by("-pk").values_list("verb", "detail").first()
+    assert last is not None
+    assert (last[0], last[1]["reason"]) == ("cancel", "They withdrew it.")
+
+
+BROKEN = [
+    ("it ends without its last chunk", chunked(b'{"type": "approve"}'), IN_CHUNKS),
+    ("it ends within a chunk", b"ff\r\n" + b'{"type": "approve"}', IN_CHUNKS),
+    ("a size is no number", b'zz\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
+    ("a size is negative", b'-13\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
+    ("a chunk is longer than it says", b'2\r\n{"type": "approve"}\r\n' + END, IN_CHUNKS),
+    (
+        "two lengths",
+        chunked(b'{"type": "approve"}') + END,
+        ("Content-Length: 19", "Content-Length: 5", *IN_CHUNKS),
+    ),
+    (
+        "a length that is none",
+        b'{"type": "approve"}',
+        ("Content-Length: 19a",),
+    ),
+    ("a negative length", b'{"type": "approve"}', ("Content-Length: -19",)),
+    ("another coding", b'{"type": "approve"}', ("Transfer-Encoding: gzip",)),
+    (
+        "a length that breaks off",
+        b'{"type": "approve"}',
+        ("Content-Length: 1900",),
+    ),
+]
+
+
+def smuggled(path: str) -> bytes:
+    """Write a decision as a request of its own, which stands where another's body ends."""
+    return (
+        f"POST /hitl/api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Basic {TOKEN}\r\nContent-Type: application/json\r\n"
+        'Content-Length: 19\r\n\r\n{"type": "approve"}'
+    ).encode()
+
+
+@pytest.mark.parametrize("server", KINDS, indirect=True)
+def test_a_body_that_is_broken_or_ends_in_two_places_decides_nothing(
+    server: Server, question: Interrupt
+) -> None:
+    path = f"interrupts/{question.pk}/decisions/"
+    for what, raw, headers in BROKEN:
+        status, _ = ask(server, path, raw, headers, hang_up=True)
+        assert status == 0 or 400 <= status < 502, what
+        assert not Decision.objects.exists(), what
+
+    raw, release = END + smuggled(path), f"interrupts/{question.pk}/release/"
+    for length in (0, 4, len(raw)):
+        both = (f"Content-Length: {length}", *IN_CHUNKS)
+        for headers in (both, both[::-1]):
+            ask(server, release, raw, headers, hang_up=True)
+            assert not Decision.objects.exists(), headers

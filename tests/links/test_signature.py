@@ -1,0 +1,123 @@
+"""The form's signature: whose it is, how long it holds, and what becomes of a form without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hitl_django import services
+from hitl_django.models import Decision, Interrupt
+from tests.admin.browsing import text_of
+
+from .conftest import link_to, signature_of
+
+
+@pytest.fixture
+def fill(visitor: Client) -> Callable[..., dict[str, str]]:
+    """Opens a link's page, and fills in its form."""
+
+    def fill_in(url: str, **fields: str) -> dict[str, str]:
+        signature = signature_of(visitor.get(url).content.decode())
+        return {"signature": signature, "decision": "reject", **fields}
+
+    return fill_in
+
+
+def test_a_form_without_one_comes_back_with_its_text_and_can_be_sent(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked())
+    response = visitor.post(url, {"decision": "reject", "reason": "It is <b>too</b> early."})
+    assert response.status_code == 403
+    page = response.content.decode()
+    assert "Look at it once more, and press the button again." in text_of(response)
+    assert "It is &lt;b&gt;too&lt;/b&gt; early.</textarea>" in page
+    assert not Decision.objects.exists()
+    again = {"decision": "reject", "reason": "too early", "signature": signature_of(page)}
+    assert visitor.post(url, again).status_code == 302
+    assert Decision.objects.get().reason == "too early"
+
+
+def test_it_is_for_no_other_link_and_no_other_version(
+    asked: Callable[..., Interrupt], visitor: Client, fill: Any
+) -> None:
+    question = asked()
+    url, second, other = link_to(question), link_to(question), link_to(asked())
+    for foreign in (second, other):
+        assert visitor.post(url, fill(foreign)).status_code == 403
+    form = fill(url)
+    form["signature"] = form["signature"].swapcase()
+    assert visitor.post(url, form).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_it_outlives_its_key_as_long_as_that_is_a_fallback(
+    asked: Callable[..., Interrupt], visitor: Client, fill: Any, settings: Any
+) -> None:
+    url, other = link_to(asked()), link_to(asked())
+    form, late = fill(url), fill(other)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the next one", [settings.SECRET_KEY]
+    assert visitor.post(url, form).status_code == 302
+    settings.SECRET_KEY_FALLBACKS = []
+    assert visitor.post(other, late).status_code == 403
+
+
+def test_a_page_may_be_open_in_several_tabs(
+    asked: Callable[..., Interrupt], visitor: Client, fill: Any
+) -> None:
+    url = link_to(asked())
+    first, second = fill(url, reason="the first"), fill(url, reason="the second")
+    assert visitor.post(url, second).status_code == 302
+    assert visitor.post(url, first).status_code == 200  # used, and by whom it was made for
+    assert Decision.objects.get().reason == "the second"
+
+
+@pytest.mark.parametrize("missing", ["sessions", "csrf"])
+def test_it_needs_nothing_of_the_host(
+    missing: str, asked: Callable[..., Interrupt], visitor: Client, settings: Any
+) -> None:
+    url = link_to(asked())
+    needless = ("Session", "Authentication", "Message", *(["Csrf"] if missing == "csrf" else []))
+    kept = [name for name in settings.MIDDLEWARE if not any(word in name for word in needless)]
+    settings.MIDDLEWARE, settings.CSRF_USE_SESSIONS = kept, missing == "csrf"
+    apps = ("django.contrib.sessions", "django.contrib.messages")
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name not in apps]
+    page = visitor.get(url)
+    assert page.status_code == 200
+    assert "Cookie" not in page.headers.get("Vary", "")
+    form = {"decision": "reject", "signature": signature_of(page.content.decode())}
+    response = visitor.post(url, form)
+    assert response.status_code == 302
+    assert not visitor.cookies
+
+
+@pytest.mark.parametrize("held_up", ["calls", "claim", "key"])
+def test_what_was_written_is_kept_while_it_cant_be_taken(
+    held_up: str,
+    asked: Callable[..., Interrupt],
+    visitor: Client,
+    fill: Any,
+    settings: Any,
+    django_user_model: Any,
+) -> None:
+    question = asked()
+    url = link_to(question)
+    form = fill(url, reason="an hour's work")
+    if held_up == "calls":
+        settings.HITL = {**settings.HITL, "THROTTLE_LINK": "1/day"}
+        visitor.get(url)
+    elif held_up == "claim":
+        Interrupt.objects.update(claim_required=True)
+        ada = django_user_model.objects.create_superuser("ada")
+        services.claim(question.pk, by=ada)
+    else:
+        settings.SECRET_KEY = "another"
+    response = visitor.post(url, form)
+    assert response.status_code == {"calls": 429, "claim": 410, "key": 403}[held_up]
+    assert "an hour&#x27;s work" in response.content.decode()
+    if held_up != "key":
+        assert 'name="signature" value="' + form["signature"] in response.content.decode()
+    assert not Decision.objects.exists()

@@ -1,0 +1,59 @@
+"""What a package index shows: the description as it renders it, and the classifiers."""
+
+from __future__ import annotations
+
+import re
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from readme_renderer import markdown
+from trove_classifiers import classifiers
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def metadata() -> Message:
+    """What a wheel says of itself."""
+    builder = WheelBuilder(str(ROOT))
+    text = builder.config.core_metadata_constructor(builder.metadata)
+    return message_from_bytes(text.encode())
+
+
+@pytest.fixture(scope="module")
+def page(metadata: Message) -> str:
+    """The description as PyPI renders it."""
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    rendered = markdown.render(metadata.get_payload(decode=True).decode())
+    assert rendered is not None
+    return str(rendered)
+
+
+def test_every_link_of_the_page_leads_somewhere(page: str) -> None:
+    targets = re.findall(r'(?:href|src)="([^"]*)"', page)
+    anchors = set(re.findall(r'\b(?:id|name)="([^"]+)"', page))
+    within = {target for target in targets if target.startswith("#")}
+    assert within
+    assert {target[1:] for target in within} <= anchors
+    outside = set(targets) - within
+    assert [target for target in outside if not target.startswith("https://")] == []
+
+
+def test_the_page_says_all_that_the_readme_says(page: str) -> None:
+    headings = re.findall(r"(?m)^## (.+)$", (ROOT / "README.md").read_text())
+    assert headings
+    for heading in headings:
+        assert re.search(rf"<h2[^>]*>{heading}.*</h2>", page), heading
+    assert "<table>" in page
+    assert '<pre lang="python">' in page
+
+
+def test_every_classifier_exists(metadata: Message) -> None:
+    given = metadata.get_all("Classifier") or []
+    assert set(given) <= classifiers
+    assert given == sorted(given)
+    for version in ("5.2", "6.0", "6.1"):
+        assert f"Framework :: Django :: {version}" in given

@@ -1,0 +1,349 @@
+"""What was so when somebody looked, and isn't when their turn comes, is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import Expiry, audit, leases, services
+from hitl_django.engine.errors import (
+    HitlError,
+    InterruptNotFound,
+    NotAllowedError,
+)
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.services import decisions
+from tests import graphs
+from tests.chaos import invariants
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+Make = Callable[..., User]
+DAY = timedelta(days=1)
+
+
+class Revocable(ModelPermissionPolicy):
+    """Django's permissions, of which some are withdrawn."""
+
+    withdrawn: ClassVar[set[str]] = set()
+
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        return interrupts.none() if "see" in self.withdrawn else interrupts
+
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        return "decide" not in self.withdrawn
+
+
+@pytest.fixture
+def revocable(settings: Any) -> Iterator[set[str]]:
+    """The rights that nobody has any more."""
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Revocable"}
+    yield Revocable.withdrawn
+    Revocable.withdrawn.clear()
+
+
+def before_the_lock(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Does something, once, when the next thread is about to be locked."""
+    lock = leases.lock_thread
+
+    def and_then(**which: Any) -> Thread:
+        monkeypatch.setattr(leases, "lock_thread", lock)
+        act()
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", and_then)
+
+
+def after_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Does something, once, when the next decision has read its question."""
+    read = decisions._read
+
+    def and_then(pk: UUID) -> Any:
+        found = read(pk)
+        monkeypatch.setattr(decisions, "_read", read)
+        act()
+        return found
+
+    monkeypatch.setattr(decisions, "_read", and_then)
+
+
+@contextmanager
+def before_writing(table: str, act: Callable[[], object]) -> Iterator[None]:
+    """Does something, once, when the next UPDATE of a table is about to be sent."""
+    done: list[bool] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not done and f'UPDATE "{table}"' in sql:
+            done.append(True)
+            act()
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        yield
+    assert done, f"nothing was written to {table}"
+
+
+def reviewed(advance: Advance, **terms: Any) -> Interrupt:
+    return asked("reviewed", {"payload": {"amount": 5}, "terms": terms}, advance)
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("quorum", [1, 2])
+def test_who_may_only_look_decides_nothing_together_with_others_either(
+    advance: Advance, user: Make, quorum: int
+) -> None:
+    question = reviewed(advance, quorum=quorum)
+    for name in ("ann", "bob"):
+        with pytest.raises(NotAllowedError):
+            services.decide(question.pk, "approve", by=user(name, "view_interrupt"))
+    with pytest.raises(InterruptNotFound):
+        services.decide(question.pk, "approve", by=user("cai", "decide_interrupt"))
+    question.refresh_from_db()
+    assert (question.status, question.approvals) == ("pending", 0)
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("quorum", [1, 2])
+@pytest.mark.parametrize(
+    ("right", "error"), [("see", InterruptNotFound), ("decide", NotAllowedError)]
+)
+def test_a_right_that_is_withdrawn_while_somebody_waits_is_gone(
+    advance: Advance,
+    reviewer: User,
+    revocable: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    right: str,
+    error: type[HitlError],
+    quorum: int,
+) -> None:
+    question = reviewed(advance, quorum=quorum)
+    # Another version than the first is never decided without waiting for the thread.
+    Interrupt.objects.update(version=2)
+    before_the_lock(monkeypatch, lambda: revocable.add(right))
+    with pytest.raises(error):
+        services.decide(question.pk, "approve", by=reviewer)
+    assert not Decision.objects.exists()
+    revocable.clear()
+    assert services.decide(question.pk, "approve", by=reviewer).type == "approve"
+
+
+class Watchful(ModelPermissionPolicy):
+    """Keeps whether it was asked within a transaction."""
+
+    asked: ClassVar[list[bool]] = []
+
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        self.asked.append(connection.in_atomic_block)
+        return interrupts
+
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        self.asked.append(connection.in_atomic_block)
+        return True
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("quorum", [1, 2])
+@pytest.mark.django_db(transaction=True)
+def test_rights_are_asked_within_the_transaction_that_they_are_needed_for(
+    advance: Advance, reviewer: User, settings: Any, quorum: int
+) -> None:
+    question = reviewed(advance, quorum=quorum)
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Watchful"}
+    Watchful.asked.clear()
+    services.decide(question.pk, "approve", by=reviewer)
+    assert Watchful.asked == [True, True]
+
+
+@pytest.mark.promise("P20")
+def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
+    advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, question = (asked("approval", {"text": "x"}, advance) for _ in range(2))
+    assert other.thread.audit_seq == question.thread.audit_seq
+    after_reading(
+        monkeypatch, lambda: services.assign(question.pk, to=reviewer, by=None, via="code")
+    )
+    assert services.decide(question.pk, "approve").complete
+    verbs = AuditEntry.objects.filter(thread=question.thread).order_by("seq")
+    assert [*verbs.values_list("verb", flat=True)][-2:] == ["assign", "decide"]
+    assert [audit.first_fault(thread) for thread in Thread.objects.all()] == [None, None]
+
+
+def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(
+    advance: Advance, reviewer: User
+) -> None:
+    question = reviewed(advance, quorum=2)
+    services.decide(question.pk, "approve")
+    with (
+        before_writing("hitl_django_run", lambda: Run.objects.update(state="parked")),
+        pytest.raises(HitlError),
+    ):
+        services.decide(question.pk, "approve", by=reviewer)
+    question.refresh_from_db()
+    assert (question.status, Decision.objects.count()) == ("pending", 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"status": "superseded"}, {"version": F("version") + 1}, {"approvals": F("approvals") + 1}],
+    ids=lambda changes: next(iter(changes)),
+)
+@pytest.mark.parametrize("type_", ["approve", "edit", "reject"])
+@pytest.mark.promise("P1")
+def test_a_decision_is_on_the_question_as_it_was_seen(
+    advance: Advance, reviewer: User, changes: dict[str, Any], type_: str
+) -> None:
+    question = reviewed(advance, quorum=3)
+    with (
+        before_writing("hitl_django_interrupt", lambda: Interrupt.objects.update(**changes)),
+        pytest.raises(HitlError),
+    ):
+        services.decide(question.pk, type_, *SENT[type_], by=reviewer)
+    assert not Decision.objects.exists()
+
+
+SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "reject": ()}
+
+
+@pytest.mark.parametrize("first", SENT)
+@pytest.mark.parametrize("second", SENT)
+@pytest.mark.promise("P1")
+def test_nobody_votes_on_what_somebody_changes_at_that_moment(
+    advance: Advance, user: Make, reviewer: User, first: str, second: str
+) -> None:
+    question = reviewed(advance, quorum=2)
+    other = user("bob", "view_interrupt", "decide_interrupt")
+    overtaking: list[bool] = []
+
+    def overtake() -> None:
+        overtaking.append(services.decide(question.pk, first, *SENT[first], by=other).complete)
+
+    with before_writing("hitl_django_interrupt", overtake), pytest.raises(HitlError):
+        services.decide(question.pk, second, *SENT[second], by=reviewer)
+    # In this test both are one transaction, so the other's vote is undone as well.
+    assert overtaking == [first == "reject"]
+    assert not Decision.objects.exists()
+    assert services.decide(question.pk, second, *SENT[second], by=reviewer).approvals <= 1
+    assert invariants.faults() == []
+
+
+def overdue(advance: Advance, **terms: Any) -> Interrupt:
+    """Returns a question whose time is up."""
+    graphs.PATIENCE[:] = [Expiry(DAY, **terms)]
+    question = asked("patient", {"log": []}, advance)
+    graphs.PATIENCE.clear()
+    Interrupt.objects.filter(pk=question.pk).update(expires_at=F("expires_at") - DAY)
+    return question
+
+
+@pytest.mark.promise("P1")
+def test_a_question_that_is_decided_while_its_expiry_waits_does_not_expire(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = overdue(advance)
+    before_the_lock(monkeypatch, lambda: services.decide(question.pk, "respond", {"seats": 2}))
+    assert services.expire_due() == 0
+    question.refresh_from_db()
+    assert (question.status, Run.objects.get().state) == ("decided", "queued")
+    assert not AuditEntry.objects.filter(verb="expire").exists()
+
+
+def test_a_closed_question_does_not_expire_though_its_run_waits(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = overdue(advance)
+
+    before_the_lock(monkeypatch, lambda: Interrupt.objects.update(status="superseded"))
+    assert services.expire_due() == 0
+    question.refresh_from_db()
+    assert (question.status, Run.objects.get().state) == ("superseded", "interrupted")
+
+
+def test_a_question_that_gets_more_time_while_its_expiry_waits_does_not_expire(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = overdue(advance)
+    before_the_lock(monkeypatch, lambda: Interrupt.objects.update(expires_at=Now() + DAY))
+    assert services.expire_due() == 0
+    question.refresh_from_db()
+    assert question.status == "pending"
+
+
+def test_a_question_whose_version_changes_while_its_expiry_is_written_does_not_expire(
+    advance: Advance,
+) -> None:
+    question = overdue(advance)
+
+    def change() -> None:
+        Interrupt.objects.update(version=F("version") + 1)
+
+    with before_writing("hitl_django_interrupt", change):
+        assert services.expire_due() == 0
+    question.refresh_from_db()
+    assert question.status == "pending"
+
+
+LEFT_ALONE: dict[str, Callable[[Interrupt], object]] = {
+    "is closed": lambda row: Interrupt.objects.filter(pk=row.pk).update(status="superseded"),
+    "is of a run under way": lambda row: Run.objects.filter(pk=row.run_id).update(state="running"),
+    "has all the time": lambda row: Interrupt.objects.filter(pk=row.pk).update(expires_at=None),
+}
+
+
+@pytest.mark.parametrize("why", LEFT_ALONE)
+def test_a_question_that_does_not_expire_takes_no_room_from_those_that_do(
+    advance: Advance, settings: Any, why: str
+) -> None:
+    settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
+    first, second = overdue(advance), overdue(advance)
+    Interrupt.objects.filter(pk=first.pk).update(expires_at=F("expires_at") - DAY)
+    LEFT_ALONE[why](first)
+    assert services.expire_due() == 1
+    second.refresh_from_db()
+    assert second.status == "expired"
+
+
+def test_of_two_sweeps_one_escalates(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("children", "elders", "others"):
+        Group.objects.create(name=name)
+    question = overdue(advance, then="escalate", group="elders")
+    before_the_lock(monkeypatch, services.expire_due)
+    services.expire_due()
+    question.refresh_from_db()
+    assert (question.status, question.overdue) == ("pending", True)
+    assert question.group == Group.objects.get(name="elders")
+    assert AuditEntry.objects.filter(verb="expire").count() == 1
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "parked", "cancelled"])
+def test_a_question_of_a_run_that_moves_on_while_its_expiry_waits_does_not_expire(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    question = overdue(advance)
+    before_the_lock(monkeypatch, lambda: Run.objects.update(state=state))
+    assert services.expire_due() == 0
+    question.refresh_from_db()
+    assert (question.status, Run.objects.get().state) == ("pending", state)
+
+
+def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
+    advance: Advance, caplog: pytest.LogCaptureFixture
+) -> None:
+    question = overdue(advance, then="answer", answer={"seats": 8})
+    with before_writing("hitl_django_run", lambda: Run.objects.update(state="cancelled")):
+        assert services.expire_due() == 0
+    assert "was changed by hand" in caplog.text
+    question.refresh_from_db()
+    assert (question.status, Decision.objects.count()) == ("pending", 0)

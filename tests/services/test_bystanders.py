@@ -1,0 +1,202 @@
+"""What is done to one thread is done to no other that looks just like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import dispatch, leases, models, services, worker
+from hitl_django.engine.checkpoint import Commit, Outcome
+from hitl_django.leases import RunFence
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+
+Advance = Callable[[], int]
+Make = Callable[..., User]
+DAY = timedelta(days=1)
+
+#: The tables of a thread, and what leads to it.
+OWNED = {
+    "Thread": "pk", "Run": "thread", "Checkpoint": "thread", "ChannelBlob": "thread",
+    "PendingWrite": "thread", "Interrupt": "thread", "Decision": "interrupt__thread",
+    "AuditEntry": "thread", "RunEvent": "run__thread", "Comment": "interrupt__thread",
+    "ReviewLink": "interrupt__thread",
+}  # fmt: skip
+
+
+def rows_of(thread: int) -> dict[str, list[Any]]:
+    return {
+        name: sorted(map(str, getattr(models, name).objects.filter(**{path: thread}).values()))
+        for name, path in OWNED.items()
+    }
+
+
+@pytest.fixture
+def operator(user: Make) -> User:
+    return user(
+        "olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "take_over_interrupt",
+        "view_run", "view_thread", "operate_run", "link_interrupt",
+    )  # fmt: skip
+
+
+#: What people do, and the sweep, with a question that waits: what it is called with, too.
+WAITING: dict[str, Callable[[Interrupt, User], object]] = {
+    "decide": lambda question, by: services.decide(question.pk, "reject", by=by),
+    "decide again": lambda question, by: (
+        Interrupt.objects.filter(pk=question.pk).update(claim_required=True),
+        services.claim(question.pk, by=by),
+        services.decide(question.pk, "reject", by=by),
+    ),
+    "vote": lambda question, by: services.decide(question.pk, "approve", by=by),
+    "propose": lambda question, by: services.decide(question.pk, "edit", {"amount": 6}, by=by),
+    "claim": lambda question, by: services.claim(question.pk, by=by),
+    "assign": lambda question, by: services.assign(question.pk, to=by, by=by, via="code"),
+    "snooze": lambda question, by: services.snooze(
+        question.pk, until=question.created_at + DAY, by=by
+    ),
+    "comment": lambda question, by: services.comment(question.pk, "Why?", by=by),
+    "cancel": lambda question, by: services.cancel(question.run_id, by=by),
+    "link": lambda question, by: (
+        Interrupt.objects.filter(pk=question.pk).update(quorum=1),
+        services.make_link(question.pk, by=by, name="Dana", expires=DAY),
+    ),
+    "forget": lambda question, by: (
+        services.cancel(question.run_id),
+        services.forget(question.thread.thread_id),
+    ),
+    "fork": lambda question, by: services.fork(
+        question.thread.thread_id, oldest(question.thread_id), by=by
+    ),
+    "expire": lambda question, by: (late(question), services.expire_due()),
+    "overdue": lambda question, by: (
+        Interrupt.objects.filter(pk=question.pk).update(due_at=Now() - DAY),
+        services.mark_overdue(),
+    ),
+}
+
+
+def oldest(thread: int) -> str:
+    checkpoints = Checkpoint.objects.filter(thread=thread).order_by("checkpoint_id")
+    return checkpoints.values_list("checkpoint_id", flat=True)[0]
+
+
+def late(question: Interrupt) -> None:
+    Interrupt.objects.filter(pk=question.pk).update(expires_at=F("created_at") - DAY)
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_what_is_done_to_a_question_is_done_to_no_other(
+    advance: Advance, operator: User, name: str
+) -> None:
+    asking = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
+    runs = [services.start("reviewed", asking) for _ in range(3)]
+    advance()
+    Interrupt.objects.update(
+        expiry={"seconds": 86400, "then": "cancel"}, expires_at=Now() + DAY, due_at=Now() + DAY
+    )
+    first, question, last = (Interrupt.objects.get(run=run.id) for run in runs)
+    others = [rows_of(first.thread_id), rows_of(last.thread_id)]
+    own = rows_of(question.thread_id)
+
+    WAITING[name](question, operator)
+
+    assert [rows_of(first.thread_id), rows_of(last.thread_id)] == others
+    assert rows_of(question.thread_id) != own
+
+
+def test_who_releases_a_question_goes_on_holding_others(advance: Advance, operator: User) -> None:
+    runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
+    advance()
+    for question in Interrupt.objects.all():
+        services.claim(question.pk, by=operator)
+    first, last = (Interrupt.objects.get(run=run.id) for run in (runs[0], runs[-1]))
+
+    services.release(first.pk, by=operator)
+    services.release(last.pk)  # as code does, whoever holds it
+
+    (held,) = Interrupt.objects.filter(claimed_by=operator)
+    assert held.run_id == runs[1].id
+
+
+def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: User) -> None:
+    services.start("approval", {"text": "x"})
+    advance()
+    question = Interrupt.objects.get()
+    names = ("Dana", "Eli", "Fay")
+    links = [services.make_link(question.pk, name=name, expires=DAY) for name in names]
+
+    services.revoke_link(links[1].id, by=operator)
+
+    states = services.link_states([link.id for link in links])
+    assert [states[link.id] for link in links] == ["open", "revoked", "open"]
+
+
+#: What a worker does with a run that it has, how the run is left, and what it leaves to others.
+WORKED: dict[str, Callable[[leases.Lease], object]] = {
+    "renew": leases.renew,
+    "give up": lambda lease: leases.abandon(lease, ValueError(), to_park=False),
+    "park": lambda lease: leases.abandon(lease, ValueError(), to_park=True),
+    "finish": lambda lease: commit(lease, Outcome("finished")),
+    "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
+    "leave": lambda lease: commit(lease, Outcome("drained")),
+    "advance": lambda lease: (lose(lease), worker.advance(str(lease.run_id))),
+    "cancel": lambda lease: services.cancel(lease.run_id),
+}
+
+
+def commit(lease: leases.Lease, outcome: Outcome | None) -> None:
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+    place = {"configurable": {"thread_id": lease.thread.thread_id}}
+    saver.commit(Commit(place, outcome=outcome))
+
+
+def lose(lease: leases.Lease) -> None:
+    threads = Thread.objects.filter(pk=lease.thread.pk)
+    threads.update(lease_until=Now() - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_what_a_worker_does_to_a_run_it_does_to_no_other(advance: Advance, name: str) -> None:
+    runs = [services.start("steps", {"log": []}) for _ in range(3)]
+    held = [leases.claim(run.id) for run in runs]
+    first, lease, last = (each for each in held if each)
+    others = [rows_of(first.thread.pk), rows_of(last.thread.pk)]
+    own = rows_of(lease.thread.pk)
+
+    WORKED[name](lease)
+
+    assert [rows_of(first.thread.pk), rows_of(last.thread.pk)] == others
+    assert rows_of(lease.thread.pk) != own
+
+
+@pytest.mark.parametrize("state", ["failed", "parked"])
+def test_a_run_that_is_retried_wakes_no_other(advance: Advance, operator: User, state: str) -> None:
+    runs = [services.start("steps", {"log": []}) for _ in range(3)]
+    Run.objects.update(state=state, error="no more room", finished_at=Now())
+    Thread.objects.update(attempts=3, ended_at=Now())
+    threads = [Run.objects.get(pk=run.id).thread_id for run in runs]
+    others = [rows_of(threads[0]), rows_of(threads[2])]
+
+    services.retry(runs[1].id, by=operator)
+
+    assert [rows_of(threads[0]), rows_of(threads[2])] == others
+    run = Run.objects.select_related("thread").get(pk=runs[1].id)
+    assert (run.state, run.error, run.finished_at) == ("queued", "", None)
+    assert (run.thread.attempts, run.thread.ended_at) == (0, None)
+
+
+def test_another_run_of_a_thread_takes_up_no_other_thread(advance: Advance) -> None:
+    runs = [services.start("steps", {"log": []}) for _ in range(3)]
+    advance()
+    assert not Thread.objects.filter(ended_at=None).exists()
+
+    services.start("steps", {"log": []}, thread_id=runs[1].thread_id)
+
+    (woken,) = Thread.objects.filter(ended_at=None)
+    assert woken.thread_id == runs[1].thread_id

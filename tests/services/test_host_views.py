@@ -1,0 +1,90 @@
+"""A product's own views call the services: what they refuse is a page of Django's, and no 500."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+import hitl_django
+from hitl_django import errors, services
+from hitl_django.engine import errors as old
+from hitl_django.models import Run
+
+NOBODYS = "00000000-0000-4000-8000-000000000000"
+Call = Callable[[User], Any]
+
+FORBIDDEN: dict[str, Call] = {
+    "start": lambda user: services.start("approval", {"text": "x"}, by=user),
+    "workers": lambda user: services.worker_health(by=user),
+    "webhooks": lambda user: services.create_webhook("https://a.example/", by=user),
+}
+ABSENT: dict[str, Call] = {
+    "a run": lambda user: services.cancel(NOBODYS, by=user),
+    "no id": lambda user: services.cancel("7", by=user),
+    "a result": lambda user: services.run_result(NOBODYS, by=user),
+    "events": lambda user: list(services.follow(NOBODYS, by=user)),
+    "a question": lambda user: services.decide(NOBODYS, "approve", by=user),
+    "a claim": lambda user: services.claim(NOBODYS, by=user),
+    "a thread": lambda user: services.thread_state("nobody's", by=user),
+    "a fork": lambda user: services.fork("nobody's", NOBODYS, by=user),
+    "a webhook": lambda user: services.delete_webhook(NOBODYS, by=user),
+    "a link": lambda user: services.follow_link("nobody's"),
+}
+CALLS = FORBIDDEN | ABSENT
+
+
+def view(request: HttpRequest, name: str) -> HttpResponse:
+    CALLS[name](request.user)
+    return HttpResponse("done")
+
+
+class RestView(APIView):
+    def post(self, request: Any, name: str) -> Response:
+        CALLS[name](request.user)
+        return Response("done")
+
+
+@pytest.fixture
+def visit(db: None, user: Callable[..., User], settings: Any) -> Callable[..., Any]:
+    """Posts to a view of the product's as a customer, who has none of our permissions."""
+    routes = (path("page/<name>", view), path("rest/<name>", RestView.as_view()))
+    settings.ROOT_URLCONF = routes
+    client = Client()
+    client.force_login(user("carla"))
+    return lambda kind, name: client.post(f"/{kind}/{name}")
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("kind", ["page", "rest"])
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_refused_is_forbidden_or_not_found(
+    name: str, kind: str, visit: Callable[..., Any]
+) -> None:
+    response = visit(kind, name)
+    assert response.status_code == (403 if name in FORBIDDEN else 404)
+    assert not Run.objects.exists()
+
+
+def test_each_is_what_it_was_and_what_django_knows() -> None:
+    for kind in (old.NotAllowedError, old.SelfApprovalError):
+        assert issubclass(kind, old.HitlError)
+        assert issubclass(kind, PermissionDenied)
+    found = [name for name in vars(errors) if name.endswith("NotFound")]
+    for name in set(found) - {"ThreadNotFound"}:
+        kind = getattr(old, name)
+        assert kind is getattr(hitl_django, name) is getattr(errors, name)
+        assert issubclass(kind, Http404)
+        assert issubclass(kind, LookupError)
+    assert len(found) == 6
+    assert issubclass(errors.NoSuchThread, hitl_django.ThreadNotFound)
+    with pytest.raises(AttributeError):
+        old.NothingOfTheKind  # noqa: B018

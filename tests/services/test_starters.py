@@ -1,0 +1,170 @@
+"""Who starts a graph: whom its code names, from where it says, or whom a product's view lets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core import checks
+
+from hitl_django import InvalidInputError, audit, registry, services
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import AuditEntry, Run, Thread
+from hitl_django.policy import ModelPermissionPolicy, get_policy
+from hitl_django.services import SubjectKey
+from tests.graphs import approval
+
+pytestmark = pytest.mark.promise("P18")
+
+Advance = Callable[[], int]
+Make = Callable[..., User]
+INPUT = {"text": "x"}
+
+
+@pytest.fixture(autouse=True)
+def graphs_of_some(advance: Advance) -> Iterator[None]:
+    registry.register("for support", startable_by=["support", "board"])(approval)
+    registry.register("for code", api=False)(approval)
+    yield
+    for name in ("for support", "for code"):
+        registry.unregister(name)
+
+
+@pytest.fixture
+def member(user: Make) -> User:
+    made = user("mia", "view_thread", "view_run")
+    made.groups.add(Group.objects.create(name="support"))
+    return made
+
+
+@pytest.fixture
+def operator(user: Make) -> User:
+    return user("olga", "view_thread", "view_run", "operate_run", "start_run")
+
+
+def checkpoint_of(run: services.RunInfo) -> str:
+    thread = Thread.objects.get(thread_id=run.thread_id)
+    return str(thread.checkpoints.order_by("checkpoint_id").values_list("checkpoint_id")[0][0])
+
+
+class TestGroups:
+    @pytest.mark.parametrize("via", ["api", "admin", "code"])
+    def test_members_start_it_and_nobody_else_whatever_their_permissions(
+        self, via: str, member: User, operator: User
+    ) -> None:
+        with pytest.raises(NotAllowedError):
+            services.start("for support", INPUT, by=operator, via=via)
+        assert not Run.objects.exists()
+        assert services.start("for support", INPUT, by=member, via=via).created
+        with pytest.raises(NotAllowedError):
+            services.start("approval", INPUT, by=member, via=via)
+
+    def test_superusers_do_and_the_inactive_do_not(self, member: User, user: Make) -> None:
+        root = User.objects.create_superuser("root")
+        assert services.start("for support", INPUT, by=root).created
+        member.is_active = False
+        with pytest.raises(NotAllowedError):
+            services.start("for support", INPUT, by=member)
+
+    def test_membership_counts_as_it_is_now(self, member: User) -> None:
+        assert get_policy().may_start(member, "for support")
+        User.objects.get(pk=member.pk).groups.clear()
+        assert not get_policy().may_start(member, "for support")
+
+    def test_code_that_acts_for_nobody_is_not_asked(self) -> None:
+        assert services.start("for support", INPUT).created
+
+    def test_a_fork_is_no_way_in_for_an_input(self, operator: User, member: User) -> None:
+        run = services.start("for support", INPUT)
+        at = checkpoint_of(run)
+        with pytest.raises(NotAllowedError):
+            services.fork(run.thread_id, at, values={"text": "y"}, by=operator, via="admin")
+        assert AuditEntry.objects.filter(verb="refuse", actor=operator).exists()
+        assert services.fork(run.thread_id, at, by=operator).created
+        operator.groups.set(member.groups.all())
+        assert services.fork(run.thread_id, at, values={"text": "y"}, by=operator).created
+
+    def test_a_group_that_does_not_exist_is_a_warning(self, member: User) -> None:
+        messages = checks.run_checks(databases=["default"])
+        (found,) = (one for one in messages if "for support" in one.msg)
+        assert (found.id, "'board'" in found.msg) == ("hitl_django.W022", True)
+
+
+class TestCodeOnly:
+    def test_the_api_starts_it_for_nobody(self, operator: User) -> None:
+        for somebody in (operator, User.objects.create_superuser("root")):
+            with pytest.raises(NotAllowedError):
+                services.start("for code", INPUT, by=somebody, via="api")
+            assert services.start("for code", INPUT, by=somebody, via="admin").created
+
+    def test_the_api_gives_it_no_other_values(self, operator: User) -> None:
+        run = services.start("for code", INPUT)
+        at = checkpoint_of(run)
+        with pytest.raises(NotAllowedError):
+            services.fork(run.thread_id, at, values={"text": "y"}, by=operator, via="api")
+        assert services.fork(run.thread_id, at, by=operator, via="api").created
+        assert services.fork(
+            run.thread_id, at, values={"text": "y"}, by=operator, via="admin"
+        ).created
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startable_by": "support"}, "startable_by is a list of names, not the str 'support'"),
+        ({"startable_by": [Group(name="support")]}, "names groups by their names, not by <Group"),
+        ({"api": "no"}, "api is True or False, not 'no'"),
+    ],
+)
+def test_what_means_nothing_is_refused_at_once(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        registry.register("x", **options)
+    assert "x" not in registry.names()
+
+
+class TestAViewThatHasAsked:
+    """A customer, who has none of our permissions."""
+
+    def test_starts_a_run_for_its_user_and_nobody_else_does(self, user: Make) -> None:
+        customer = user("carla")
+        with pytest.raises(NotAllowedError):
+            services.start("for code", INPUT, by=customer)
+        info = services.start("for code", INPUT, by=customer, skip_permission_checks=True)
+        run = Run.objects.get(pk=info.id)
+        assert (run.started_by, run.started_by_label) == (customer, "carla")
+        entry = AuditEntry.objects.get(verb="start")
+        assert (entry.actor, entry.via) == (customer, "code")
+        assert audit.first_fault(run.thread) is None
+
+    def test_asks_no_policy_at_all(
+        self, user: Make, advance: Advance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def ask(*args: Any) -> Any:
+            raise AssertionError("asked")
+
+        customer, about = user("carla"), Group.objects.create(name="order 7")
+        for name in vars(ModelPermissionPolicy):
+            if name.startswith(("may_", "visible_")):
+                monkeypatch.setattr(ModelPermissionPolicy, name, ask)
+        skipping = {"by": customer, "skip_permission_checks": True}
+        key = SubjectKey("auth.group", str(about.pk))
+        first = services.start("approval", INPUT, subject=key, **skipping)
+        advance()
+        again = services.start(
+            "approval", INPUT, thread_id=first.thread_id, on_pending="discard", **skipping
+        )
+        assert services.cancel(again.id, reason="not any more", **skipping).state == "cancelled"
+        entries = AuditEntry.objects.filter(thread__thread_id=first.thread_id)
+        assert {entry.actor for entry in entries} == {customer}
+        assert [entry.verb for entry in entries.order_by("seq")] == [
+            *("start", "discard", "start", "cancel")
+        ]
+
+    def test_still_has_its_input_and_its_subject_checked(self, user: Make) -> None:
+        skipping = {"by": user("carla"), "skip_permission_checks": True}
+        for wrong in ({"subject": SubjectKey("auth.group", "0")}, {"key": ""}):
+            with pytest.raises(InvalidInputError):
+                services.start("approval", INPUT, **skipping, **wrong)
+        assert not Run.objects.exists()

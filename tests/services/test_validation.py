@@ -1,0 +1,244 @@
+"""An answer is validated before the transaction that records it: nobody waits meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+from django.urls import reverse
+
+from hitl_django import audit, schemas, services
+from hitl_django.admin.cells import value_of
+from hitl_django.engine.errors import (
+    InterruptNotFound,
+    InvalidAnswerError,
+    LinkSpentError,
+    NotAllowedError,
+    StaleQuestionError,
+)
+from hitl_django.models import Decision, Interrupt, Thread
+from hitl_django.services.decisions import MOST_READS
+from tests.admin.browsing import post_of, press
+
+from .conftest import asked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Advance = Callable[[], int]
+Deciding = Callable[[Interrupt, User], object]
+
+TYPED = {"amount": 12.5, "customer": "Dana"}
+VALUE = {"amount": 5}
+HUNDREDS = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "amount": {"type": "number", "minimum": 100}},
+}
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_superuser("boss")
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Collects, of each time that a schema is applied, whether a transaction was open."""
+    found: list[bool] = []
+    apply = schemas.faults
+
+    def noted(schema: Any, value: Any) -> Any:
+        found.append(connection.in_atomic_block)
+        return apply(schema, value)
+
+    monkeypatch.setattr(schemas, "faults", noted)
+    return found
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def by_api(question: Interrupt, user: User) -> None:
+    path = reverse("hitl_django:decisions", args=[question.pk])
+    body = json.dumps({"type": "edit", "value": VALUE})
+    response = client_of(user).post(path, body, content_type="application/json")
+    assert response.status_code == 202, response.content
+
+
+def by_bulk_api(question: Interrupt, user: User) -> None:
+    one = {"interrupt": str(question.pk), "type": "edit", "value": VALUE}
+    body = json.dumps({"decisions": [one]})
+    path = reverse("hitl_django:decisions-bulk")
+    response = client_of(user).post(path, body, content_type="application/json")
+    assert response.json()["results"][0]["status"] == 202
+
+
+def by_form(question: Interrupt, user: User) -> None:
+    assert press(client_of(user), question, "approve", amount="5").status_code == 302
+
+
+def by_bulk_form(question: Interrupt, user: User) -> None:
+    client, page = client_of(user), reverse("admin:hitl_django_reviewitem_bulk")
+    form = {"item": value_of(question), "decision": "approve", "confirmed": "1"}
+    assert "Approved." in client.post(page, form).content.decode()
+
+
+def by_link(question: Interrupt, user: User) -> None:
+    token = services.make_link(question.pk, name="Dana").url.rstrip("/").rsplit("/", 1)[1]
+    services.decide_by_link(token, "edit", VALUE)
+
+
+def by_page_of_link(question: Interrupt, user: User) -> None:
+    url, client = services.make_link(question.pk, name="Dana").url, Client()
+    form = post_of(client.get(url).content.decode())
+    response = client.post(url, {**form, "answer/amount": "5", "decision": "approve"})
+    assert response.status_code == 302
+
+
+@pytest.mark.parametrize(
+    "deciding",
+    [
+        lambda question, user: services.decide(question.pk, "edit", VALUE),
+        lambda question, user: services.decide(question.pk, "edit", VALUE, by=user),
+        lambda question, user: services.decide(
+            question.pk, resume={"approved": True, "amount": 5}, by=user
+        ),
+        by_api,
+        by_bulk_api,
+        by_form,
+        by_bulk_form,
+        by_link,
+        by_page_of_link,
+    ],
+    ids=[
+        "code", "code for a user", "a resume value", "API", "bulk API", "form", "bulk form",
+        "link", "page of a link",
+    ],
+)  # fmt: skip
+def test_no_transaction_is_open_while_an_answer_is_validated(
+    deciding: Deciding, boss: User, advance: Advance, entries: list[bool]
+) -> None:
+    question = asked("typed", TYPED, advance)
+    deciding(question, boss)
+    assert Decision.objects.get().effective
+    assert entries
+    assert not any(entries)
+
+
+def test_nor_while_votes_and_proposals_are(
+    boss: User, advance: Advance, entries: list[bool]
+) -> None:
+    terms = {"quorum": 2, "typed": True, "claim_required": True}
+    question = asked("reviewed", {"payload": {"seats": 2}, "terms": terms}, advance)
+    for name, value in (("ann", 4), ("bob", 6), ("cai", 6)):
+        voter = User.objects.create_superuser(name)
+        services.claim(question.pk, by=voter)
+        services.check_answer(question.pk, "respond", {"seats": value}, by=voter)
+        services.decide(question.pk, "respond", {"seats": value}, by=voter)
+    assert Interrupt.objects.get().status == "decided"
+    assert Decision.objects.count() == 3
+    assert len(entries) >= 3
+    assert not any(entries)
+
+
+@pytest.fixture
+def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Changes a question each time that an answer to it has been validated, as often as named."""
+
+    def change(question: Interrupt, times: int, **columns: Any) -> list[Any]:
+        apply, answers = schemas.faults, list[Any]()
+        rows = Interrupt.objects.filter(pk=question.pk)
+
+        def and_change(schema: Any, value: Any) -> Any:
+            found = apply(schema, value)
+            answers.append(value)
+            if len(answers) <= times:
+                rows.update(version=F("version") + 1, **columns)
+            return found
+
+        monkeypatch.setattr(schemas, "faults", and_change)
+        return answers
+
+    return change
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.parametrize("has_user", [True, False])
+def test_an_answer_that_was_validated_against_another_question_is_not_recorded(
+    advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
+) -> None:
+    question = asked("typed", TYPED, advance)
+    validated = changing(question, 1, response_schema=HUNDREDS)
+    with pytest.raises(InvalidAnswerError) as refused:
+        services.decide(question.pk, "edit", VALUE, by=boss if has_user else None)
+    assert [pointer for pointer, _ in refused.value.faults] == ["/amount"]
+    assert len(validated) == 2
+    assert not Decision.objects.exists()
+    assert Interrupt.objects.get().status == "pending"
+
+
+@pytest.mark.parametrize("has_user", [True, False])
+def test_an_answer_that_fits_the_question_as_it_became_is_taken(
+    advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
+) -> None:
+    question = asked("typed", TYPED, advance)
+    validated = changing(question, 1, response_schema=HUNDREDS, payload_digest="0" * 32)
+    made = services.decide(question.pk, "edit", {"amount": 500}, by=boss if has_user else None)
+    decision = Decision.objects.get()
+    assert (made.value, decision.version) == ({"approved": True, "amount": 500}, 2)
+    assert decision.payload_digest == "0" * 32
+    assert len(validated) == 2
+    assert audit.first_fault(Thread.objects.get()) is None
+
+
+def test_a_question_that_never_stands_still_is_given_up(
+    advance: Advance, boss: User, changing: Callable[..., list[Any]]
+) -> None:
+    question = asked("typed", TYPED, advance)
+    validated = changing(question, 100)
+    with pytest.raises(StaleQuestionError):
+        services.decide(question.pk, "edit", VALUE, by=boss)
+    assert len(validated) == MOST_READS
+    assert not Decision.objects.exists()
+
+
+def test_who_says_what_they_saw_is_told_that_it_changed(
+    advance: Advance, boss: User, changing: Callable[..., list[Any]]
+) -> None:
+    question = asked("typed", TYPED, advance)
+    validated = changing(question, 1)
+    with pytest.raises(StaleQuestionError):
+        services.decide(question.pk, "edit", VALUE, by=boss, version=1)
+    assert len(validated) == 1
+    assert not Decision.objects.exists()
+
+
+def test_a_link_to_a_question_that_changes_meanwhile_stays_unused(
+    advance: Advance, boss: User, changing: Callable[..., list[Any]]
+) -> None:
+    question = asked("typed", TYPED, advance)
+    url = services.make_link(question.pk, name="Dana").url
+    changing(question, 1, response_schema=HUNDREDS)
+    with pytest.raises(LinkSpentError) as refused:
+        services.decide_by_link(url.rstrip("/").rsplit("/", 1)[1], "edit", VALUE)
+    assert refused.value.state == "stale"
+    assert not Decision.objects.exists()
+
+
+def test_what_is_wrong_with_an_answer_is_not_told_to_who_may_not_decide(
+    advance: Advance, user: Callable[..., User]
+) -> None:
+    question = asked("typed", TYPED, advance)
+    watcher, stranger = user("wanda", "view_interrupt"), user("sid")
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "edit", {"amount": "x"}, by=watcher)
+    with pytest.raises(InterruptNotFound):
+        services.decide(question.pk, "edit", {"amount": "x"}, by=stranger)

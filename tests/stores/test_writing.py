@@ -1,0 +1,99 @@
+"""What is written together is written whole, or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from django.db import connection, models, transaction
+from django.db.models import Q
+
+from hitl_django.models import Thread
+from hitl_django.saver import Writing
+from hitl_django.saver.compiled import Given, Update
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RENAME = Update(
+    Thread,
+    Q(thread_id=Given("name", models.TextField())),
+    lambda: {"graph": Given("graph", models.TextField())},
+)
+
+
+class Missing(Exception):
+    """There is no such row."""
+
+
+def writing(*names: str) -> Writing:
+    """Returns what gives these threads another graph, all or none."""
+    made = Writing("default")
+    for name in names:
+        made.require(RENAME, {"name": name, "graph": "new"}, Missing)
+    return made
+
+
+@pytest.fixture
+def threads() -> list[str]:
+    names = [str(uuid.uuid4()) for _ in range(2)]
+    for name in names:
+        Thread.objects.create(thread_id=name, graph="old")
+    return names
+
+
+def graphs() -> list[str]:
+    return list(Thread.objects.order_by("pk").values_list("graph", flat=True))
+
+
+def test_all_that_was_required_is_written(threads: list[str]) -> None:
+    assert writing(*threads).commit() == [(), ()]
+    assert graphs() == ["new", "new"]
+
+
+@pytest.mark.database("sqlite")
+def test_nothing_is_written_where_a_later_row_is_missing(threads: list[str]) -> None:
+    with pytest.raises(Missing):
+        writing(threads[0], "nobody").commit()
+    assert graphs() == ["old", "old"]
+    assert not connection.connection.in_transaction
+
+
+def test_nothing_stays_of_a_transaction_where_a_later_row_is_missing(threads: list[str]) -> None:
+    with pytest.raises(Missing), transaction.atomic():
+        writing(threads[0], "nobody").run()
+    assert graphs() == ["old", "old"]
+
+
+def test_what_follows_a_missing_row_is_not_written_nor_done(threads: list[str]) -> None:
+    done: list[str] = []
+    made = Writing("default")
+    for name in ("nobody", threads[0]):
+        made.require(RENAME, {"name": name, "graph": "new"})
+    made.follow(lambda: done.append("within"))
+    made.tell(lambda: done.append("behind"))
+    assert made.commit() == []
+    assert (graphs(), done) == (["old", "old"], [])
+
+
+def test_what_is_to_be_done_is_done_once_it_is_written(threads: list[str]) -> None:
+    seen: list[Any] = []
+    made = writing(*threads)
+    made.follow(lambda: seen.append(("within", connection.in_atomic_block, graphs())))
+    made.tell(lambda: seen.append(("behind", graphs())))
+    made.commit()
+    assert seen == [("within", True, ["new", "new"]), ("behind", ["new", "new"])]
+
+
+@pytest.mark.database("sqlite")
+def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str]) -> None:
+    made = writing(*threads)
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    made.follow(fail)
+    with pytest.raises(KeyboardInterrupt):
+        made.commit()
+    assert graphs() == ["old", "old"]
+    assert not connection.connection.in_transaction

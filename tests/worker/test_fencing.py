@@ -1,0 +1,171 @@
+"""A worker whose time is over changes nothing, whatever it was about to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from hitl_django import dispatch, leases, services, testing
+from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.engine.errors import LeaseLostError
+from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.leases import Lease, RunFence, statements
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver
+from tests.chaos import invariants
+
+Advance = Callable[[], int]
+
+
+@pytest.fixture
+def advance(db: None) -> Iterator[Advance]:
+    with testing.inline() as advance_all:
+        yield advance_all
+
+
+def claimed(run_id: Any) -> Lease:
+    lease = leases.claim(run_id)
+    assert lease is not None
+    return lease
+
+
+def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
+    """Returns the lease of a worker that was frozen, and of the one that is at work instead."""
+    info = services.start(graph, given)
+    frozen = claimed(info.id)
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    return frozen, claimed(info.id)
+
+
+def commit(lease: Lease, outcome: Outcome | None) -> None:
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+    place = {"configurable": {"thread_id": lease.thread.thread_id}}
+    writes = () if outcome else [TaskWrites("t", "", [("log", ["late"])])]
+    saver.commit(Commit(place, writes, outcome=outcome))
+
+
+QUESTION = Question(Asked("Sure?", "0" * 32), "work", "t", "work", "", "")
+
+#: What a worker can be about to do when it is frozen.
+LAST_ACTS: dict[str, Callable[[Lease], object]] = {
+    "go on": lambda lease: commit(lease, None),
+    "finish": lambda lease: commit(lease, Outcome("finished")),
+    "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
+    "run out of steps": lambda lease: commit(lease, Outcome("out_of_steps", error=ValueError())),
+    "ask": lambda lease: commit(lease, Outcome("interrupted", (QUESTION,))),
+    "stop at a breakpoint": lambda lease: commit(lease, Outcome("interrupted")),
+    "leave it to another": lambda lease: commit(lease, Outcome("drained")),
+    "give up": lambda lease: leases.abandon(lease, ValueError(), to_park=False),
+    "park": lambda lease: leases.abandon(lease, ValueError(), to_park=True),
+}
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("name", LAST_ACTS)
+def test_a_worker_that_was_replaced_leaves_the_thread_to_who_is_at_work(
+    advance: Advance, name: str
+) -> None:
+    frozen, at_work = replaced("steps", {"log": []})
+    before = [list(model.objects.values()) for model in (Thread, Run, Checkpoint, Interrupt)]
+
+    with pytest.raises(LeaseLostError):
+        LAST_ACTS[name](frozen)
+
+    after = [list(model.objects.values()) for model in (Thread, Run, Checkpoint, Interrupt)]
+    assert after == before
+    assert leases.renew(at_work)
+    commit(at_work, Outcome("finished"))
+    assert invariants.faults() == []
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("name", ["FREE", "RENEW", "HOLD", "LET_GO", "REST", "ASK", "GIVE_BACK"])
+def test_a_statement_of_another_epoch_finds_no_thread(advance: Advance, name: str) -> None:
+    frozen, at_work = replaced("steps", {"log": []})
+    bystander = claimed(services.start("steps", {"log": []}).id)
+    Thread.objects.filter(pk=bystander.thread.pk).update(epoch=at_work.thread.epoch)
+    statement, duration = getattr(statements, name), timedelta(seconds=30)
+    before = list(Thread.objects.order_by("pk").values())
+
+    assert statement.run("default", **frozen.ours(), duration=duration) == 0
+    assert list(Thread.objects.order_by("pk").values()) == before
+    assert statement.run("default", **at_work.ours(), duration=duration) == 1
+    changed = [thread["id"] for thread in Thread.objects.values() if thread not in before]
+    assert changed == [at_work.thread.pk]
+
+
+@pytest.mark.promise("P10")
+@pytest.mark.parametrize("name", ["BEGIN", "PAUSE", "END", "REQUEUE"])
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued", "running"}))
+def test_a_run_that_was_left_meanwhile_is_left_as_it_is(
+    advance: Advance, name: str, state: str
+) -> None:
+    info = services.start("steps", {"log": []})
+    Run.objects.update(state=state)
+    left = {"state": "failed", "step": 1, "error": "late", "traceback": None, "last_event": 9}
+    assert getattr(statements, name).run("default", run=info.id, **left) == 0
+    run = Run.objects.get()
+    assert (run.state, run.error) == (state, "")
+
+
+@pytest.mark.promise("P10")
+def test_a_claim_takes_one_run_of_many_that_are_due(advance: Advance) -> None:
+    first, second, last = (services.start("steps", {"log": []}) for _ in range(3))
+    before = list(Thread.objects.exclude(thread_id=second.thread_id).order_by("pk").values())
+    claimed(second.id)
+    after = list(Thread.objects.exclude(thread_id=second.thread_id).order_by("pk").values())
+    assert after == before
+    states = dict(Run.objects.values_list("pk", "state"))
+    assert states == {first.id: "queued", second.id: "running", last.id: "queued"}
+    assert leases.claim(second.id) is None
+    assert Thread.objects.get(thread_id=second.thread_id).attempts == 1
+
+
+@pytest.mark.promise("P8")
+def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
+    lease = claimed(services.start("steps", {"log": []}).id)
+    Thread.objects.update(lease_until=None)
+    for name in ("RENEW", "HOLD"):
+        given = {**lease.ours(), "duration": timedelta(seconds=30)}
+        assert getattr(statements, name).run("default", **given) == 0
+    assert Thread.objects.get().lease_until is None
+
+
+@pytest.mark.promise("P10")
+def test_a_fork_begins_an_epoch_of_its_own_whoever_held_the_thread(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    advance()
+    before = Thread.objects.get().epoch
+    first = Checkpoint.objects.order_by("checkpoint_id")[0].checkpoint_id
+    services.fork(info.thread_id, first)
+    assert Thread.objects.get().epoch == before + 1
+    assert Checkpoint.objects.order_by("-checkpoint_id")[0].epoch == before + 1
+
+
+@pytest.mark.parametrize("status", ["finished", "failed", "out_of_steps"])
+def test_what_a_run_still_asks_is_withdrawn_when_it_ends(advance: Advance, status: Any) -> None:
+    info = services.start("panel", {"log": []})
+    other = services.start("panel", {"log": []})
+    advance()
+    left, right = Interrupt.objects.filter(run=info.id).order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+    services.claim(right.pk, by=User.objects.create_superuser("somebody"))
+    lease = claimed(info.id)
+
+    commit(lease, Outcome(status, error=ValueError("no") if status != "finished" else None))
+
+    assert Run.objects.get(pk=info.id).finished_at is not None
+    left.refresh_from_db()
+    right.refresh_from_db()
+    assert (left.status, right.status, right.version) == ("decided", "superseded", 2)
+    assert (right.claimed_by, right.claimed_until) == (None, None)
+    assert right.closed_at is not None
+    (entry,) = AuditEntry.objects.filter(verb="supersede")
+    assert entry.detail["questions"] == [str(right.pk)]
+    assert Interrupt.objects.filter(run=other.id, status="pending").count() == 2
+    assert [fault for fault in invariants.faults() if "still asks" in fault] == []

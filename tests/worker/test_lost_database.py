@@ -1,0 +1,108 @@
+"""A disk that fails a node has the run taken up again; a lock that fails it is the node's own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from hitl_django import (
+    END,
+    START,
+    RetryPolicy,
+    StateGraph,
+    dispatch,
+    once,
+    registry,
+    services,
+    testing,
+    transact,
+)
+from hitl_django.models import Run
+from hitl_django.saver import DjangoSaver
+from tests.graphs import Log
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.database("sqlite"),
+    pytest.mark.promise("P7"),
+]
+
+Call = Callable[[Callable[[], Any]], Any]
+CALLS: dict[str, Call] = {
+    "itself": lambda act: act(),
+    "once": partial(once, "k"),
+    "transact": partial(transact, "k"),
+}
+
+
+class Disk:
+    """What becomes of a node's statements, one after the other; what comes after that is fine."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.call: Call = CALLS["itself"]
+
+    def query(self) -> None:
+        if not self.codes:
+            return
+        failure = sqlite3.OperationalError("of the file")
+        failure.sqlite_errorcode = self.codes.pop(0)
+        with connection.wrap_database_errors:
+            raise failure
+
+    def graph(self) -> StateGraph:
+        def node(state: Any) -> Any:
+            self.call(self.query)
+            return {"log": ["n"]}
+
+        policy = RetryPolicy(0.0, max_attempts=2, jitter=False)
+        graph = StateGraph(Log).add_node("n", node, retry_policy=policy)
+        return graph.add_edge(START, "n").add_edge("n", END)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    made = Disk()
+    registry.register("on a disk")(made.graph)
+    yield made
+    registry.unregister("on a disk")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk: Disk) -> None:
+    disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_FULL]
+    with testing.inline() as advance:
+        run = services.start("on a disk", {"log": []})
+        advance()
+        found = Run.objects.get(pk=run.id)
+        assert (found.state, found.thread.lease_until) == ("queued", None)
+        assert found.error == "OperationalError: of the file"
+        dispatch.hint(run.id)
+        advance()
+    assert Run.objects.get(pk=run.id).state == "succeeded"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_file_that_others_have_locked_is_for_the_nodes_own_policy(call: str, disk: Disk) -> None:
+    disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED]
+    with testing.inline() as advance:
+        run = services.start("on a disk", {"log": []})
+        advance()
+    found = Run.objects.get(pk=run.id)
+    assert (found.state, disk.codes) == ("failed", [])
+
+
+def test_who_runs_a_graph_himself_is_told_and_goes_on_from_there(disk: Disk) -> None:
+    disk.codes = [sqlite3.SQLITE_IOERR]
+    graph = disk.graph().compile(checkpointer=DjangoSaver())
+    config = {"configurable": {"thread_id": "mine"}}
+    with pytest.raises(OperationalError, match="of the file"):
+        graph.invoke({"log": []}, config)
+    (waiting,) = graph.get_state(config).tasks
+    assert (waiting.name, waiting.error) == ("n", None)
+    assert graph.invoke(None, config)["log"] == ["n"]
