@@ -1,0 +1,12 @@
+"""Tries every attack on every kind of server and both databases, and prints the table.
+
+python -m tests.attacks [arguments for pytest]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.__main__ import main
+
+sys.exit(main(["tests/attacks", "-p", "no:randomly", *sys.argv[1:]]))

@@ -1,0 +1,49 @@
+"""Graphs that are attacked: one whose questions are reserved, one that asks for a whole number."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from pydantic import BaseModel
+
+from hitl_django import END, START, StateGraph, interrupt
+from hitl_django.registry import ReviewPolicy, register, unregister
+
+
+class Seats(BaseModel):
+    seats: int
+
+
+class State(TypedDict, total=False):
+    title: str
+    answer: Any
+
+
+def reserved() -> StateGraph:
+    """Asks the members of a group."""
+
+    def ask(state: State) -> State:
+        return {"answer": interrupt({"title": state["title"]})}
+
+    return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+def seats() -> StateGraph:
+    """Asks for a whole number."""
+
+    def ask(state: State) -> State:
+        return {"answer": interrupt(state["title"], response_schema=Seats).seats}
+
+    return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+def register_graphs() -> None:
+    """Registers them while they are attacked: a reserved graph changes what lists show."""
+    keepers = ReviewPolicy(groups=["attacked keepers"])
+    register("attacked reserved", review=keepers)(reserved)
+    register("attacked seats")(seats)
+
+
+def unregister_graphs() -> None:
+    unregister("attacked reserved")
+    unregister("attacked seats")

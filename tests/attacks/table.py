@@ -1,0 +1,477 @@
+"""The table: an attack, what it is answered with, and what it may cost at the most."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from hitl_django import services
+from hitl_django.models import AuditEntry, Interrupt, Thread
+from tests.api.servers import HOST
+
+from .target import Answer, Target, user
+
+KB, MB = 1024, 1024 * 1024
+#: Somebody who sees runs and nothing else, and somebody who may start them and nothing else.
+EVE, STARTER = "eve", "sam"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One row: it fails where the answer is another, or where it costs more.
+
+    ``seconds`` are the server's processor time. An attack of several requests returns the one that
+    is judged; it asserts by itself what else must hold.
+    """
+
+    name: str
+    send: Callable[[Target], Answer]
+    answers: frozenset[int]
+    seconds: float
+    #: How much of a body a server may take that reads it as it is asked for; None for no bound.
+    taken: int | None = None
+    #: How much it may say.
+    said: int = 64 * KB
+
+
+TABLE: list[Attack] = []
+#: What a server may take of what it refuses, with what is on its way in buffers meanwhile.
+MOST_TAKEN = 24 * MB
+#: A connection that is ended without a word, too, is a refusal.
+CLOSED = 0
+
+
+def attack(
+    name: str, *answers: int, seconds: float = 1.0, **bounds: Any
+) -> Callable[[Callable[[Target], Answer]], Callable[[Target], Answer]]:
+    """Adds a row to the table."""
+
+    def add(send: Callable[[Target], Answer]) -> Callable[[Target], Answer]:
+        TABLE.append(Attack(name, send, frozenset(answers), seconds, **bounds))
+        return send
+
+    return add
+
+
+def decide(target: Target, item: Interrupt, answer: Any) -> Answer:
+    return target.ask("POST", f"interrupts/{item.pk}/decisions/", {"resume": answer})
+
+
+# Work without bound
+
+
+@attack("10,000 values that have to differ", 202, 413, 422)
+def _unique(target: Target) -> Answer:
+    each = {"type": ["integer", "string"]}
+    item = target.asking_for({"type": "array", "items": each, "uniqueItems": True})
+    return decide(target, item, [n if n % 2 else str(n) for n in range(9_990)])
+
+
+@attack("10,000 objects that have to differ", 202, 413, 422)
+def _unique_objects(target: Target) -> Answer:
+    item = target.asking_for({"type": "array", "uniqueItems": True})
+    return decide(target, item, [{"n": n} for n in range(4_990)])
+
+
+@attack("a recursive union, as deep as an answer may be", 202, 413, 422)
+def _union(target: Target) -> Answer:
+    part = {"$ref": "#/$defs/expr"}
+    kinds = [
+        {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "of": part},
+            "required": ["kind", "of"],
+            "additionalProperties": False,
+        }
+        for _ in range(3)
+    ]
+    item = target.asking_for({"$defs": {"expr": {"anyOf": kinds}}, **part})
+    value: Any = 1
+    for _ in range(30):
+        value = {"kind": "not", "of": value}
+    return decide(target, item, value)
+
+
+@attack("a pattern that takes for ever", 202, 413, 422)
+def _pattern(target: Target) -> Answer:
+    item = target.asking_for({"type": "string", "pattern": "^(a+)+$"})
+    return decide(target, item, "a" * 40 + "!")
+
+
+@attack("a reader of runs polls four times for long, and somebody else asks", 200)
+def _polls(target: Target) -> Answer:
+    run = target.question().run
+    path = f"runs/{run.pk}/events/?after={run.last_event + 5}&wait=25"
+    held = [target.connection() for _ in range(4)]
+    lines = [line.__enter__() for line in held]
+    try:
+        # gunicorn waits a while for whoever asked to have the connection closed to do so as well.
+        head = target.head("GET", f"/hitl/api/v1/{path}", target.basic(EVE), "keep-alive")
+        for line in lines:
+            line.sendall(head)
+        # Until all of them have reached the server: what it has not taken up holds up nobody.
+        threading.Event().wait(0.5)
+        return timed(target, 3.0)
+    finally:
+        for one in held:
+            one.__exit__(None, None, None)
+
+
+def timed(target: Target, most: float) -> Answer:
+    """Asks as somebody else does, who has to be answered before long."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(target.ask, "GET", "interrupts/").result(timeout=most)
+
+
+@attack("bodies that come a byte at a time, and somebody else asks", 200)
+def _slow(target: Target) -> Answer:
+    told = {**target.basic(), "Content-Type": "application/json", "Content-Length": "1000"}
+    head = target.head("POST", "/hitl/api/v1/runs/", told)
+    with target.connection() as first, target.connection() as second:
+        for line in (first, second):
+            line.sendall(head + b"{")
+        return timed(target, 3.0)
+
+
+def upload(size: int) -> Iterator[bytes]:
+    yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    for _ in range(size // (64 * KB)):
+        yield b"a" * 64 * KB
+    yield b"\r\n--x--\r\n"
+
+
+def send_upload(target: Target, path: str, headers: dict[str, str]) -> Answer:
+    size = sum(map(len, upload(60 * MB)))
+    told = {"Content-Type": "multipart/form-data; boundary=x", "Content-Length": str(size)}
+    return target.raw(target.head("POST", path, {**told, **headers}), upload(60 * MB))
+
+
+@attack(
+    "60 MB to a link's page, by a stranger", CLOSED, 403, 404, 413, seconds=3.0, taken=MOST_TAKEN
+)
+def _upload_to_link(target: Target) -> Answer:
+    return send_upload(target, "/hitl/links/nonsense/", {})
+
+
+@attack("60 MB to a page of the admin, by a stranger", CLOSED, 302, 403, 413,
+        seconds=3.0, taken=MOST_TAKEN)  # fmt: skip
+def _upload_to_admin(target: Target) -> Answer:
+    pk = target.question().pk
+    return send_upload(target, f"/admin/hitl_django/reviewitem/{pk}/change/", {})
+
+
+@attack("60 MB to a page of the admin, without the form's token", CLOSED, 403, 413,
+        seconds=3.0, taken=MOST_TAKEN)  # fmt: skip
+def _upload_without_token(target: Target) -> Answer:
+    pk = target.question().pk
+    cookie = target.session()["Cookie"].partition(";")[0]
+    path = f"/admin/hitl_django/reviewitem/{pk}/change/"
+    return send_upload(target, path, {"Cookie": cookie})
+
+
+@attack("a whole number of 4,000 digits in a form", 200)
+def _digits_in_form(target: Target) -> Answer:
+    item = target.question("attacked seats", title="How many?")
+    answer = target.form(
+        f"/admin/hitl_django/reviewitem/{item.pk}/change/",
+        digest=item.payload_digest, version=item.version, decision="respond",
+        **{"answer/seats": "9" * 4_000},
+    )  # fmt: skip
+    item.refresh_from_db()
+    assert item.status == "pending", "it was decided with it"
+    return answer
+
+
+# Bodies whose length is not told
+
+
+@attack("assigned in chunks", 200, 411)
+def _assign_in_chunks(target: Target) -> Answer:
+    item = target.question()
+    Interrupt.objects.filter(pk=item.pk).update(assignee_label="nobody yet")
+    answer = target.chunked(f"interrupts/{item.pk}/assign/", [b'{"to": ', b'"dana"}'])
+    item.refresh_from_db()
+    label = "dana" if answer.status == 200 else "nobody yet"
+    assert item.assignee_label == label, f"assigned to {item.assignee_label!r}"
+    return answer
+
+
+@attack("claimed in chunks", 200, 411)
+def _claim_in_chunks(target: Target) -> Answer:
+    item = target.question()
+    answer = target.chunked(f"interrupts/{item.pk}/claim/", [b'{"seconds":', b" 60000}"])
+    item.refresh_from_db()
+    if answer.status == 200:
+        held = item.claimed_until - AuditEntry.objects.latest("at").at
+        assert held.total_seconds() > 50_000, "held for another time than was asked for"
+    return answer
+
+
+@attack("the next of another graph in chunks", 204, 411)
+def _next_in_chunks(target: Target) -> Answer:
+    target.question()
+    return target.chunked("interrupts/next/", [b'{"graph": "no', b' such"}'])
+
+
+@attack("cancelled with a reason in chunks", 200, 411)
+def _cancel_in_chunks(target: Target) -> Answer:
+    item = target.question()
+    answer = target.chunked(f"runs/{item.run_id}/cancel/", [b'{"reason": "be', b'cause"}'])
+    entry = AuditEntry.objects.filter(thread=item.thread_id, verb="cancel").first()
+    assert answer.status != 200 or (entry and entry.detail.get("reason") == "because"), "no reason"
+    return answer
+
+
+@attack("what is no JSON, in chunks", 400, 411)
+def _nonsense_in_chunks(target: Target) -> Answer:
+    return target.chunked(f"interrupts/{target.question().pk}/claim/", [b"{", b"nonsense"])
+
+
+@attack("30 MB in chunks", CLOSED, 400, 411, 413, seconds=3.0, taken=MOST_TAKEN)
+def _much_in_chunks(target: Target) -> Answer:
+    parts = [b'{"reason": "', *[b"a" * 64 * KB] * 480, b'"}']
+    return target.chunked(f"runs/{target.question().run_id}/cancel/", parts)
+
+
+# What is said
+
+
+@attack("a thread that one doesn't see is erased", 404)
+def _erase(target: Target) -> Answer:
+    item = target.question()
+    Thread.objects.filter(pk=item.thread_id).update(ended_at=item.created_at)
+    assert target.ask("GET", f"threads/{item.thread.thread_id}/", by=EVE).status == 404
+    answer = target.ask("DELETE", f"threads/{item.thread.thread_id}/", by=EVE)
+    nothing = target.ask("DELETE", "threads/nothing/", by=EVE)
+    assert answer.text == nothing.text, "it can be told from none"
+    return answer
+
+
+@attack("a used key with a guess of what was sent", 422)
+def _guess(target: Target) -> Answer:
+    right: dict[str, Any] = {"graph": "plain", "key": "attacked", "input": {"payload": "secret"}}
+    services.start("plain", right["input"], key="attacked")
+    wrong = target.ask("POST", "runs/", {**right, "input": {"payload": "other"}}, by=STARTER)
+    answer = target.ask("POST", "runs/", right, by=STARTER)
+    assert (wrong.status, wrong.text) == (answer.status, answer.text), "the guess was confirmed"
+    return answer
+
+
+@attack("TRACE with a parameter", 405, 501)
+def _trace(target: Target) -> Answer:
+    return target.ask("TRACE", "runs/?nonsense=1")
+
+
+@attack("webhooks to addresses that lead inside", 400, 422)
+def _addresses(target: Target) -> Answer:
+    hosts = ("[fec0::1]", "[3fff::1]", "192.88.99.1", "1.1.1.1:0", "127.0.0.1", "169.254.169.254",
+             "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "0.0.0.0")  # fmt: skip
+    answers = [target.ask("POST", "webhooks/", {"url": f"https://{host}/"}) for host in hosts]
+    passed = [
+        host for host, one in zip(hosts, answers, strict=True) if one.status not in (400, 422)
+    ]
+    assert not passed, f"taken: {passed}"
+    return answers[0]
+
+
+@attack("errors of runs, looked for by a reader", 200)
+def _errors(target: Target) -> Answer:
+    run = target.failed("ValueError: zqsecreterrorqz")
+    lists = [
+        target.page(f"/admin/hitl_django/run/{what}", EVE) for what in ("", f"{run.pk}/change/")
+    ]
+    api = [target.ask("GET", f"runs/{what}", by=EVE) for what in ("", f"{run.pk}/")]
+    assert all("zqsecreterrorqz" not in one.text for one in (*lists, *api)), "the error is there"
+    return lists[1]
+
+
+@attack("who decided a reserved question, looked for by a reader", 200)
+def _decider(target: Target) -> Answer:
+    item = target.question("attacked reserved", title="zqreservedqz")
+    services.decide(item.pk, "approve", by=user("zqkeeperqz", is_superuser=True))
+    pages = [
+        target.page(f"/admin/hitl_django/run/{item.run_id}/change/", EVE),
+        target.page(f"/admin/hitl_django/thread/{item.thread_id}/change/", "theo"),
+    ]
+    for page in pages:
+        assert page.status == 200
+        assert "zqkeeperqz" not in page.text, "the decider is named"
+    return pages[0]
+
+
+# Secrets
+
+
+def quietly(answer: Answer) -> Answer:
+    """Makes sure that a page of a link is kept by nobody and runs nothing."""
+    assert "no-store" in answer.headers.get("cache-control", ""), "may be kept"
+    assert "default-src 'none'" in answer.headers.get("content-security-policy", ""), "no policy"
+    return answer
+
+
+@attack("a link's form without its cookie", 200, 302, 400, 403)
+def _no_cookie(target: Target) -> Answer:
+    return quietly(target.form(target.link(), by=None, decision="nonsense"))
+
+
+@attack("a link by a method that it hasn't", 405)
+def _other_method(target: Target) -> Answer:
+    return quietly(target.send("PUT", target.link(), {}, b"x"))
+
+
+@attack("a link's form that is broken", 400, 403)
+def _broken_form(target: Target) -> Answer:
+    told = {"Content-Type": "multipart/form-data"}
+    answer = target.send("POST", target.link(), told, b"--x")
+    # daphne refuses it by itself, with nothing that could be kept.
+    return answer if answer.status == 400 and not answer.text else quietly(answer)
+
+
+@attack("a link's form with too many fields", 403, 413)
+def _many_fields(target: Target) -> Answer:
+    told = {"Content-Type": "application/x-www-form-urlencoded"}
+    return quietly(target.send("POST", target.link(), told, b"&".join([b"a=1"] * 5_000)))
+
+
+@attack("a link's address with something added", 404)
+def _longer_link(target: Target) -> Answer:
+    return quietly(target.send("GET", target.link()[:-2] + "x/", {}))
+
+
+# Bodies
+
+
+BODIES: dict[str, tuple[bytes, tuple[int, ...]]] = {
+    "100,000 lists in each other": (b"[" * 100_000 + b"]" * 100_000, (400, 413, 422)),
+    "100,000 objects in each other": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, (400, 413, 422)),
+    "a key twice": (b'{"type": "reject", "type": "approve"}', (400,)),
+    "NUL": (b'{"resume": "\\u0000"}', (400, 422)),
+    "half a surrogate": (b'{"resume": "\\ud800"}', (400, 422)),
+    "1e400": (b'{"resume": 1e400}', (400, 422)),
+    "NaN": (b'{"resume": NaN}', (400,)),
+    "5,000 digits": (b'{"resume": ' + b"9" * 5_000 + b"}", (400, 422)),
+    "3 MB": (b'{"resume": "' + b"a" * 3 * MB + b'"}', (CLOSED, 413)),
+    "200,000 values": (b'{"resume": [' + b"1," * 200_000 + b"1]}", (413, 422)),
+    "no UTF-8": (b'{"resume": "\xff\xfe"}', (400,)),
+    "UTF-16": ('{"resume": 1}'.encode("utf-16"), (400,)),
+    "nothing": (b"", (400,)),
+    "members that nobody asked for": (b'{"type": "approve", "user": 1, "state": "x"}', (400,)),
+}  # fmt: skip
+
+
+def _body_row(name: str, data: bytes, answers: tuple[int, ...]) -> None:
+    @attack(f"a decision of {name}", *answers)
+    def _send(target: Target) -> Answer:
+        item = target.question()
+        answer = target.ask("POST", f"interrupts/{item.pk}/decisions/", data)
+        item.refresh_from_db()
+        assert item.status == "pending", "it was decided"
+        return answer
+
+
+for _name, (_data, _answers) in BODIES.items():
+    _body_row(_name, _data, _answers)
+
+
+@attack("a form in place of JSON", 415)
+def _form_to_api(target: Target) -> Answer:
+    told = {**target.basic(), "Content-Type": "application/x-www-form-urlencoded"}
+    path = f"/hitl/api/v1/interrupts/{target.question().pk}/decisions/"
+    return target.send("POST", path, told, b"type=approve")
+
+
+@attack("a session without the form's token", 403)
+def _forged(target: Target) -> Answer:
+    item = target.question()
+    told = {**target.session(), "Content-Type": "application/json"}
+    body = json.dumps({"type": "approve"}).encode()
+    answer = target.send("POST", f"/hitl/api/v1/interrupts/{item.pk}/decisions/", told, body)
+    item.refresh_from_db()
+    assert item.status == "pending", "it was decided"
+    return answer
+
+
+# Addresses and headers
+
+
+def _address_row(name: str, path: str, *answers: int, page: bool = False) -> None:
+    @attack(name, *answers, said=256 * KB)
+    def _send(target: Target) -> Answer:
+        return target.page(path, "dana") if page else target.ask("GET", path)
+
+
+ADMIN = "/admin/hitl_django/"
+_address_row("an id of 10 kB", f"threads/{'a' * 10_000}/", CLOSED, 400, 404, 414)
+_address_row("an id that climbs", "threads/..%2f..%2fadmin%2f/", 404)
+_address_row("an id with NUL", "threads/%00/", 400, 404)
+_address_row("a page far away", "interrupts/?page=1000000000", 400)
+_address_row("a page of many", "interrupts/?page_size=1000000000", 400)
+_address_row("a cursor of nonsense", "interrupts/?cursor=W3t9XQ", 400)
+_address_row("a filter by somebody's making", "runs/?started_by__password__startswith=a", 400)
+_address_row("an order by somebody's making", "runs/?ordering=-started_by__password", 400)
+_address_row("a query of 100 kB", "interrupts/?search=" + "a" * 100_000, CLOSED, 400, 414, 431)
+_address_row("a search with NUL", "interrupts/?search=%00", 200, 400, 422)
+_address_row("a page of the admin far away", f"{ADMIN}run/?p=1000000000", 200, 302, page=True)
+_address_row("a search of the admin with NUL", f"{ADMIN}run/?q=%00", 200, 302, 400, page=True)
+_address_row("a lookup of the admin", f"{ADMIN}run/?traceback__contains=a", 302, 400, page=True)
+_address_row("a search of the admin of 3 kB", f"{ADMIN}run/?q={'a%20' * 1_000}", 200, 302, 400,
+             page=True)  # fmt: skip
+
+
+# Some servers take any number of them; then they have to cost nothing.
+@attack("a header of 100 kB", CLOSED, 200, 400, 431, seconds=0.5)
+def _long_header(target: Target) -> Answer:
+    return target.ask("GET", "interrupts/", X_Long="a" * 100_000)
+
+
+@attack("5,000 headers", CLOSED, 200, 400, 431, seconds=0.5)
+def _many_headers(target: Target) -> Answer:
+    return target.ask("GET", "interrupts/", **{f"X_{n}": "a" for n in range(5_000)})
+
+
+@attack("a key of 10 kB that nothing is to be done twice with", CLOSED, 400, 422, 431)
+def _long_key(target: Target) -> Answer:
+    path = f"interrupts/{target.question().pk}/decisions/"
+    return target.ask("POST", path, {"type": "approve"}, Idempotency_Key="k" * 10_000)
+
+
+def smuggled(target: Target, headers: str, body: bytes) -> Answer:
+    """Sends a request that holds another one; that one must never be answered."""
+    token = target.basic()["Authorization"]
+    head = (
+        f"POST /hitl/api/v1/decisions/bulk/ HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: {token}\r\n"
+        f"Content-Type: application/json\r\n{headers}\r\n\r\n"
+    )
+    inner = (
+        f"GET /hitl/api/v1/workers/health/ HTTP/1.1\r\nHost: {HOST}\r\n"
+        f"Authorization: {token}\r\nConnection: close\r\n\r\n"
+    )
+    answer = target.raw(head.encode() + body + inner.encode())
+    assert b"queued" not in answer.raw, "what was smuggled in was answered"
+    return answer
+
+
+@attack("a request within one, by two lengths", CLOSED, 400)
+def _two_lengths(target: Target) -> Answer:
+    return smuggled(target, "Content-Length: 2\r\nContent-Length: 300", b"{}")
+
+
+@attack("a request within one, by a length and chunks", CLOSED, 400)
+def _length_and_chunks(target: Target) -> Answer:
+    return smuggled(target, "Content-Length: 300\r\nTransfer-Encoding: chunked", b"0\r\n\r\n")
+
+
+@attack("chunks whose length is no number", CLOSED, 400, 411, 413)
+def _no_number(target: Target) -> Answer:
+    path = f"/hitl/api/v1/interrupts/{target.question().pk}/claim/"
+    told = {**target.basic(), "Content-Type": "application/json", "Transfer-Encoding": "chunked"}
+    return target.raw(target.head("POST", path, told), [b"zz\r\n{}\r\n0\r\n\r\n"])
+
+
+@attack("who one is, said wrongly", 401, 403)
+def _wrong_name(target: Target) -> Answer:
+    return target.ask("GET", "interrupts/", by=None, Authorization="Basic " + "=" * 1_000)
