@@ -1,0 +1,82 @@
+"""The world that is looked at, and the people who look."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+
+from hitl_django import testing
+from hitl_django.models import AuditEntry
+
+from .people import AREAS, PEOPLE, Crowd, Person
+from .world import POLICY, Hooks, Things, fill, graphs, hook
+
+#: Who is enough for a second database: those who get the furthest, and those who just don't.
+ENOUGH = ("nobody", "keeper", "minter", "blindfolded", "superuser")
+
+
+@dataclass
+class World:
+    """Everything there is, by area."""
+
+    areas: dict[str, Things] = field(default_factory=dict)
+    hooks: Hooks | None = None
+    crowd: Crowd = field(default_factory=Crowd)
+
+    def fill(self, *areas: str) -> None:
+        self.areas |= {area: fill(area) for area in areas}
+
+    def client(self, person: Person) -> Client:
+        return self.crowd.client(person)
+
+
+@pytest.fixture(autouse=True)
+def _policy(settings: Any, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    # Most of what is asked here is refused, and a log of that takes longer than the refusals.
+    caplog.set_level(logging.CRITICAL)
+    settings.HITL = {**POLICY, "THROTTLE_WRITE": None, "THROTTLE_START": None,
+                     "THROTTLE_DECIDE": None}  # fmt: skip
+    cache.clear()
+    with testing.inline():
+        yield
+
+
+@pytest.fixture
+def empty_world(db: None) -> Iterator[World]:
+    with graphs():
+        yield World()
+
+
+@pytest.fixture
+def world(empty_world: World) -> World:
+    empty_world.fill(*AREAS)
+    empty_world.hooks = hook()
+    return empty_world
+
+
+@pytest.fixture
+def people() -> list[Person]:
+    """Everybody; on a second database those who matter."""
+    if connection.vendor == "sqlite":
+        return list(PEOPLE.values())
+    return [PEOPLE[name] for name in ENOUGH]
+
+
+def everything_of_ours() -> dict[str, list[Any]]:
+    """Reads every row of this app, but for the record: that says what was refused, too."""
+    return {
+        model.__name__: [
+            {name: value for name, value in row.items() if not name.startswith("audit_")}
+            for row in model._default_manager.order_by("pk").values()
+        ]
+        for model in apps.get_app_config("hitl_django").get_models()
+        if model is not AuditEntry and not model._meta.proxy
+    }

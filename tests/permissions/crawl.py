@@ -1,0 +1,143 @@
+"""Everything that can be asked for by GET, of whatever is there: what answers may give away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from django_filters import ChoiceFilter
+
+from .addresses import addresses
+from .conftest import World
+from .table import ADMIN, API, Page, path_of
+from .world import GRAPHS, Things, canary
+
+#: A moment that is before everything, and one that is after.
+MOMENTS = ("2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z")
+#: Parameters that every list of the admin takes.
+LIST_QUERIES = ("", "o=1", "o=-1", "o=2.-3", "_facets=True", "_popup=1", "_to_field=id", "p=2",
+                "all=", "e=1")  # fmt: skip
+
+
+def asked_for(things: Things) -> dict[str, str]:
+    """Returns what somebody who guesses may ask for, by the name of the parameter."""
+    return {
+        "graph": GRAPHS[things.area],
+        "thread": things.thread.thread_id,
+        "thread_id": things.thread.thread_id,
+        "run": str(things.run.pk),
+        "node": "ask",
+        "key": str(things.run.key),
+        "group": canary(things.area, "group"),
+        "search": canary(things.area, "title"),
+        "subject": "auth.user:1",
+        "checkpoint": things.checkpoint.checkpoint_id,
+        "page_size": "1",
+    }
+
+
+def api_lists(asked: dict[str, str]) -> Iterator[str]:
+    """Yields the API's lists, with each value of each filter; filters are found by themselves."""
+    for name, view in addresses().items():
+        filters = getattr(getattr(view, "cls", None), "filterset_class", None)
+        if filters is None or "<" in str(view) or takes_arguments(name):
+            continue
+        path = path_of(name, ())
+        yield path
+        for parameter, one in filters.base_filters.items():
+            for value in values_of(parameter, one, asked):
+                yield f"{path}?{parameter}={quote(value)}"
+                if parameter in ("graph", "search"):
+                    yield f"{path}?{parameter}={quote(value)}&page_size=1"
+                    if name.endswith("interrupts"):
+                        yield f"{path}?{parameter}={quote(value)}&status=any"
+    for name in ("graphs", "stats", "worker-health"):
+        yield path_of(f"hitl_django:{name}", ())
+    yield path_of("hitl_django:stats", ()) + f"?graph={asked['graph']}"
+    yield path_of("hitl_django:interrupts", ()) + "?status=any"
+
+
+def wide_lists() -> Iterator[str]:
+    """Yields the lists that show the most: nothing narrows them."""
+    for (name, method), row in API.items():
+        if method == "GET" and not row.kind:
+            yield path_of(name, ())
+    yield path_of("hitl_django:interrupts", ()) + "?status=any"
+    for name in ADMIN:
+        if name.endswith("_changelist"):
+            yield path_of(name, ()) + "?_facets=True"
+    yield path_of("admin:hitl_django_reviewitem_changelist", ()) + "?show=held"
+    yield path_of("admin:index", ())
+
+
+def takes_arguments(name: str) -> bool:
+    row = API.get((name, "GET"))
+    return row is None or row.kind != ""
+
+
+def values_of(parameter: str, one: Any, asked: dict[str, str]) -> list[str]:
+    if isinstance(one, ChoiceFilter):
+        return [str(value) for value, _ in one.extra["choices"]]
+    if parameter.startswith("created_"):
+        return [*MOMENTS]
+    return [asked[parameter]]
+
+
+def admin_lists(asked: dict[str, str]) -> Iterator[str]:
+    """Yields the admin's lists: searched, ordered, and narrowed as somebody might guess."""
+    for name in ADMIN:
+        if not name.endswith("_changelist"):
+            continue
+        path = path_of(name, ())
+        for query in LIST_QUERIES:
+            yield f"{path}?{query}"
+        for words in (asked["search"], asked["thread"]):
+            yield f"{path}?q={quote(words)}"
+        yield f"{path}?graph={asked['graph']}"
+        if "reviewitem" in name:
+            yield from (f"{path}?show={tab}" for tab in ("mine", "free", "held", "overdue"))
+            yield f"{path}?show=snoozed&q={quote(asked['search'])}&_facets=True"
+    for name in ("admin:index", "admin:jsi18n"):
+        yield path_of(name, ())
+    yield path_of("admin:app_list", ("hitl_django",))
+
+
+def pages_of(things: Things, world: World) -> Iterator[str]:
+    """Yields every page of the API and the admin that is about something in an area."""
+    for (name, method), row in API.items():
+        if method == "GET" and row.kind:
+            yield path_of(name, row.at(things, world.hooks))
+    api = "hitl_django:"
+    for item in (things.question, things.decided, things.erased):
+        for page in ("interrupt", "decisions", "comments", "links"):
+            yield path_of(api + page, (item.pk,))
+        for page in ("change", "history", "payload", "status"):
+            yield path_of(f"admin:hitl_django_reviewitem_{page}", (item.pk,))
+    for run in (things.failed, things.decided.run, things.erased.run):
+        yield path_of(f"{api}run", (run.pk,))
+        yield path_of(f"{api}run-events", (run.pk,))
+        yield path_of(f"{api}thread-state", (run.thread.thread_id,))
+        for page in ("change", "history", "cancel"):
+            yield path_of(f"admin:hitl_django_run_{page}", (run.pk,))
+        yield path_of("admin:hitl_django_thread_change", (run.thread.pk,))
+    thread = quote(things.thread.thread_id)
+    yield path_of(f"{api}graph-diagram", (things.question.graph,)) + f"?thread={thread}"
+    for name, page in ADMIN.items():
+        if not name.endswith("_row") and page.lists is None and isinstance(page, Page):
+            yield path_of(name, page.at(things, world.hooks)) + page.query(things)
+
+
+def plain(response: Any, path: str) -> str:
+    """Returns what an answer says, less what was in the request and what changes each time."""
+    if getattr(response, "streaming", False):
+        return ""
+    dated = ("Expires", "Content-Length")
+    headers = sorted(item for item in response.headers.items() if item[0] not in dated)
+    text = f"{response.status_code} {headers}\n{response.content.decode()}"
+    for sent in {path, *re.split("[?&=]", path)}:
+        if sent.startswith(("zq", "shut-zq", "/")):
+            text = text.replace(quote(sent), "").replace(sent, "")
+    text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # how long ago something was
+    return re.sub('(csrfmiddlewaretoken" value=)"[^"]+"', r"\1", text)

@@ -1,0 +1,216 @@
+"""Who there is, what each may do, and what of the world each may see.
+
+This is the judge: it knows permissions and groups by name, and asks nothing of the policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.test import Client
+
+from hitl_django.policy import ModelPermissionPolicy
+
+VIEW = ("view_interrupt", "view_run", "view_thread")
+ENGINE = ("view_thread_state", "view_checkpoint", "view_channelblob", "view_pendingwrite")
+HANDLING = (
+    "decide_interrupt",
+    "assign_interrupt",
+    "take_over_interrupt",
+    "add_comment",
+    "link_interrupt",
+)
+EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
+         "manage_webhooks")  # fmt: skip
+#: Threads whose ids begin like this aren't there for people with a blindfold.
+SHUT = "shut-"
+#: A graph that these people may not start.
+SHUT_GRAPH = "mint"
+#: A permission that not even a superuser has.
+NOBODY = "nobody"
+KEEPERS, MINTERS = "keepers", "minters"
+#: Where things are: in the open, of a graph that is reserved, of threads that are shut.
+AREAS = ("open", "vault", "shut")
+
+
+class Blindfold(ModelPermissionPolicy):
+    """A host's policy: hides some threads, what is about them, and a graph, from some people."""
+
+    def may_start(self, user: Any, graph: str) -> bool:
+        return super().may_start(user, graph) and not (graph == SHUT_GRAPH and _is_blind(user))
+
+    def visible_threads(self, user: Any, threads: Any) -> Any:
+        return _open(user, super().visible_threads(user, threads), "thread_id")
+
+    def visible_runs(self, user: Any, runs: Any) -> Any:
+        return _open(user, super().visible_runs(user, runs), "thread__thread_id")
+
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        return _open(user, super().visible_interrupts(user, interrupts), "thread__thread_id")
+
+
+def _open(user: Any, rows: Any, name: str) -> Any:
+    return rows.exclude(**{f"{name}__startswith": SHUT}) if _is_blind(user) else rows
+
+
+def _is_blind(user: Any) -> bool:
+    return str(user.get_username()).startswith("blindfolded")
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with these permissions, in these groups."""
+
+    name: str
+    has: frozenset[str] = frozenset()
+    groups: tuple[str, ...] = ()
+    is_staff: bool = True
+    is_superuser: bool = False
+    is_active: bool = True
+    is_known: bool = True
+    #: What the world does for them besides: "assigned" or "holding".
+    turn: str = ""
+
+    @property
+    def gets_in(self) -> bool:
+        return self.is_known and self.is_active
+
+    @property
+    def gets_into_the_admin(self) -> bool:
+        return self.gets_in and self.is_staff
+
+    def may(self, *names: str) -> bool:
+        """Says whether they have all of these permissions."""
+        allowed = self.is_superuser or self.has.issuperset(names)
+        return self.gets_in and allowed and NOBODY not in names
+
+    def sees(self, kind: str, area: str = "open") -> bool:
+        """Says whether they see the things of a kind in an area of the world."""
+        if not self.gets_in:
+            return False
+        if not kind:
+            return True
+        if area == "shut" and self.name.startswith("blindfolded") and kind in OF_THREADS:
+            return False
+        if kind == "question":
+            return self._is_asked(area)
+        if kind == "link":
+            return self._is_asked(area) and self.may("link_interrupt")
+        if kind == "graph":
+            return self.may("start_run") or self.sees("run", area) or self._is_asked(area)
+        return self.may(*SHOWN_BY[kind])
+
+    def does(self, what: str, area: str = "open") -> bool:
+        """Says whether they may do this with what they see in an area."""
+        if what == "decide":
+            return self.decides(area)
+        if what == "comment":
+            return self.decides(area) or self.may("add_comment")
+        if what == "take":
+            return any(self.sees("question", each) and self.decides(each) for each in AREAS)
+        if what == "fork":
+            return self.may("operate_run") and self.sees("operated", area)
+        if what == "list webhooks":  # who makes them gets to the page where that is done
+            return self.may("view_webhookendpoint") or self.may("manage_webhooks")
+        if what == "link":
+            return self.decides(area) and self.may("link_interrupt")
+        return self.may(*filter(None, [what]))
+
+    def decides(self, area: str) -> bool:
+        """Says whether they may decide the questions of an area."""
+        if area == "vault":
+            return self.gets_in and (self.is_superuser or KEEPERS in self.groups)
+        return self.may("decide_interrupt")
+
+    def _is_asked(self, area: str) -> bool:
+        return self.decides(area) if area == "vault" else self.may("view_interrupt")
+
+
+#: What shows the things of a kind; questions have their own rule.
+SHOWN_BY: dict[str, tuple[str, ...]] = {
+    "run": ("view_run",),
+    "thread": ("view_thread",),
+    # What is done with a thread is done with its runs.
+    "operated": ("view_thread", "view_run"),
+    "checkpoint": ("view_thread", "view_checkpoint"),
+    "channelblob": ("view_thread", "view_channelblob"),
+    "pendingwrite": ("view_thread", "view_pendingwrite"),
+    "webhook": ("view_webhookendpoint",),
+}
+
+
+#: What there is of a thread, and goes with it where a host's policy hides one.
+OF_THREADS = frozenset({"question", "link", *SHOWN_BY} - {"webhook"})
+
+
+def one(name: str, *has: str, **more: Any) -> Person:
+    return Person(name, frozenset(has), **more)
+
+
+PEOPLE = {
+    person.name: person
+    for person in (
+        one("anonymous", is_known=False),
+        one("inactive", *EVERY, is_active=False),
+        one("not staff", *EVERY, is_staff=False),
+        one("nobody"),
+        *(one(f"only {codename}", codename) for codename in EVERY),
+        # What Django makes for every model means nothing, unless the policy asks for it.
+        one("only what Django makes", "the rest"),
+        one("viewer", *VIEW),
+        one("reviewer", *VIEW, "decide_interrupt"),
+        one("assignee", *VIEW, "decide_interrupt", turn="assigned"),
+        one("claim holder", *VIEW, "decide_interrupt", turn="holding"),
+        one("lead", *VIEW, *HANDLING),
+        one("operator", *VIEW, "operate_run"),
+        one("blind operator", "view_run", "operate_run"),
+        one("linker without decisions", "view_interrupt", "link_interrupt"),
+        one("engineer", *VIEW, *ENGINE, "operate_run"),
+        one("integrator", "view_webhookendpoint", "manage_webhooks"),
+        one("keeper", groups=(KEEPERS,)),
+        one("minter", *EVERY, groups=(MINTERS,)),
+        one("everything", *EVERY),
+        one("blindfolded", *EVERY, groups=(KEEPERS,)),
+        one("blindfolded superuser", is_superuser=True),
+        one("superuser", is_superuser=True),
+    )
+}
+
+
+@dataclass
+class Crowd:
+    """Makes the users, each once."""
+
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def user(self, person: Person) -> Any:
+        if person.name not in self.made:
+            self.made[person.name] = _user(person)
+        return self.made[person.name]
+
+    def client(self, person: Person) -> Client:
+        client = Client(raise_request_exception=False)
+        if person.is_known:
+            client.force_login(self.user(person))
+            if not person.is_active:  # since they signed in
+                get_user_model().objects.filter(username=person.name).update(is_active=False)
+        return client
+
+
+def _user(person: Person) -> Any:
+    user = get_user_model().objects.create_user(
+        person.name, is_staff=person.is_staff, is_superuser=person.is_superuser
+    )
+    ours = Permission.objects.filter(content_type__app_label="hitl_django")
+    if "the rest" in person.has:
+        user.user_permissions.set(ours.exclude(codename__in=EVERY))
+    else:
+        found = list(ours.filter(codename__in=person.has))
+        assert len(found) == len(person.has), person
+        user.user_permissions.set(found)
+    for name in person.groups:
+        user.groups.add(Group.objects.get_or_create(name=name)[0])
+    return user

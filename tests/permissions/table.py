@@ -1,0 +1,276 @@
+"""Who gets what where: one row for each address and method.
+
+An address has a ``kind`` of thing that it is about. To who doesn't see the thing it is as if it
+weren't there; who sees it and doesn't what the row asks for is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from .people import NOBODY, Person
+from .world import Hooks, Things
+
+OK, CREATED, ACCEPTED, EMPTY, MOVED = 200, 201, 202, 204, 302
+FORBIDDEN, ABSENT, UNSUPPORTED = 403, 404, 405
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
+
+Arguments = tuple[Any, ...]
+Body = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Who is answered how: ``needs`` is what one has to do besides seeing the ``kind`` of thing.
+
+    ``at`` names the thing in an area, ``body`` what is sent to do something. Who doesn't see a
+    thing is answered with ``unseen``.
+    """
+
+    kind: str = ""
+    needs: str = ""
+    answer: int = OK
+    at: Callable[[Things, Hooks], Arguments] = lambda things, hooks: ()
+    body: Callable[[Things], Body] = lambda things: None
+    unseen: int = ABSENT
+    refused: int = FORBIDDEN
+    changes: bool = False
+
+    def answer_to(self, person: Person, area: str) -> int:
+        if not person.sees(self.kind, area):
+            return self.unseen
+        return self.answer if person.does(self.needs, area) else self.refused
+
+
+def of(*names: str) -> Callable[[Things, Hooks], Arguments]:
+    """Returns what finds the arguments of an address: attributes of what an area has."""
+
+    def find(things: Things, hooks: Hooks) -> Arguments:
+        return tuple(_attribute(things, hooks, name) for name in names)
+
+    return find
+
+
+def _attribute(things: Things, hooks: Hooks, name: str) -> Any:
+    found: Any = hooks if hasattr(hooks, name.partition(".")[0]) else things
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def sends(**body: Any) -> Callable[[Things], Body]:
+    return lambda things: body
+
+
+ASKED, FREE = of("question.pk"), of("free.pk")
+GRAPH = of("question.graph")
+HOOK, MESSAGE = of("webhook.pk"), of("delivery.pk")
+NEW_HOOK = sends(url="https://crm.example/")
+
+_API: dict[tuple[str, str], Row] = {
+    ("graphs", "GET"): Row(),
+    ("graph", "GET"): Row("graph", at=GRAPH),
+    ("graph-diagram", "GET"): Row("graph", at=GRAPH),
+    ("runs", "GET"): Row(),
+    ("runs", "POST"): Row(
+        "", "start_run", ACCEPTED, changes=True,
+        body=sends(graph="ledger", input={"area": "open"}),
+    ),
+    ("run", "GET"): Row("run", at=of("run.pk")),
+    ("run-cancel", "POST"): Row("run", "operate_run", at=of("run.pk"), changes=True),
+    ("run-events", "GET"): Row("run", at=of("run.pk")),
+    ("run-retry", "POST"): Row("run", "operate_run", ACCEPTED, at=of("failed.pk"), changes=True),
+    ("threads", "GET"): Row(),
+    ("thread", "GET"): Row("thread", at=of("thread.thread_id")),
+    ("thread", "DELETE"): Row(
+        "operated", "operate_run", EMPTY, at=of("decided.thread.thread_id"), changes=True
+    ),
+    ("thread-state", "GET"): Row("thread", "view_thread_state", at=of("thread.thread_id")),
+    ("thread-history", "GET"): Row("thread", at=of("thread.thread_id")),
+    ("thread-fork", "POST"): Row(
+        "operated", "operate_run", ACCEPTED, at=of("thread.thread_id"), changes=True,
+        body=lambda things: {"checkpoint": things.checkpoint.checkpoint_id},
+    ),
+    ("interrupts", "GET"): Row(),
+    ("next", "POST"): Row("", "take", changes=True, refused=EMPTY),
+    ("interrupt", "GET"): Row("question", at=ASKED),
+    ("decisions", "GET"): Row("question", at=of("decided.pk")),
+    ("decisions", "POST"): Row(
+        "question", "decide", ACCEPTED, at=FREE, body=sends(type="approve"), changes=True
+    ),
+    ("decision-validate", "POST"): Row("question", "decide", at=FREE, body=sends(type="approve")),
+    ("decisions-bulk", "POST"): Row(
+        body=lambda things: {"decisions": [{"interrupt": str(things.free.pk), "type": "approve"}]}
+    ),
+    ("schema", "GET"): Row(),
+    ("links", "GET"): Row("question", "link", at=ASKED),
+    ("links", "POST"): Row(
+        "question", "link", CREATED, at=FREE, body=sends(name="Dana K."), changes=True
+    ),
+    ("link-detail", "DELETE"): Row(
+        "question", "link", EMPTY, at=of("question.pk", "link.pk"), changes=True
+    ),
+    ("claim", "POST"): Row("question", "decide", at=FREE, changes=True),
+    ("release", "POST"): Row("question", "", EMPTY, at=FREE),
+    ("assign", "POST"): Row(
+        "question", "assign_interrupt", at=ASKED, body=sends(to=None), changes=True
+    ),
+    ("snooze", "POST"): Row(
+        "question", "decide", at=FREE, body=sends(until="2999-01-01T00:00:00Z"), changes=True
+    ),
+    ("comments", "GET"): Row("question", at=ASKED),
+    ("comments", "POST"): Row(
+        "question", "comment", CREATED, at=ASKED, body=sends(text="Half?"), changes=True
+    ),
+    ("stats", "GET"): Row(),
+    ("webhooks", "GET"): Row(),
+    ("webhooks", "POST"): Row("", "manage_webhooks", CREATED, body=NEW_HOOK, changes=True),
+    ("webhook", "GET"): Row("webhook", at=HOOK),
+    ("webhook", "POST"): Row(
+        "webhook", "manage_webhooks", at=HOOK, body=sends(description="Another"), changes=True
+    ),
+    ("webhook", "DELETE"): Row("webhook", "manage_webhooks", EMPTY, at=HOOK, changes=True),
+    ("webhook-secret", "POST"): Row("webhook", "manage_webhooks", at=HOOK, changes=True),
+    ("webhook-test", "POST"): Row("webhook", "manage_webhooks", ACCEPTED, at=HOOK, changes=True),
+    ("deliveries", "GET"): Row("webhook", at=HOOK),
+    ("delivery", "GET"): Row("webhook", at=MESSAGE),
+    ("redeliver", "POST"): Row("webhook", "manage_webhooks", ACCEPTED, at=MESSAGE, changes=True),
+    ("worker-health", "GET"): Row("", "operate_run"),
+}  # fmt: skip
+API = {(f"hitl_django:{name}", method): row for (name, method), row in _API.items()}
+
+#: What the admin's pages of a model are about, where the row is, and who gets to see the list.
+MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    # As some graph is reserved, everybody's groups are looked up: the list is there, and empty.
+    "reviewitem": ("question", "question.pk", ()),
+    "interrupt": ("question", "question.pk", ()),
+    "decision": ("question", "decision.pk", ()),
+    "reviewlink": ("link", "link.pk", ("link_interrupt",)),
+    "run": ("run", "run.pk", ("view_run",)),
+    "thread": ("thread", "thread.pk", ("view_thread",)),
+    "checkpoint": ("checkpoint", "checkpoint.pk", ("view_thread", "view_checkpoint")),
+    "channelblob": ("channelblob", "channelblob.pk", ("view_thread", "view_channelblob")),
+    "pendingwrite": ("pendingwrite", "pendingwrite.pk", ("view_thread", "view_pendingwrite")),
+    "webhookendpoint": ("webhook", "webhook.pk", ("view_webhookendpoint",)),
+    "delivery": ("webhook", "delivery.pk", ("view_webhookendpoint",)),
+}
+
+
+@dataclass(frozen=True)
+class Page(Row):
+    """A page of the admin: what is answered to a GET; a POST changes something for who ``posts``.
+
+    ``lists`` are the permissions that a page about no single thing asks for.
+    """
+
+    lists: tuple[str, ...] | None = None
+    posts: str | None = None
+    refused: int = FORBIDDEN
+    extra: Callable[[Things], Mapping[str, Any]] = lambda things: {}
+    query: Callable[[Things], str] = lambda things: ""
+
+    def answer_to(self, person: Person, area: str) -> int:
+        if self.lists is not None:
+            allowed = person.may(*self.lists) and person.does(self.needs, area)
+            return self.answer if allowed else FORBIDDEN
+        return super().answer_to(person, area)
+
+    def changes_for(self, person: Person, area: str) -> bool:
+        if self.posts is None:
+            return False
+        return person.sees(self.kind, area) and person.does(self.posts, area)
+
+
+def _usual(model: str) -> dict[str, Page]:
+    """Returns the pages that Django's admin has for each model, of rows to be looked at only."""
+    kind, row, lists = MODELS[model]
+    at = of(row)
+    return {
+        f"{model}_changelist": Page(lists=lists),
+        f"{model}_add": Page(lists=(NOBODY,)),
+        f"{model}_row": Page(answer=MOVED, at=at),  # to the page, which asks
+        f"{model}_change": Page(kind, at=at),
+        f"{model}_history": Page(kind, at=at),
+        f"{model}_delete": Page(kind, NOBODY, at=at),
+    }
+
+
+_ASKED_PAGE = {"kind": "question", "at": FREE}
+_ADMIN: dict[str, Page] = {
+    name: page for model in MODELS for name, page in _usual(model).items()
+} | {
+    "interrupt_change": Page("question", answer=MOVED, at=ASKED),
+    "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
+    "reviewitem_payload": Page(**_ASKED_PAGE),
+    "reviewitem_status": Page(**_ASKED_PAGE),
+    "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
+    "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
+    "reviewitem_bulk": Page(lists=(), answer=MOVED),
+    "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
+    "run_cancel": Page("run", "operate_run", at=of("run.pk"), posts="operate_run"),
+    "run_fork": Page(
+        "run", "operate_run", at=of("run.pk", "checkpoint.checkpoint_id"), posts="fork"
+    ),
+    "reviewlink_changelist": Page(lists=("link_interrupt",)),
+    "reviewlink_add": Page(
+        "question", "link", refused=ABSENT, posts="link",
+        query=lambda things: f"?interrupt={things.free.pk}",
+    ),
+    "webhookendpoint_changelist": Page(
+        "webhook", lists=(), needs="list webhooks", posts="manage_webhooks",
+        extra=lambda things: {"action": "try_them"},
+    ),
+    "webhookendpoint_add": Page(lists=("manage_webhooks",), posts="manage_webhooks"),
+    "webhookendpoint_change": Page("webhook", at=HOOK, posts="manage_webhooks"),
+    "webhookendpoint_delete": Page(
+        "webhook", "manage_webhooks", at=HOOK, posts="manage_webhooks"
+    ),
+    "webhookendpoint_secret": Page(
+        "webhook", "manage_webhooks", at=HOOK, posts="manage_webhooks"
+    ),
+    "delivery_changelist": Page(
+        "webhook", lists=("view_webhookendpoint",), posts="manage_webhooks",
+        extra=lambda things: {"action": "send_again"},
+    ),
+}  # fmt: skip
+
+
+def _full(name: str) -> str:
+    model, _, page = name.partition("_")
+    if page == "row":
+        return f"admin/hitl_django/{model}/<path:object_id>/"
+    return f"admin:hitl_django_{name}"
+
+
+ADMIN = {_full(name): page for name, page in _ADMIN.items()}
+
+#: Pages of the admin's frame: about nothing of ours but which lists there are.
+FRAME: dict[str, int] = {
+    "admin:index": OK,
+    "admin:app_list": OK,
+    "admin:password_change": OK,
+    "admin:password_change_done": OK,
+    "admin:autocomplete": FORBIDDEN,  # no field of ours completes anything
+    "admin:jsi18n": OK,
+    "admin:view_on_site": ABSENT,  # nothing of ours has a page elsewhere
+    "admin/(?P<url>.*)$": ABSENT,
+}
+#: Addresses to which nobody has to sign in.
+PUBLIC = {
+    "admin:login",
+    "admin:logout",
+    "hitl_django:link",
+    "hitl/^links/(?P<token>(?s:.+))\\Z",  # what is no link's address after all
+}
+#: What answers everything else beneath the API.
+NOTHING = "hitl/^api/v1/"
+
+
+def path_of(name: str, arguments: Arguments) -> str:
+    if name.startswith("admin/"):
+        return "/" + name.replace("<path:object_id>", str(arguments[0]))
+    return reverse(name, args=arguments)

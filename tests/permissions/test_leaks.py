@@ -1,0 +1,153 @@
+"""What lists, counts, searches, orderings and errors give away of what somebody may not see."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from .conftest import World
+from .crawl import admin_lists, api_lists, asked_for, pages_of, plain, wide_lists
+from .people import AREAS, PEOPLE, SHUT, Person
+from .world import canary, hook
+
+#: Everybody at every address takes its time.
+pytestmark = pytest.mark.long
+
+CANARY = re.compile("zq(open|vault|shut|hook)([a-z]+?)qz")
+
+#: Which kind of thing a text belongs to: who sees such a thing may read it.
+QUESTION = {"title", "payload", "why", "value", "reason", "remark", "decider", "commenter",
+            "assignee", "assigner", "holder", "group"}  # fmt: skip
+THREAD = {"threadquestion", "threadfree", "threaddecided", "threaderased", "threadfailed"}
+RUN = {"keyquestion", "keyfree", "keydecided", "keyerased", "keyfailed", "starter"}
+
+#: Who is looked for, of whom something is hidden.
+WATCHED = (
+    "only start_run",
+    "only view_interrupt",
+    "only view_run",
+    "only view_thread",
+    "only manage_webhooks",
+    "keeper",
+    "engineer",
+    "minter",
+    "blindfolded",
+    "superuser",
+)
+
+
+def may_read(person: Person, area: str, kind: str) -> bool:
+    """Says whether somebody may be shown a text of this kind from this area."""
+    if kind in ("url", "description", "fault"):
+        return person.sees("webhook")
+    asked, run = person.sees("question", area), person.sees("run", area)
+    thread = person.sees("thread", area)
+    state = thread and person.may("view_thread_state")
+    if kind in ("title", "payload", "why", "value"):
+        return asked or state
+    if kind == "group":  # whoever assigns is offered all groups
+        return asked or person.may("assign_interrupt")
+    if kind in QUESTION:
+        return asked
+    if kind in THREAD:
+        return asked or run or thread
+    if kind in RUN:
+        return run or asked or thread
+    if kind == "error":
+        return run and person.may("operate_run")
+    if kind == "state":
+        return state
+    if kind == "metadata":
+        return thread
+    if kind in ("guest", "email"):
+        return person.sees("link", area)
+    assert kind == "decisionkey"
+    return False
+
+
+@pytest.mark.promise("P18")
+def test_no_answer_holds_what_its_reader_may_not_see(world: World, people: list[Person]) -> None:
+    faults: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    secrets = {
+        secret
+        for things in (*world.areas.values(), world.hooks)
+        for secret in things.secrets  # type: ignore[union-attr]
+    }
+    paths = [*dict.fromkeys(wide_lists())]
+    for things in world.areas.values():
+        paths += pages_of(things, world)
+    for person in people:
+        if person.name not in WATCHED:
+            continue
+        who, client = person.name, world.client(person)
+        for path in dict.fromkeys(paths):
+            text = plain(client.get(path), path)
+            for area, kind in set(CANARY.findall(text)):
+                if not may_read(person, area, kind):
+                    faults.setdefault(f"{who}: {area} {kind}", path)
+                seen.add((area, kind))
+            for secret in secrets:
+                if secret in text:
+                    faults.setdefault(f"{who}: a secret", path)
+    assert not faults, "\n".join(f"{what}, at {path}" for what, path in faults.items())
+    # What nobody at all is shown would be no canary.
+    expected = {(area, kind) for area in AREAS for kind in QUESTION | THREAD | RUN | {"error"}}
+    assert not {one for one in expected if one not in seen and one[1] != "assigner"}
+
+
+@pytest.mark.promise("P18")
+def test_what_is_hidden_changes_no_list_count_search_or_order(empty_world: World) -> None:
+    world = empty_world
+    world.fill("open")
+    world.hooks = hook()
+    asked = asked_for(world.areas["open"]) | {
+        "graph": "vault",
+        "group": canary("vault", "group"),
+        "search": canary("vault", "title"),
+        "key": canary("vault", "keyquestion"),
+        "thread": SHUT + canary("shut", "threadquestion"),
+    }
+    paths = [
+        path
+        for wanted in (asked_for(world.areas["open"]), asked)
+        for path in (*api_lists(wanted), *admin_lists(wanted))
+    ]
+    paths = [*dict.fromkeys(paths)]
+    # Those to whom nothing is shown of what is added: of reserved graphs the questions only.
+    who = {
+        "nobody": "vault",
+        "lead of questions": "vault",
+        "blindfolded": "shut",
+    }
+    people = {**PEOPLE, "lead of questions": QUESTIONS_ONLY}
+    clients = {name: world.client(people[name]) for name in who}
+
+    def look(area: str) -> dict[tuple[str, str], Any]:
+        return {
+            (name, path): plain(clients[name].get(path), path)
+            for name in who
+            if who[name] == area
+            for path in paths
+        }
+
+    before = look("vault")
+    world.fill("vault")
+    differing = [key for key, text in look("vault").items() if text != before[key]]
+    before = look("shut")
+    world.fill("shut")
+    differing += [key for key, text in look("shut").items() if text != before[key]]
+    # What was sent to a webhook is for who sees the webhook: ids, and nothing that was said.
+    sent = reverse("admin:hitl_django_delivery_changelist")
+    differing = [(who, path) for who, path in differing if not path.startswith(sent)]
+    assert not differing, "\n".join(map(str, differing))
+
+
+QUESTIONS_ONLY = Person(
+    "lead of questions",
+    frozenset({"view_interrupt", "decide_interrupt", "assign_interrupt", "take_over_interrupt",
+               "add_comment", "link_interrupt"}),
+)  # fmt: skip

@@ -1,0 +1,225 @@
+"""Three of each thing: in the open, of a graph that is reserved, and of threads that are shut.
+
+Every text that somebody wrote is a canary: it says where it comes from, and is found nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypedDict
+from uuid import uuid4
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.utils import timezone
+
+from hitl_django import END, START, StateGraph, interrupt, registry, services, testing
+from hitl_django.models import (
+    ChannelBlob,
+    Checkpoint,
+    Decision,
+    Delivery,
+    Interrupt,
+    PendingWrite,
+    ReviewLink,
+    Run,
+    Thread,
+    WebhookEndpoint,
+)
+from hitl_django.registry import ReviewPolicy
+
+from .people import KEEPERS, MINTERS, SHUT
+
+GRAPHS = {"open": "ledger", "vault": "vault", "shut": "ledger"}
+POLICY = {"POLICY": "tests.permissions.people.Blindfold"}
+
+
+class State(TypedDict, total=False):
+    area: str
+    secret: str
+    answer: Any
+
+
+def canary(area: str, kind: str) -> str:
+    """Returns the text of a kind that stands in an area."""
+    return f"zq{area}{kind}qz"
+
+
+def ask(state: State) -> State:
+    area = state["area"]
+    question = {
+        "title": f"Pay {canary(area, 'title')}?",
+        "text": canary(area, "payload"),
+        "why": canary(area, "why"),
+    }
+    return {"answer": interrupt(question)}
+
+
+def fail(state: State) -> State:
+    raise ValueError(canary(state["area"], "error"))
+
+
+@contextmanager
+def graphs() -> Iterator[None]:
+    """Registers what asks and what fails; of the first kind two are reserved."""
+
+    def asking() -> Any:
+        return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
+
+    def failing() -> Any:
+        return StateGraph(State).add_node("fail", fail).add_edge(START, "fail")
+
+    registry.register("ledger")(asking)
+    registry.register("vault", review=ReviewPolicy(groups=[KEEPERS]))(asking)
+    registry.register("mint", review=ReviewPolicy(groups=[MINTERS]))(asking)
+    registry.register("broken")(failing)
+    try:
+        yield
+    finally:
+        for name in ("ledger", "vault", "mint", "broken"):
+            registry.unregister(name)
+
+
+@dataclass
+class Things:
+    """What there is in one area."""
+
+    area: str
+    question: Interrupt
+    #: One that nobody holds.
+    free: Interrupt
+    decided: Interrupt
+    erased: Interrupt
+    failed: Run
+    link: ReviewLink
+    decision: Decision
+    checkpoint: Checkpoint
+    channelblob: ChannelBlob
+    pendingwrite: PendingWrite
+    #: What nobody is ever shown.
+    secrets: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        return self.question.run
+
+    @property
+    def thread(self) -> Thread:
+        return self.question.thread
+
+
+@dataclass
+class Hooks:
+    """A webhook, and a message that was sent to it."""
+
+    webhook: WebhookEndpoint
+    delivery: Delivery
+    secrets: list[str]
+
+
+def user(area: str, kind: str) -> Any:
+    return get_user_model().objects.create_superuser(canary(area, kind))
+
+
+def fill(area: str) -> Things:
+    """Fills an area; the graphs are registered."""
+    with testing.inline() as advance:
+        question = asked(area, "question", advance)
+        free = asked(area, "free", advance)
+        decided = asked(area, "decided", advance)
+        decision = services.decide(
+            decided.pk,
+            "edit",
+            {"title": "Pay?", "text": canary(area, "value")},
+            reason=canary(area, "reason"),
+            key=canary(area, "decisionkey"),
+            by=user(area, "decider"),
+        )
+        advance()
+        erased = asked(area, "erased", advance)
+        services.decide(erased.pk, "approve")
+        advance()
+        failed = started(area, "failed", advance, graph="broken")
+    services.comment(question.pk, canary(area, "remark"), by=user(area, "commenter"))
+    services.assign(
+        question.pk,
+        to=user(area, "assignee"),
+        group=Group.objects.create(name=canary(area, "group")),
+        by=user(area, "assigner"),
+    )
+    services.claim(question.pk, by=user(area, "holder"), take_over=True)
+    link = services.make_link(
+        question.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
+    )
+    services.forget(erased.thread.thread_id)
+    row = ReviewLink.objects.get(pk=link.id)
+    checkpoints = Checkpoint.objects.filter(thread=question.thread)
+    blobs = ChannelBlob.objects.filter(thread=question.thread)
+    writes = PendingWrite.objects.filter(thread__in=[question.thread_id, failed.thread_id])
+    return Things(
+        area=area,
+        question=Interrupt.objects.select_related("run", "thread").get(pk=question.pk),
+        free=free,
+        decided=Interrupt.objects.select_related("run", "thread").get(pk=decided.pk),
+        erased=Interrupt.objects.select_related("run", "thread").get(pk=erased.pk),
+        failed=failed,
+        link=row,
+        decision=Decision.objects.get(pk=decision.id),
+        checkpoint=checkpoints.latest("checkpoint_id"),
+        channelblob=blobs.order_by("pk")[0],
+        pendingwrite=writes.order_by("pk")[0],
+        secrets=[link.url.rstrip("/").rpartition("/")[2], row.secret_digest],
+    )
+
+
+def started(area: str, what: str, advance: Callable[[], int], graph: str = "") -> Run:
+    run = services.start(
+        graph or GRAPHS[area],
+        {"area": area, "secret": canary(area, "state")},
+        key=canary(area, f"key{what}"),
+        thread_id=f"{SHUT if area == 'shut' else ''}{canary(area, f'thread{what}')}",
+        metadata={"note": canary(area, "metadata")},
+        by=get_user_model().objects.get_or_create(
+            username=canary(area, "starter"), is_superuser=True
+        )[0],
+        events="updates",
+    )
+    advance()
+    return Run.objects.select_related("thread").get(pk=run.id)
+
+
+def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
+    run = started(area, what, advance)
+    return Interrupt.objects.select_related("thread", "run").get(run=run)
+
+
+def hook() -> Hooks:
+    """Makes a webhook and a message to it, which has come to its end."""
+    made = services.create_webhook(
+        f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
+    )
+    sent = services.try_webhook(made.id)
+    Delivery.objects.filter(pk=sent.id).update(
+        state=Delivery.State.DEAD, fault=canary("hook", "fault"), finished_at=timezone.now()
+    )
+    return Hooks(
+        WebhookEndpoint.objects.get(pk=made.id), Delivery.objects.get(pk=sent.id), [made.secret]
+    )
+
+
+def give_turn(item: Interrupt, person: Any, turn: str) -> None:
+    """Assigns a question to somebody, or has them hold it."""
+    until = timezone.now() + timedelta(hours=1)
+    changes = {
+        "assigned": {"assignee": person, "assignee_label": str(person), "claimed_until": None},
+        "holding": {"claimed_by": person, "claimed_label": str(person), "claimed_until": until},
+    }
+    Interrupt.objects.filter(pk=item.pk).update(**changes[turn])
+
+
+def nowhere() -> str:
+    """Returns an id that nothing has."""
+    return str(uuid4())
