@@ -1,0 +1,238 @@
+"""The mutation run notices what a test doesn't, and forgets no survivor that was accepted."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from tools.mutation import accepted
+from tools.mutation.__main__ import ACCEPTED, MODULES, ROOT
+from tools.mutation.mutants import Module
+from tools.mutation.operators import NOTHING, mutants
+from tools.mutation.reach import origins
+
+SAMPLE = '''
+"""Who may decide."""
+
+from __future__ import annotations
+
+
+def may_decide(user: str, question: dict[str, object]) -> bool:
+    if user == "":
+        return False
+    return question["open"] is True and question["starter"] != user
+'''
+
+TESTS = """
+from hitl_django.sample import may_decide
+
+
+def test_somebody_may_decide():
+    assert may_decide("ada", {"open": True, "starter": "bob"})
+
+
+def test_nobody_may_not():
+    assert not may_decide("", {"open": True, "starter": "bob"})
+"""
+
+#: The tests without which it may be anybody's question, and a closed one.
+MISSING = """
+
+def test_nobody_decides_what_is_closed():
+    assert not may_decide("ada", {"open": None, "starter": "bob"})
+
+
+def test_nobody_decides_their_own():
+    assert not may_decide("ada", {"open": True, "starter": "ada"})
+"""
+
+SETTINGS = """
+import os
+import tempfile
+
+SECRET_KEY = "for tests only"
+name = f"{tempfile.gettempdir()}/hitl_test_{os.getpid()}.sqlite3"
+DATABASES = {
+    "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "TEST": {"NAME": name}}
+}
+"""
+
+PYTEST = """
+[tool.pytest.ini_options]
+addopts = ["--import-mode=importlib"]
+DJANGO_SETTINGS_MODULE = "tests.settings"
+markers = ["crash", "cluster", "browser", "race", "long"]
+"""
+
+MODULE = ("--module", "hitl_django/sample.py")
+LINE = 'return question["open"] is True and question["starter"] != user'
+SURVIVORS = (
+    'operand: without question["open"] is True',
+    'operand: without question["starter"] != user',
+)
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """A repository with one module and a test that leaves a hole."""
+    files = {
+        "hitl_django/__init__.py": "",
+        "hitl_django/sample.py": SAMPLE,
+        "tests/__init__.py": "",
+        "tests/settings.py": SETTINGS,
+        "tests/sample/test_sample.py": TESTS,
+        "pyproject.toml": PYTEST,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def run(sample: Path, *arguments: str) -> tuple[int, str]:
+    """Tries the mutants of the sample; returns the exit code and what is printed."""
+    program = dedent(f"""
+        import sys
+        from pathlib import Path
+        from tools.mutation.__main__ import main
+        sample = Path({str(sample)!r})
+        sys.exit(main({list(arguments)!r}, sample, sample / "accepted.toml"))
+    """)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert ended.stderr == ""
+    return ended.returncode, ended.stdout
+
+
+def accept(sample: Path, *entries: tuple[str, str]) -> None:
+    """Lists mutants, by their line and what they are, as survivors that are accepted."""
+    listed = [
+        f"[[survivor]]\nmodule = 'hitl_django/sample.py'\nline = '{line}'\n"
+        f"mutant = '{mutant}'\nreason = 'For a test.'\n"
+        for line, mutant in entries
+    ]
+    (sample / "accepted.toml").write_text("\n".join(listed))
+
+
+@pytest.mark.any_database
+def test_a_mutant_survives_until_there_is_a_test_that_notices_it(sample: Path) -> None:
+    code, printed = run(sample, *MODULE)
+
+    assert code == 1
+    for survivor in SURVIVORS:
+        assert f"hitl_django/sample.py:10: {LINE}\n    {survivor}\n" in printed
+    assert "7 mutants, 5 killed, 0 listed, 2 survived" in printed
+
+    tests = sample / "tests/sample/test_sample.py"
+    tests.write_text(TESTS + MISSING)
+    code, printed = run(sample, *MODULE)
+
+    assert code == 0, printed
+    assert "7 mutants, 7 killed, 0 listed, 0 survived" in printed
+    assert (sample / "hitl_django/sample.py").read_text() == SAMPLE, "the tree itself was changed"
+
+
+@pytest.mark.any_database
+def test_a_survivor_is_accepted_while_it_is_one(sample: Path) -> None:
+    accept(sample, *((LINE, survivor) for survivor in SURVIVORS))
+    assert run(sample, *MODULE)[0] == 0
+
+    killed = 'if user == "":', 'condition: user == "" → True'
+    forgotten = "return True", "constant: True → False"
+    accept(sample, (LINE, SURVIVORS[0]), (LINE, SURVIVORS[1]), killed, forgotten)
+    code, printed = run(sample, *MODULE)
+
+    assert code == 1
+    assert "no such mutant is made any more:\n  hitl_django/sample.py: return True" in printed
+    assert f"a test notices it:\n  hitl_django/sample.py: {killed[0]}" in printed
+    assert "7 mutants, 5 killed, 2 listed, 0 survived" in printed
+
+
+def test_a_survivor_is_not_accepted_without_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.toml"
+    path.write_text("[[survivor]]\nmodule = 'a'\nline = 'b'\nmutant = 'c'\nreason = ' '\n")
+    with pytest.raises(ValueError, match="no reason"):
+        accepted.read(path)
+
+
+def test_every_survivor_that_is_accepted_is_still_a_mutant_of_its_line() -> None:
+    entries = accepted.read(ACCEPTED)
+    modules = {entry.module for entry in entries}
+    made = [mutant for path in modules for mutant in mutants(module(ROOT / path))]
+    assert accepted.gone(entries, made) == []
+
+
+#: What stands in a function, what becomes of it, and what it is called.
+CHANGES = [
+    ("if a and b:\n    go()", "if (b):\n    go()", "operand: without a"),
+    ("if a:\n    raise E()", "if False:\n    raise E()", "condition: a → False"),
+    ("return a < b", "return (a <= (b))", "comparison: a < b → <="),
+    ("return [a for a in b if c]", "return [a for a in b if True]", "condition: c → True"),
+    ("rows.filter(pk=a, version=b)", "rows.filter(pk=a)", "predicate: without version=b"),
+    ("rows.filter(Q(a=1) | ~Q(b=2))", "rows.filter((Q(a=1)))", "predicate: without ~Q(b=2)"),
+    ("rows.select_for_update().get()", "rows.get()", "method: without select_for_update()"),
+    ("rows.update(a=1, b=2)", "rows.update(a=1)", "keyword: without b=2"),
+    ("return {'a': 1, 'b': 2}", "return {'b': 2}", "entry: without 'a'"),
+    ("return a in (b, c)", "return a in (c,)", "member: without b"),
+    ("refuse(a)\ngo(b)", "go(b)\nrefuse(a)", "order: go(b) before refuse(a)"),
+    ("tell(a)\ngo(b)", "tell(a)\npass", "statement: without go(b)"),
+    ("row.state = a", "pass", "statement: without row.state = a"),
+    ("on_commit(partial(go, a))", "(partial(go, a))()", "commit: at once, not behind it"),
+    ("with atomic():\n    go()", f"with {NOTHING}:\n    go()", "context: without atomic()"),
+    ("try:\n    go()\nexcept E:\n    pass", "try:\n    go()\nexcept ():\n    pass",
+     "handler: without E"),
+    ("return F('epoch') + 1", "return F('epoch') + 2", "constant: 1 → 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "label"), CHANGES, ids=[each[2] for each in CHANGES])
+def test_an_operator_makes_one_change_of_a_line(before: str, after: str, label: str) -> None:
+    found = {mutant.label: mutant for mutant in mutants(Module("m.py", within(before)))}
+    assert Module("m.py", within(before)).apply(found[label]) == within(after)
+
+
+def within(lines: str) -> str:
+    return "def function(self):\n" + indent(lines, "    ") + "\n"
+
+
+def test_a_permission_is_a_decorator_that_can_be_left_out() -> None:
+    source = "@permission('decide')\ndef view(request):\n    return request\n"
+    [mutant] = mutants(Module("m.py", source))
+    assert Module("m.py", source).apply(mutant).startswith("@(lambda decorated: decorated)\n")
+
+
+def test_a_predicate_of_a_prepared_statement_is_reached_by_who_reads_its_name() -> None:
+    source = "CLOSE = Update(\n    Question,\n    Q(pk=GIVEN, status=OPEN),\n)\n"
+    found = {mutant.label: mutant for mutant in mutants(Module("m.py", source))}
+    mutant = found["predicate: without status=OPEN"]
+    assert Module("m.py", source).apply(mutant) == source.replace(", status=OPEN", "")
+    assert mutant.reached_by.names == {"CLOSE"}
+
+
+@pytest.mark.parametrize("path", ["services/statements.py", "leases/claims.py", "worker.py"])
+def test_every_mutant_is_a_module_that_can_be_read(path: str) -> None:
+    found = module(ROOT / "hitl_django" / path)
+    for mutant in mutants(found):
+        ast.parse(found.apply(mutant))
+
+
+def test_every_room_that_a_promise_stands_on_is_there() -> None:
+    for path in MODULES:
+        assert (ROOT / "hitl_django" / path).exists(), path
+
+
+def module(path: Path) -> Module:
+    return Module(str(path.relative_to(ROOT)), path.read_text())
+
+
+def test_a_line_is_found_where_it_has_moved_to() -> None:
+    assert origins("a\nb\nc\n", "a\nb\nc\n") == [1, 2, 3]
+    assert origins("a\nb\nc\n", "new\na\nc\n") == [1, 1, 3]
+    assert origins("a\nb\n", "a\nb\nmore\n") == [1, 2, 2]

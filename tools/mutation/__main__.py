@@ -1,0 +1,213 @@
+"""Changes the package one line at a time and runs the tests that reach the line.
+
+    python -m tools.mutation --changed [BASE]   what differs from a commit (HEAD), in minutes
+    python -m tools.mutation --module hitl_django/services/decisions.py
+    python -m tools.mutation --all              everything that a promise stands on: many hours
+
+A mutant that no test notices is shown, unless ``accepted.toml`` says why none can; the exit code is
+then 1, as where an entry of that list has become wrong. What was tried is remembered: the same
+command goes on where it was stopped. The working tree is left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.__main__ import new_server
+
+from . import accepted, operators
+from .children import Child, Database, warm_up
+from .mutants import Module, Mutant
+from .reach import Map, digest, record
+from .trees import Tree
+from .trials import BUDGET, PASSED, Job, Ledger, Outcome, Work, each, try_all
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCEPTED = Path(__file__).parent / "accepted.toml"
+
+#: How many seconds recording one test file may take.
+RECORDING = 1800.0
+
+#: What the promises stand on.
+MODULES = (
+    "services", "leases", "saver", "worker.py", "sweep.py", "policy.py", "outbox.py", "dispatch.py",
+    "webhooks", "api/conditions.py", "links", "retention.py", "audit.py", "engine/loop.py",
+    "engine/opening.py", "engine/stopping.py", "engine/storing.py", "engine/plan.py",
+    "engine/apply.py", "engine/slots.py",
+)  # fmt: skip
+
+
+def main(given: Sequence[str], root: Path = ROOT, listed: Path = ACCEPTED) -> int:
+    options = _arguments().parse_args(given)
+    state = root / "var" / "mutation"
+    modules = [Module(path, (root / path).read_text()) for path in _chosen(options, root)]
+    mutants = [(module, mutant) for module in modules for mutant in operators.mutants(module)]
+    if options.changed is not None:
+        mutants = _changed(mutants, _lines_changed(root, options.changed))
+    mutants = [each for each in mutants if options.only in each[1].label]
+    entries = accepted.read(listed)
+    wrong = _gone(root, entries)
+    if options.list:
+        for _, mutant in mutants:
+            print(_shown(mutant))
+        return 0
+    for number in (signal.SIGINT, signal.SIGTERM):  # what runs is ended with us
+        signal.signal(number, lambda *_: sys.exit(130))
+    warm_up()
+    with ExitStack() as stack:
+        url = stack.enter_context(new_server()).get_uri() if options.postgresql else ""
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitl-mutation-")))
+        database = Database(url, folder)
+        jobs = [
+            Job(f"job{at}", Tree(root, folder / f"job{at}"), database) for at in range(options.jobs)
+        ]
+        _prepare(jobs[0], database)
+        known = Map(state / database.name, root, options.tests)
+        _record_missing(jobs, known, anew=options.record)
+        known.read()
+        tests = digest(*(root / file for file in known.files), *Path(__file__).parent.glob("*.py"))
+        ledger = Ledger(state / f"{database.name}.jsonl", tests)
+        outcomes = []
+        for outcome in try_all(jobs, known, ledger, mutants, options.budget):
+            outcomes.append(outcome)
+            _tell(outcome, entries, len(outcomes), len(mutants))
+    return _judge(outcomes, entries, wrong)
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--changed", nargs="?", const="HEAD", metavar="BASE")
+    what.add_argument("--module", action="append", metavar="PATH")
+    what.add_argument("--all", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests per mutant")
+    parser.add_argument("--tests", nargs="+", default=["tests"], help="none but these, or below")
+    parser.add_argument("--only", default="", help="mutants whose description contains this")
+    parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
+    parser.add_argument("--record", action="store_true", help="record anew which test reaches what")
+    parser.add_argument("--list", action="store_true", help="show the mutants and try none")
+    return parser
+
+
+def _chosen(options: argparse.Namespace, root: Path) -> list[str]:
+    """Returns the modules whose mutants are wanted."""
+    named = options.module or [f"hitl_django/{module}" for module in MODULES]
+    return [str(path) for each in named for path in _python(root, Path(each))]
+
+
+def _python(root: Path, path: Path) -> Iterator[Path]:
+    if path.suffix == ".py":
+        yield path
+    for found in sorted((root / path).rglob("*.py")):
+        yield found.relative_to(root)
+
+
+def _lines_changed(root: Path, base: str) -> dict[str, set[int]]:
+    """Returns the lines that a commit doesn't have, by module."""
+    command = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", "*.py"]
+    text = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    found: dict[str, set[int]] = {}
+    path = ""
+    for line in text.splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ ").removeprefix("b/")
+        elif line.startswith("@@ "):
+            first, _, count = line.split()[2].removeprefix("+").partition(",")
+            lines = range(int(first), int(first) + int(count or 1))
+            found.setdefault(path, set()).update(lines)
+    return found
+
+
+def _changed(
+    mutants: list[tuple[Module, Mutant]], lines: dict[str, set[int]]
+) -> list[tuple[Module, Mutant]]:
+    return [
+        (module, mutant)
+        for module, mutant in mutants
+        if lines.get(module.path, set()) & {mutant.line, *mutant.reached_by.lines}
+    ]
+
+
+def _gone(root: Path, entries: list[accepted.Entry]) -> list[accepted.Entry]:
+    paths = sorted({entry.module for entry in entries if (root / entry.module).exists()})
+    modules = [Module(path, (root / path).read_text()) for path in paths]
+    made = [mutant for module in modules for mutant in operators.mutants(module)]
+    return accepted.gone(entries, made)
+
+
+def _prepare(job: Job, database: Database) -> None:
+    with Child(job.tree, database.make) as child:
+        child.process.join()
+        code = child.process.exitcode
+    if code != PASSED:
+        raise SystemExit(f"The database could not be migrated:\n{child.output}")
+
+
+def _record_missing(jobs: list[Job], known: Map, *, anew: bool) -> None:
+    """Records what each test reaches, as far as that isn't known."""
+    missing = known.missing(anew=anew)
+
+    def work(file: str) -> Callable[[Job], Work]:
+        def begin(job: Job) -> Work:
+            arguments = (known.target(file), file, job.database, job.name)
+            with Child(job.tree, record, *arguments) as child:
+                yield from child.wait(time.monotonic() + RECORDING)
+            return file
+
+        return begin
+
+    for at, file in enumerate(each(jobs, map(work, missing)), 1):
+        print(f"recorded {at} of {len(missing)}: {file}", flush=True)
+
+
+def _tell(outcome: Outcome, entries: list[accepted.Entry], done: int, total: int) -> None:
+    listed = {entry.key for entry in entries}
+    if outcome.survived and outcome.mutant.key not in listed:
+        tests = f"{outcome.tests} tests reach it" if outcome.tests else "no test reaches it"
+        print(f"survived ({done} of {total}), {tests}\n  {_shown(outcome.mutant)}", flush=True)
+
+
+def _shown(mutant: Mutant) -> str:
+    return f"{mutant.module}:{mutant.line}: {mutant.text}\n    {mutant.label}"
+
+
+def _judge(
+    outcomes: list[Outcome], entries: list[accepted.Entry], wrong: list[accepted.Entry]
+) -> int:
+    """Prints what came of it; returns the exit code."""
+    survived = {outcome.mutant for outcome in outcomes if outcome.survived}
+    killed = {outcome.mutant for outcome in outcomes if not outcome.survived}
+    listed = {entry.key for entry in entries}
+    left = [mutant for mutant in survived if mutant.key not in listed]
+    needless = accepted.noticed(entries, survived, killed)
+    for entry in wrong:
+        print(f"listed, and no such mutant is made any more:\n  {entry}")
+    for entry in needless:
+        print(f"listed, and a test notices it:\n  {entry}")
+    by_module = Counter(outcome.mutant.module for outcome in outcomes)
+    for module, count in sorted(by_module.items()):
+        alive = sum(mutant.module == module for mutant in survived)
+        unlisted = sum(mutant.module == module for mutant in left)
+        print(
+            f"{module}: {count} mutants, {count - alive} killed, {alive - unlisted} listed, "
+            f"{unlisted} survived"
+        )
+    print(
+        f"{len(outcomes)} mutants, {len(killed)} killed, {len(survived) - len(left)} listed, "
+        f"{len(left)} survived"
+    )
+    return 1 if left or wrong or needless else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,183 @@
+"""Runs pytest in processes that are forked where the slow imports are made already.
+
+What takes seconds is importing Django, pytest and its plugins, and migrating a database. The parent
+has made these imports, and never that of the package under test: each child imports it anew, from
+the tree that it works in, and begins with a copy of a migrated database.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from .trees import Tree
+
+_FORK = multiprocessing.get_context("fork")
+
+#: What the package and its tests import of others, as far as it needs no settings.
+IMPORTED = """
+    django.contrib.auth.hashers django.core.management.commands.migrate django.db.models
+    django.db.backends.sqlite3.base django.forms django.template.defaultfilters django.test
+    django.views.generic django.views.debug hypothesis.strategies jsonschema ormsgpack psutil
+    pydantic xxhash
+"""
+#: Where pytest-django puts the copy of a database: its name is the template's with this before it.
+TEST = "test_"
+
+
+def warm_up() -> None:
+    """Imports what children need, so that none of them has to."""
+    sys.dont_write_bytecode = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for point in entry_points(group="pytest11"):
+            point.load()
+        for name in IMPORTED.split():
+            importlib.import_module(name)
+
+
+class Child:
+    """A forked process that runs one function in a tree."""
+
+    def __init__(self, tree: Tree, function: Callable[..., int], *arguments: Any) -> None:
+        self.tree = tree
+        folder = tree.scratch.parent
+        self.report, self._output = folder / "report.json", folder / "output.txt"
+        self.report.unlink(missing_ok=True)
+        target = (tree, self.report, self._output, function, arguments)
+        self.process = _FORK.Process(target=_in_tree, args=target)
+        self.process.start()
+        # Not multiprocessing's own sentinel: what the process has started may hold on to that.
+        self.ended = os.pidfd_open(self.process.pid or 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the process, where it hasn't ended by itself, and all that it has started."""
+        try:
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self.process.kill()  # it had no time to begin a group of its own
+        self.process.join()
+        os.close(self.ended)
+        self.tree.clear()
+
+    def wait(self, deadline: float) -> Iterator[tuple[int, float]]:
+        """Gives what to wait for and until when; returns the exit code, None where it is late."""
+        yield self.ended, deadline
+        return self.process.exitcode
+
+    @property
+    def output(self) -> str:
+        """What it and its tests have printed."""
+        return self._output.read_text(errors="replace")
+
+    def reported(self) -> Any:
+        """Returns what it has left behind, if anything."""
+        return json.loads(self.report.read_text()) if self.report.exists() else None
+
+
+def _in_tree(
+    tree: Tree, report: Path, output: Path, function: Callable[..., int], arguments: Sequence[Any]
+) -> None:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    tree.enter()
+    tempfile.tempdir = None
+    with output.open("wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    code = 1
+    try:
+        code = function(report, *arguments)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class Database:
+    """A migrated database, of which each child gets a copy."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.file = url, folder / "template.sqlite3"
+
+    @property
+    def name(self) -> str:
+        return "postgresql" if self.url else "sqlite"
+
+    def make(self, _report: Path) -> int:
+        """Migrates the template; runs in a child."""
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+        if self.url:
+            os.environ["DATABASE_URL"] = _named(self.url, "template")
+        import django
+        from django.db import connection
+
+        django.setup()
+        name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+        connection.close()
+        if not self.url:
+            shutil.copy(name, self.file)
+        return 0
+
+    def take(self, job: str) -> None:
+        """Copies the template for this process."""
+        if not self.url:
+            name = f"hitl_test_{os.getpid()}.sqlite3"
+            shutil.copy(self.file, Path(tempfile.gettempdir()) / name)
+            return
+        import psycopg
+
+        os.environ["DATABASE_URL"] = _named(self.url, job)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{TEST}{job}" WITH (FORCE)')
+            connection.execute(f'CREATE DATABASE "{TEST}{job}" TEMPLATE "{TEST}template"')
+
+
+def _named(url: str, name: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def run_pytest(
+    report: Path, database: Database, job: str, arguments: Sequence[str], plugins: Sequence[Any]
+) -> int:
+    """Runs tests on a database of their own; returns pytest's exit code."""
+    database.take(job)
+    fixed = [
+        "--reuse-db", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
+        "-W", "ignore::pytest.PytestAssertRewriteWarning",
+    ]  # fmt: skip
+    if database.url:
+        fixed.append("--database-only")
+    return int(pytest.main([*fixed, *arguments], plugins=[*plugins, Reporter(report)]))
+
+
+class Reporter:
+    """Leaves behind which test failed first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.path.exists():
+            self.path.write_text(json.dumps(report.nodeid))

@@ -1,0 +1,64 @@
+"""Copies of the repository in which a module can be changed; the working tree never is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: What tests need of the repository. Child processes of tests find it where their parent does.
+COPIED = (
+    "hitl_django", "project", "templates", "tests", "tools", "manage.py", "pyproject.toml",
+    "README.md", "CHANGELOG.md", "LICENSE",
+)  # fmt: skip
+
+
+class Tree:
+    """A copy of the repository, with a folder of its own for what its tests leave behind."""
+
+    def __init__(self, source: Path, folder: Path) -> None:
+        self.source, self.root, self.scratch = source, folder / "tree", folder / "tmp"
+        self.scratch.mkdir(parents=True)
+        self.root.mkdir()
+        for name in COPIED:
+            found = source / name
+            if found.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(found, self.root / name, ignore=ignored)
+            elif found.exists():
+                shutil.copy2(found, self.root / name)
+
+    @contextmanager
+    def changed(self, module: str, source: str) -> Iterator[None]:
+        """Has a module another source meanwhile."""
+        path = self.root / module
+        before = path.read_text()
+        self._write(path, source)
+        try:
+            yield
+        finally:
+            self._write(path, before)
+
+    def _write(self, path: Path, source: str) -> None:
+        path.write_text(source)
+        # Bytecode is as old as its source to the second: a mutant may be younger by less.
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def enter(self) -> None:
+        """Has this process, and those that it starts, import from here."""
+        root = str(self.root)
+        os.chdir(root)
+        sys.path[:] = [root, *(each for each in sys.path if each not in ("", str(self.source)))]
+        os.environ |= {"PYTHONPATH": root, "TMPDIR": str(self.scratch)}
+
+    def clear(self) -> None:
+        """Removes what a test that was killed couldn't."""
+        for path in self.scratch.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)

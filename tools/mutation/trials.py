@@ -1,0 +1,190 @@
+"""Tries mutants, several at a time, and remembers what became of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing.connection
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .children import Child, Database, run_pytest
+from .mutants import Module, Mutant
+from .reach import Map, in_order
+from .trees import Tree
+
+PASSED, NO_TESTS = 0, 5
+#: How many tests are tried at first: whoever notices a mutant is mostly among them.
+FIRST = 25
+#: How much longer than without it the tests of a mutant may take, and the least they get.
+SLOWER, LEAST = 10, 60.0
+#: How many seconds of tests one mutant is worth, unless a command says otherwise.
+BUDGET = 60.0
+#: How many of the tests that noticed something last come first.
+RECENT = 12
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: who noticed it, or that nobody did."""
+
+    mutant: Mutant
+    by: str | None  # a test, or "time" or "import"
+    tests: int
+
+    @property
+    def survived(self) -> bool:
+        return self.by is None
+
+
+class Ledger:
+    """The outcomes so far, a line each. What is there already needs no other trial.
+
+    A mutant that was noticed stays noticed while its module is the same; one that survived is tried
+    again where any test is another.
+    """
+
+    def __init__(self, path: Path, tests: str) -> None:
+        self.path, self.tests = path, tests
+        self._known: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                row = json.loads(line)
+                self._known[row["key"]] = row
+
+    def find(self, source: str, mutant: Mutant) -> Outcome | None:
+        row = self._known.get(_key(source, mutant))
+        if row is None or (row["by"] is None and row["tests"] != self.tests):
+            return None
+        return Outcome(mutant, row["by"], row["count"])
+
+    def keep(self, source: str, outcome: Outcome) -> None:
+        row = {
+            "key": _key(source, outcome.mutant),
+            "by": outcome.by,
+            "count": outcome.tests,
+            "tests": self.tests,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+
+def _key(source: str, mutant: Mutant) -> str:
+    edits = [(edit.start, edit.end, edit.text) for edit in mutant.edits]
+    return hashlib.sha256(repr((mutant.module, source, edits)).encode()).hexdigest()[:24]
+
+
+class Job:
+    """One place where mutants are tried, one after the other."""
+
+    def __init__(self, name: str, tree: Tree, database: Database) -> None:
+        self.name, self.tree, self.database = name, tree, database
+
+    def attempt(
+        self, module: Module, mutant: Mutant, tests: list[str], seconds: Callable[[str], float]
+    ) -> Work:
+        """Runs the tests of a mutant; returns who noticed it, None where nobody did."""
+        if not tests:
+            return None
+        with self.tree.changed(mutant.module, module.apply(mutant)):
+            for some in (tests[:FIRST], tests[FIRST:]):
+                if not some:
+                    continue
+                limit = LEAST + SLOWER * sum(map(seconds, some))
+                arguments = (self.database, self.name, ["-x", *some], [])
+                with Child(self.tree, run_pytest, *arguments) as child:
+                    code = yield from child.wait(time.monotonic() + limit)
+                    by = child.reported()
+                if code == NO_TESTS:
+                    raise RuntimeError(f"There are no such tests: {some}")
+                if code != PASSED:
+                    return by or ("time" if code is None else "import")
+        return None
+
+
+#: Gives the file descriptor of each process that it waits for, and until when; returns its result.
+Work = Generator[tuple[int, float], None, Any]
+
+
+def each(jobs: list[Job], todo: Iterable[Callable[[Job], Work]]) -> Iterator[Any]:
+    """Runs pieces of work, one in each job at a time; gives what each returns as it ends."""
+    beginnings = iter(todo)
+    running: dict[Any, tuple[float, Job, Work]] = {}
+
+    def begin(job: Job) -> Iterator[Any]:
+        for beginning in beginnings:
+            yield from go_on(job, beginning(job))
+            if any(job is busy for _, busy, _ in running.values()):
+                return
+
+    def go_on(job: Job, work: Work) -> Iterator[Any]:
+        try:
+            ended, deadline = next(work)
+        except StopIteration as returned:
+            yield returned.value
+        else:
+            running[ended] = deadline, job, work
+
+    try:
+        for job in jobs:
+            yield from begin(job)
+        while running:
+            soonest = min(deadline for deadline, _, _ in running.values())
+            left = max(0, soonest - time.monotonic())
+            ended = multiprocessing.connection.wait(list(running), left)
+            late = [key for key, (end, _, _) in running.items() if end <= time.monotonic()]
+            for key in {*ended, *late}:
+                _, job, work = running.pop(key)
+                yield from go_on(job, work)
+                if not any(job is busy for _, busy, _ in running.values()):
+                    yield from begin(job)
+    finally:
+        for _, _, work in running.values():
+            work.close()
+
+
+def try_all(
+    jobs: list[Job],
+    known: Map,
+    ledger: Ledger,
+    mutants: list[tuple[Module, Mutant]],
+    budget: float = BUDGET,
+) -> Iterator[Outcome]:
+    """Gives the outcome of each mutant, those that are known already first."""
+    left = []
+    for module, mutant in mutants:
+        if found := ledger.find(module.source, mutant):
+            yield found
+        else:
+            left.append((module, mutant))
+    recent: list[str] = []
+
+    def trial(module: Module, mutant: Mutant) -> Callable[[Job], Work]:
+        def work(job: Job) -> Work:
+            tests = in_order(known.tests(mutant.module, mutant.reached_by), known.seconds, recent)
+            tests = _within(budget, tests, known.seconds)
+            by = yield from job.attempt(module, mutant, tests, known.seconds.__getitem__)
+            outcome = Outcome(mutant, by, len(tests))
+            ledger.keep(module.source, outcome)
+            if by in known.seconds:
+                recent[:] = [by, *(each for each in recent if each != by)][:RECENT]
+            return outcome
+
+        return work
+
+    yield from each(jobs, (trial(module, mutant) for module, mutant in left))
+
+
+def _within(budget: float, tests: list[str], seconds: dict[str, float]) -> list[str]:
+    """Returns the first tests that together take no longer than the budget."""
+    found: list[str] = []
+    for test in tests:
+        budget -= seconds[test]
+        if budget < 0 and found:
+            break
+        found.append(test)
+    return found
