@@ -92,11 +92,15 @@ class Child:
 
 
 class Listener:
-    """Turns the signals that ask for an end into Stopped, except where one must not be raised."""
+    """Turns the signals that ask for an end into Stopped, except where one must not be raised.
+
+    Python drops what is raised while it destroys an object or answers a call from C, a function
+    of SQLite's for instance. So what was asked stays asked, and who goes on for long checks.
+    """
 
     def __init__(self) -> None:
         self._holding = False
-        self._held: str | None = None
+        self._asked: str | None = None
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -123,13 +127,18 @@ class Listener:
         self.check()
 
     def check(self) -> None:
-        """Raise what was put off."""
-        held, self._held = self._held, None
-        if held is not None:
-            raise Stopped(held)
+        """Raise Stopped if a signal has asked for the end."""
+        if self._asked is not None:
+            raise Stopped(self._asked)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a signal asks for the end, or one has."""
+        self.check()
+        time.sleep(seconds)
+        self.check()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._held = signal.Signals(number).name
+        self._asked = signal.Signals(number).name
         if not self._holding:
             self.check()
 

@@ -108,7 +108,7 @@ class Sweeper:
                     close_old_connections()
                     with listener.holding():  # what a sweep has begun it ends
                         self._sweep()
-                    time.sleep(hitl.SWEEP_SECONDS / 3)
+                    listener.sleep(hitl.SWEEP_SECONDS / 3)
         except Stopped as stopped:
             self.say(f"Stopped by {stopped}.")
         finally:
@@ -140,7 +140,7 @@ class Supervisor:
                     logger.error("worker processes: %s; starting them anew", self._run_once())
                     if time.monotonic() - began > LONGEST:
                         delay = SHORTEST
-                    time.sleep(delay)
+                    self.listener.sleep(delay)
                     delay = min(2 * delay, LONGEST)
         except Stopped as stopped:
             self.say(f"Stopped by {stopped}.")
@@ -149,27 +149,25 @@ class Supervisor:
 
     def _run_once(self) -> str:
         """Run the processes until something is wrong with them; return what."""
-        pipe = Pipe()
+        pipe, child, grace = Pipe(), None, self.grace
         try:
-            with self.listener.holding():
+            with self.listener.holding():  # one that was started but not noted would stay behind
                 child = Child(self._program(pipe))
             self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
-            grace = self.grace
-            try:
-                reason = self._watch(child, pipe)
-                grace = min(grace, LAST_CHANCE)
-                return reason
-            finally:
-                with self.listener.holding():
-                    self._stop(child, grace)
+            reason = self._watch(child, pipe)
+            grace = min(grace, LAST_CHANCE)
+            return reason
         finally:
-            pipe.close()
+            with self.listener.holding():
+                if child is not None:
+                    self._stop(child, grace)
+                pipe.close()
 
     def _watch(self, child: Child, pipe: Pipe) -> str:
         watch = Watch()
         while (code := child.ended()) is None:
             select.select([pipe.reading], [], [], TICK)
-            time.sleep(BREATH)
+            self.listener.sleep(BREATH)
             now = time.monotonic()
             for pulse in pipe.heard():
                 watch.hear(pulse, now)

@@ -101,7 +101,10 @@ class Cluster:
     def stop(self) -> int:
         """Ask it to stop, as a service manager does; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.log.read_text()) from None
 
     def clear_up(self) -> None:
         try:

@@ -93,6 +93,19 @@ def test_a_signal_becomes_an_end(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
+    class Resource:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    listener = Listener()
+    with listener.installed():
+        Resource()  # what is raised while an object is destroyed is printed and dropped
+        with pytest.raises(Stopped, match="SIGTERM"):
+            listener.sleep(600)
+
+
 def test_a_signal_waits_until_a_start_is_noted() -> None:
     listener, noted = Listener(), []
 

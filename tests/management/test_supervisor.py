@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch, pulse, services, testing
 from hitl_django import sweep as sweeping
 from hitl_django.conf import hitl
-from hitl_django.management import supervisor
+from hitl_django.management import processes, supervisor
 from hitl_django.management.supervisor import PATIENCE, Watch
 from hitl_django.models import Run, Thread
 from hitl_django.pulse import Pulse
@@ -166,6 +166,44 @@ def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
     assert next(rounds, "none is left") == "none is left"
     assert Run.objects.get().state == "queued"
     assert not Run.objects.filter(hinted_at__lt=Now() - timedelta(minutes=1)).exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_comes_where_nothing_can_be_raised_ends_the_supervisor(
+    transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Connection:
+        """As a client of a broker that is away leaves one behind."""
+
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    left_behind = [Connection()]
+
+    def sweep() -> Any:
+        left_behind.clear()
+        return []
+
+    monkeypatch.setattr(supervisor, "sweep", sweep)
+    out = io.StringIO()
+    supervisor.Supervisor(["check"], 30.0, out.write).run()
+    assert "Stopped by SIGTERM." in out.getvalue()
+
+
+def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class Child(processes.Child):
+        def __init__(self, program: processes.Program) -> None:
+            super().__init__(program)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(supervisor, "Child", Child)
+    supervisor.Supervisor(["check"], 30.0, lambda text: None).run()
+    assert [child.ended() is not None for child in started] == [True]
 
 
 def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 
 import pytest
 from django_q.conf import Conf
 from django_q.signals import post_execute_in_worker, post_spawn, pre_execute
 
-from hitl_django import heartbeats, pulse
+from hitl_django import dispatch, heartbeats, pulse, worker
 from hitl_django.contrib.django_q2 import workers
 
 
@@ -44,5 +45,27 @@ def test_a_forked_process_is_a_worker_only_if_nobody_minds_its_signals(
         if other == "sync":
             monkeypatch.setattr(Conf, "SYNC", False)
             assert workers._is_worker()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Connection:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    left_behind = [Connection()]
+    monkeypatch.setattr(heartbeats, "report", left_behind.clear)
+    monkeypatch.setattr(worker, "drain", lambda reason: None)
+    for name, value in {"pid": os.getpid(), "task": None, "until": 0.0, "is_ending": False}.items():
+        monkeypatch.setattr(workers._Process, name, value)
+    before = signal.signal(signal.SIGTERM, workers._terminate)
+    try:
+        workers._begins(task={"func": dispatch.ADVANCE})
+        with pytest.raises(SystemExit):
+            workers._ends()
     finally:
         signal.signal(signal.SIGTERM, before)

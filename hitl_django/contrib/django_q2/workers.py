@@ -83,11 +83,14 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
 def _ends(**kwargs: Any) -> None:
     if _Process.pid != os.getpid():
         return
+    if not _Process.is_ending:
+        heartbeats.report()
+    # Until here a signal only says that this process is to end: raised within the report, in what
+    # the database calls or while an object is destroyed, its exception would be dropped.
     _Process.task = None
     if _Process.is_ending:
         # The message isn't acknowledged, so it comes again: one hint too many.
         raise SystemExit(ENDED)
-    heartbeats.report()
     pulse.say("idle")
 
 

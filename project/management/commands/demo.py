@@ -57,7 +57,7 @@ class Command(BaseCommand):
             self.introduce(port)
             while True:
                 refuse_ended(children)
-                time.sleep(0.5)
+                listener.sleep(0.5)
 
     def introduce(self, port: int) -> None:
         """Print the address and the log-ins."""
