@@ -30,7 +30,7 @@ from .errors import (
 from .payload import check_json
 from .runs import RunContext
 from .runtime import ExecutionInfo, Runtime
-from .schema import coerce, json_schema
+from .schema import coerce, json_schema, told_by
 from .task_memory import UNANSWERED, Memory
 from .terms import ReviewTerms
 from .types import Expiry, Interrupt, RunnableConfig
@@ -382,12 +382,11 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
         return coerce(schema, answer)
     except ValidationError as error:
         faults = [
-            ("/" + "/".join(str(part) for part in fault["loc"]), fault["msg"])
-            for fault in error.errors(include_url=False, include_input=False)
+            ("/" + "/".join(str(part) for part in place), said) for place, said in told_by(error)
         ]
-        said = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
+        listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
         raise InvalidAnswerError(
-            f"The answer to node '{task.name}' doesn't fit its response schema: {said}.", faults
+            f"The answer to node '{task.name}' doesn't fit its response schema: {listed}.", faults
         ) from error
 
 

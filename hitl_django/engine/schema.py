@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     NotRequired,
@@ -23,8 +24,15 @@ from typing import (
 import typing_extensions
 
 from .channels import BaseChannel, BinaryOperatorAggregate, LastValue
+from .complexity import TOO_COMPLEX, contains_itself, is_too_complex
 from .constants import ROOT
 from .errors import InvalidInputError, InvalidUpdateError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+#: How many faults of a value are told: a value may have one for each look at it.
+MAX_FAULTS = 50
 
 
 class ManagedValue:
@@ -219,8 +227,42 @@ def _loose(annotation: Any) -> dict[str, Any]:
 
 
 def coerce(schema: Any, value: Any) -> Any:
-    """Returns ``value`` as an instance of ``schema``; raises pydantic's ValidationError."""
+    """Returns ``value`` as an instance of ``schema``; raises pydantic's ValidationError.
+
+    So does a value that would take too long to be read, where a union contains itself.
+    """
+    described = _recursive_for(schema)
+    if described is not None and is_too_complex(described, value):
+        from pydantic_core import PydanticCustomError, ValidationError
+
+        fault = PydanticCustomError("too_complex", TOO_COMPLEX)
+        raise ValidationError.from_exception_data(str(schema), [{"type": fault, "input": None}])
     return _adapter_for(schema).validate_python(value)
+
+
+def told_by(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
+    """Returns the first faults that pydantic found, as (steps to the part, reason)."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
+
+
+@lru_cache(maxsize=256)
+def _recursive(annotation: Any) -> dict[str, Any] | None:
+    """Returns the JSON schema of a type that contains itself, or None for any other."""
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        described = dict(_adapter_for(annotation).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return None
+    return described if contains_itself(described) else None
+
+
+def _recursive_for(annotation: Any) -> dict[str, Any] | None:
+    try:
+        return _recursive(annotation)
+    except TypeError:  # an annotation that can't be hashed
+        return _recursive.__wrapped__(annotation)
 
 
 def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
@@ -262,8 +304,7 @@ def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
         coerce(annotation, value)
     except ValidationError as error:
         return [
-            (path + "".join(_step(part) for part in fault["loc"]), fault["msg"])
-            for fault in error.errors(include_url=False, include_input=False)
+            (path + "".join(_step(part) for part in place), said) for place, said in told_by(error)
         ]
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
         return []  # a type that pydantic knows nothing about says nothing about the input

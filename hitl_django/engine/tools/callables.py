@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from ..nodes import is_coroutine_function
+from ..schema import coerce
 from ..types import Command
 from .calls import BadCall, Call, unfit
 
@@ -51,7 +52,7 @@ class Function:
         if not isinstance(call.args, dict):
             raise BadCall(f"Error: the arguments of {call.name} are no JSON object.")
         try:
-            read = self._model.model_validate(call.args)
+            read = coerce(self._model, call.args)
         except ValidationError as error:
             raise unfit(call.name, error) from error
         taken = {self._names[field]: getattr(read, field) for field in read.model_fields_set}

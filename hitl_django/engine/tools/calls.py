@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from ..checkpoint import Commit
 from ..context import TaskContext
 from ..errors import GraphInterrupt
+from ..schema import told_by
 from ..terms import ReviewTerms
 from ..types import Expiry
 
@@ -26,8 +27,7 @@ class BadCall(Exception):
 def unfit(name: str, error: ValidationError) -> BadCall:
     """Returns what is wrong with the arguments of a call, in words for a model."""
     faults = "; ".join(
-        f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
-        for fault in error.errors(include_url=False, include_input=False)
+        f"{'.'.join(str(step) for step in place)}: {said}" for place, said in told_by(error)
     )
     return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
 

@@ -1,0 +1,96 @@
+"""How often pydantic would look at the parts of a value, counted before it does.
+
+pydantic tries each type of a union in full and keeps the best. Where a union contains itself, as a
+condition made of conditions does, that is so at each level again, and each level multiplies the
+work: a value of a few hundred characters can hold a process for hours. A discriminator (a tagged
+union) ends this, since only the type it names is tried. The count follows the JSON schema and takes
+one pass: a part of the value is counted once for each part of the schema, however often pydantic
+would come back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: Looks that a value may need: about 0.1 s of a processor where it fits, and 1 s where it doesn't
+#: and each look makes an error.
+MOST_LOOKS = 100_000
+TOO_COMPLEX = (
+    "is too complex to be checked: a union that contains itself is tried in full at each level, "
+    "unless its type names a discriminator; send fewer values, or nest them less deeply"
+)
+
+
+def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
+    """Says whether reading the value would take more looks than are allowed."""
+    try:
+        return _Count(schema).looks(schema, value) > MOST_LOOKS
+    except RecursionError:
+        return True
+
+
+def contains_itself(schema: dict[str, Any]) -> bool:
+    """Says whether a part of a JSON schema refers to itself, by whatever way."""
+    below = {name: _names(part) for name, part in schema.get("$defs", {}).items()}
+    for start in below:
+        seen: set[str] = set()
+        ahead = list(below[start])
+        while ahead:
+            name = ahead.pop()
+            if name == start:
+                return True
+            if name not in seen:
+                seen.add(name)
+                ahead += below.get(name, ())
+    return False
+
+
+def _names(part: Any) -> set[str]:
+    if isinstance(part, list):
+        return set().union(*map(_names, part))
+    if not isinstance(part, dict):
+        return set()
+    found = set().union(*map(_names, part.values()))
+    return found | {_name(part)} if isinstance(part.get("$ref"), str) else found
+
+
+def _name(reference: dict[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+class _Count:
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._definitions = schema.get("$defs", {})
+        self._known: dict[tuple[int, int], int] = {}
+
+    def looks(self, schema: Any, value: Any) -> int:
+        """Returns how often a part of the value is looked at, and what is below it with it."""
+        key = id(schema), id(value)  # both are kept by what contains them
+        if key not in self._known:
+            self._known[key] = 0  # a reference that leads to itself, a list that contains itself
+            self._known[key] = self._looks(schema, value) if isinstance(schema, dict) else 1
+        return self._known[key]
+
+    def _looks(self, schema: dict[str, Any], value: Any) -> int:
+        if isinstance(schema.get("$ref"), str):
+            return self.looks(self._definitions.get(_name(schema)), value)
+        looks = 1 + sum(self.looks(part, value) for part in self._tried(schema, value))
+        if isinstance(value, Mapping):
+            fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+            looks += sum(self.looks(fields.get(name, others), part) for name, part in value.items())
+        elif isinstance(value, list | tuple | set | frozenset):
+            first, others = schema.get("prefixItems", []), schema.get("items")
+            looks += sum(
+                self.looks(first[place] if place < len(first) else others, part)
+                for place, part in enumerate(value)
+            )
+        return looks
+
+    def _tried(self, schema: dict[str, Any], value: Any) -> list[Any]:
+        discriminator = schema.get("discriminator")
+        if not discriminator:
+            return [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
+        word = value.get(discriminator["propertyName"]) if isinstance(value, Mapping) else None
+        named = discriminator.get("mapping", {}).get(word) if isinstance(word, str) else ""
+        return [part for part in schema.get("oneOf", ()) if part.get("$ref") == named]
