@@ -14,7 +14,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils.timezone import now
 
-from hitl_django import audit, services
+from hitl_django import audit, leases, services
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     HeldError,
@@ -24,7 +24,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
-from hitl_django.services import claims
+from hitl_django.services import claims, questions
 
 from .conftest import asked
 
@@ -407,3 +407,116 @@ def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
     with pytest.raises(HeldError, match="a moment ago") as refused:
         services.claim(question.pk, by=reviewer)
     assert refused.value.until is not None
+
+
+def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Does something, once, when somebody has found the question that they name."""
+    find = questions.find
+
+    def and_then(*args: Any) -> Interrupt:
+        found = find(*args)
+        monkeypatch.setattr(questions, "find", find)
+        act()
+        return found
+
+    monkeypatch.setattr(questions, "find", and_then)
+
+
+@pytest.mark.promise("P18")
+def test_who_lets_go_of_what_was_taken_over_meanwhile_lets_go_of_nothing(
+    question: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    after_finding(monkeypatch, lambda: services.claim(question.pk, by=lead, take_over=True))
+    services.release(question.pk, by=reviewer)
+    assert again(question).claimed_by == lead
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_what_ran_out_is_nobodys_to_let_go_of(
+    question: Interrupt, reviewer: User, sam: User, lead: User, when: str, monkeypatch: Any
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    if when == "before":
+        let_pass(question)
+        services.release(question.pk, by=sam)  # who may take nothing over
+    else:
+        lock = leases.lock_thread
+
+        def lock_later(**which: Any) -> Thread:
+            let_pass(question)
+            return lock(**which)
+
+        monkeypatch.setattr(leases, "lock_thread", lock_later)
+        services.release(question.pk, by=lead)
+    assert verbs() == []
+    assert again(question).claimed_by == reviewer
+
+
+def test_who_comes_back_to_what_is_free_may_let_go_of_it(
+    question: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else had it when they looked, and they have it once the thread is locked."""
+    services.claim(question.pk, by=lead)
+
+    def change_hands() -> None:
+        let_pass(question)
+        services.claim(question.pk, by=reviewer)
+
+    after_finding(monkeypatch, change_hands)
+    services.release(question.pk, by=reviewer)
+    assert again(question).claimed_by is None
+    assert verbs() == ["release"]
+
+
+def test_the_same_key_keeps_none_but_its_user_waiting(question: Interrupt, reviewer: User) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        services.take_next(by=reviewer, key="k")
+    (locked,) = [query["sql"] for query in queries if 'FROM "auth_user" WHERE' in query["sql"]]
+    assert f'"auth_user"."id" = {reviewer.pk}' in locked
+
+
+def test_what_is_ones_own_in_another_group_is_not_taken_for_a_group(
+    question: Interrupt, reviewer: User
+) -> None:
+    crew, others = (Group.objects.create(name=name) for name in ("Crew", "Others"))
+    reviewer.groups.add(crew)
+    Interrupt.objects.update(assignee=reviewer, group=others)
+    assert services.take_next(by=reviewer, group=crew) is None
+    assert services.take_next(by=reviewer, group=others) == question.pk
+
+
+def test_each_batch_of_candidates_is_of_others(
+    question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [again(question) for _ in range(9)]
+    for number, copy in enumerate(copies):
+        copy.pk, copy.interrupt_id, copy.title = None, str(number), "odd"
+    Interrupt.objects.bulk_create(copies)
+    Interrupt.objects.filter(pk=question.pk).update(title="even", priority=-1)
+    monkeypatch.setattr(claims, "FEW", 2)
+    monkeypatch.setattr(claims, "MANY", 3)
+    monkeypatch.setattr(claims, "MOST", 12)
+    with override_settings(HITL={"POLICY": f"{__name__}.EvenOnly"}):
+        assert services.take_next(by=reviewer) == question.pk
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("meanwhile", [{"claimed_until": Now() + MINUTE}, {"status": "cancelled"}])
+def test_what_is_not_free_any_more_when_the_claim_is_written_is_passed_by(
+    advance: Advance, reviewer: User, meanwhile: dict[str, Any]
+) -> None:
+    """Where rows can't be locked, only the UPDATE itself can tell."""
+    first, second = (asked("approval", {"text": "x"}, advance) for _ in range(2))
+    done: list[bool] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not done and 'UPDATE "hitl_django_interrupt"' in sql:
+            done.append(True)
+            Interrupt.objects.filter(pk=first.pk).update(**meanwhile)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        assert services.take_next(by=reviewer) == second.pk
+    assert done
+    assert again(first).claimed_by is None

@@ -386,3 +386,69 @@ def test_a_fork_reads_no_more_runs_of_a_thread_that_had_many(advance: Advance) -
         read.clear()
         advance()
     assert figures[1] == figures[2]
+
+
+@pytest.mark.parametrize("where", ["in no thread", "in another thread", "in a graph inside"])
+def test_a_checkpoint_that_is_gone_once_the_thread_is_locked_is_not_found(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A copy of a thread has checkpoints of the same names."""
+    thread, other = ran(advance), ran(advance)
+    at = after(thread, 3)
+    row = Checkpoint.objects.filter(thread__thread_id=thread, checkpoint_id=at)
+    goes: dict[str, Callable[[], object]] = {
+        "in no thread": row.delete,
+        "in another thread": lambda: row.update(thread=Thread.objects.get(thread_id=other)),
+        "in a graph inside": lambda: row.update(ns="inside"),
+    }
+    lock = leases.lock_thread
+
+    def and_then(**which: Any) -> Thread:
+        monkeypatch.setattr(leases, "lock_thread", lock)
+        goes[where]()
+        return lock(**which)
+
+    monkeypatch.setattr(leases, "lock_thread", and_then)
+    with pytest.raises(CheckpointNotFound):
+        services.fork(thread, at)
+    assert Run.objects.filter(thread__thread_id=thread).count() == 1
+
+
+def test_a_fork_is_of_the_run_that_stored_its_checkpoint(advance: Advance) -> None:
+    thread = ran(advance)
+    second = services.start("steps", {"log": []}, thread_id=thread)
+    advance()
+    newest = Checkpoint.objects.order_by("-checkpoint_id")[0]
+    fork = Run.objects.get(pk=services.fork(thread, newest.checkpoint_id).id)
+    assert fork.origin == second.id
+
+
+def test_a_fork_in_a_copied_thread_is_of_that_threads_run(advance: Advance) -> None:
+    """The checkpoints of a copy name the run of another thread that stored them."""
+    thread = ran(advance)
+    DjangoSaver().copy_thread(thread, "copy")
+    own = Run.objects.get()
+    copied = Thread.objects.get(thread_id="copy")
+    run = Run.objects.create(
+        thread=copied, graph=own.graph, fingerprint=own.fingerprint, state="succeeded"
+    )
+    fork = Run.objects.get(pk=services.fork("copy", after("copy", 3)).id)
+    assert fork.origin == run.pk
+
+
+@pytest.mark.parametrize("whose", ["another thread's", "a graph's inside"])
+def test_a_fork_comes_after_the_newest_of_its_own_line_only(advance: Advance, whose: str) -> None:
+    thread, other = ran(advance), ran(advance)
+    at = after(thread, 2)
+    row = Checkpoint.objects.get(checkpoint_id=after(other, 5))
+    stamp = "9" + row.checkpoint_id[1:]  # in the year 7500
+    places: dict[str, dict[str, Any]] = {
+        "another thread's": {},
+        "a graph's inside": {"ns": "inside", "thread": Thread.objects.get(thread_id=thread)},
+    }
+    Checkpoint.objects.filter(pk=row.pk).update(checkpoint_id=stamp, **places[whose])
+
+    services.fork(thread, at)
+
+    own = Checkpoint.objects.filter(thread__thread_id=thread, ns="")
+    assert max(own.values_list("checkpoint_id", flat=True)) < stamp

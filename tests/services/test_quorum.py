@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import (
@@ -306,3 +307,45 @@ def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: l
         value = {"amount": 6, "to": "Dana"} if decision == "edit" else services.UNSET
         services.check_answer(question.pk, decision, value, by=ann)
     assert services.check_answer(question.pk, "approve", by=bob) is True
+
+
+def test_a_vote_counts_for_its_question_only(advance: Advance, people: list[User]) -> None:
+    questions = [jointly(advance) for _ in range(2)]
+    for question in questions:
+        assert services.decide(question.pk, "approve", by=people[0]).approvals == 1
+
+
+def test_code_may_vote_after_somebody_who_is_gone(advance: Advance, people: list[User]) -> None:
+    """Both are nobody to the database by then."""
+    question = jointly(advance)
+    services.decide(question.pk, "approve", by=people[0])
+    people[0].delete()
+    assert services.decide(question.pk, "approve").complete
+
+
+def test_code_is_bound_by_neither_claims_nor_who_started_the_run(
+    advance: Advance, people: list[User], user: Make
+) -> None:
+    starter = user("sam", "start_run")
+    terms = {"no_self_approval": True, "claim_required": True}
+    for by in (starter, None):
+        services.start("reviewed", {"payload": {"amount": 5}, "terms": terms}, by=by)
+    advance()
+    held, free = Interrupt.objects.order_by("created_at", "pk")
+    services.claim(held.pk, by=people[0])
+    for question in (held, free):
+        assert services.decide(question.pk, "approve").complete
+
+
+def test_a_claim_that_ran_out_is_no_claim(
+    advance: Advance, people: list[User], unchanged: Callable[..., None]
+) -> None:
+    terms = {"claim_required": True}
+    question = asked("reviewed", {"payload": {"amount": 5}, "terms": terms}, advance)
+    services.claim(question.pk, by=people[0])
+    Interrupt.objects.update(claimed_until=Now())
+    unchanged()
+    for person in people[:2]:
+        with pytest.raises(ClaimRequiredError):
+            services.decide(question.pk, "approve", by=person)
+    unchanged()
