@@ -9,6 +9,8 @@ from typing import Any
 from .errors import PayloadLimitError, UnserializableError
 
 MAX_DEPTH = 64
+#: Bits of an integer: Python writes and reads decimals of up to 4,300 digits.
+MAX_BITS = 14_000
 
 # NUL is refused by PostgreSQL text, a lone surrogate by UTF-8; refused here, they mean the same
 # on every database.
@@ -24,8 +26,16 @@ def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
                 f"{what} has a character at {path} that can't be stored (NUL or a lone surrogate).",
                 path,
             )
-    elif kind is bool or kind is int or value is None:
+    elif kind is bool or value is None:
         pass
+    elif kind is int:
+        if value.bit_length() > MAX_BITS:
+            raise PayloadLimitError(
+                f"{what} has an integer of {value.bit_length():,} bits at {path}; "
+                f"{MAX_BITS:,} are allowed.",
+                limit=MAX_BITS,
+                found=value.bit_length(),
+            )
     elif kind is float:
         if not math.isfinite(value):
             raise UnserializableError(f"{what} has {value} at {path}, which isn't JSON.", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pydantic
@@ -16,6 +17,7 @@ from hitl_django import (
 )
 from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.engine.payload import MAX_BITS
 
 from .graphs import (
     CONFIG,
@@ -72,6 +74,13 @@ def test_a_question_may_not_be_nested_without_end() -> None:
         payload = [payload]
     with pytest.raises(PayloadLimitError):
         saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
+
+
+def test_a_question_has_no_integer_that_python_does_not_write_as_json() -> None:
+    graph = saved(line(a=asks({"amounts": [1, -(2**20_000)]})))
+    with pytest.raises(PayloadLimitError, match=r"20,001 bits at \$\.amounts\[1\]"):
+        graph.invoke({"x": 1}, CONFIG)
+    assert json.dumps(2**MAX_BITS - 1)
 
 
 # What may be answered.
