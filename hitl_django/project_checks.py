@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core import checks
-from django.db import router
+from django.db import connections, router
 
 from . import dispatch
 from .admin_sites import find_page
@@ -16,6 +16,8 @@ from .conf import RATES, hitl
 from .models import ReviewItem
 from .site_urls import find_url
 
+#: The databases on which the promises were shown to hold, as Django names them.
+SUPPORTED = ("sqlite", "postgresql")
 #: Caches of which each process has its own, or which keep nothing.
 UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.dummy.")
 
@@ -53,8 +55,18 @@ def _admin_urls() -> Iterator[checks.CheckMessage]:
 def check_databases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports tables that a router puts into another database than the runs."""
+    """Reports a database that can't keep the promises, and tables outside of the runs' own."""
     using = dispatch.alias()
+    if (vendor := connections[using].vendor) not in SUPPORTED:
+        return [
+            checks.Error(
+                f"The database {using!r} is {vendor}. Runs are kept on SQLite and PostgreSQL only: "
+                "how locks are taken and released is another matter elsewhere, and untried.",
+                hint="Give the app's tables a database of their own: DATABASES and "
+                "DATABASE_ROUTERS.",
+                id="hitl_django.E034",
+            )
+        ]
     models = apps.get_app_config("hitl_django").get_models()
     strays = [model.__name__ for model in models if router.db_for_write(model) != using]
     if not strays:

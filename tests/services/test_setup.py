@@ -296,6 +296,18 @@ def test_a_cache_that_each_process_has_for_itself_is_noted_before_a_deploy() -> 
         assert "hitl_django.I026" not in found(include_deployment_checks=True)
 
 
+@pytest.mark.parametrize("vendor", ["mysql", "oracle", "sqlite", "postgresql"])
+def test_a_database_on_which_nothing_was_shown_to_hold_is_an_error(
+    vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections["default"], "vendor", vendor)
+    said = found_alone("check_databases")
+    if vendor in ("sqlite", "postgresql"):
+        assert said == {}
+    else:
+        assert vendor in said["hitl_django.E034"]
+
+
 class Router:
     """Keeps questions somewhere else than the runs that ask them."""
 
