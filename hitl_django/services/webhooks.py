@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import audit, dispatch, outbox, registry, webhooks
@@ -132,7 +132,8 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     tells_more = values.get("with_question", False) and not row.with_question
     if leads_elsewhere or tells_more:
         values |= {"created_by": by, "created_by_label": audit.label(by)}
-    _rows().filter(pk=row.pk).update(**values)
+    if not _rows().filter(pk=row.pk).update(**values):
+        raise WebhookNotFound  # it was deleted since it was read
     outbox.forget()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
     row.refresh_from_db(dispatch.alias())
@@ -145,8 +146,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Removes a webhook and every message to it."""
     row = _managed(webhook_id, by)
-    with transaction.atomic(using=dispatch.alias()):
-        row.delete(using=dispatch.alias())
+    row.delete(using=dispatch.alias())  # with its messages, which Django does in one transaction
     outbox.forget()
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
@@ -156,11 +156,10 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
     secret = webhooks.new_secret()
-    with transaction.atomic(using=dispatch.alias()):
-        # Of two at the same moment one comes after the other, and its secret is the last.
-        now = _rows().select_for_update().values_list("secret", flat=True).get(pk=row.pk)
-        until = Now() + OVERLAP
-        _rows().filter(pk=row.pk).update(secret=secret, old_secret=now, old_secret_until=until)
+    # One statement: of two at the same moment one comes after the other, and both secrets are kept.
+    changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
+    if not _rows().filter(pk=row.pk).update(**changes):
+        raise WebhookNotFound  # it was deleted since it was read
     logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
     return WebhookInfo.of(row, secret=secret)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db.models.functions import Now
@@ -35,6 +36,23 @@ def test_it_shows_the_question_and_decides_when_the_form_is_sent(
     assert after.status_code == 200
     assert "Thank you, Dana K." in after.content.decode()
     assert "You rejected it." in after.content.decode()
+
+
+@pytest.mark.parametrize("where", ["on another question", "on a later version"])
+def test_it_says_what_was_decided_with_it_and_nothing_else(
+    asked: Callable[..., Interrupt], visitor: Client, where: str
+) -> None:
+    question, other = asked(), asked(text="other news")
+    url = link_to(question)
+    assert send(visitor, url, decision="reject").status_code == 302
+    later = Decision.objects.get()
+    later.pk, later.type = uuid4(), "approve"
+    if where == "on another question":  # whose sender has named it alike
+        later.interrupt = other
+    else:
+        later.version, later.key = later.version + 1, ""
+    later.save(force_insert=True)
+    assert "You rejected it." in visitor.get(url).content.decode()
 
 
 @pytest.mark.promise("P8")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -18,9 +19,11 @@ from hitl_django import Expiry, audit, leases, services
 from hitl_django.engine.errors import (
     HitlError,
     InterruptNotFound,
+    LinkNotFound,
+    LinkSpentError,
     NotAllowedError,
 )
-from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
 from hitl_django.services import decisions
 from tests import graphs
@@ -37,6 +40,9 @@ class Revocable(ModelPermissionPolicy):
     """Django's permissions, of which some are withdrawn."""
 
     withdrawn: ClassVar[set[str]] = set()
+
+    def may_assign(self, user: Any, interrupt: Interrupt) -> bool:
+        return self.may_decide(user, interrupt)
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
         return interrupts.none() if "see" in self.withdrawn else interrupts
@@ -347,3 +353,158 @@ def test_an_answer_named_for_a_run_that_is_changed_at_that_moment_is_not_given(
     assert "was changed by hand" in caplog.text
     question.refresh_from_db()
     assert (question.status, Decision.objects.count()) == ("pending", 0)
+
+
+def token_of(link: services.LinkInfo) -> str:
+    return link.url.rstrip("/").rpartition("/")[2]
+
+
+@pytest.fixture
+def maker(user: Make) -> User:
+    return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
+
+
+#: What becomes of a link that somebody is about to use, and what is said then.
+OVERTAKEN: dict[str, Callable[[Interrupt, services.LinkInfo], object]] = {
+    "used": lambda question, link: ReviewLink.objects.update(used_at=Now()),
+    "expired": lambda question, link: ReviewLink.objects.update(expires_at=F("created_at")),
+    "revoked": lambda question, link: services.revoke_link(link.id),
+    "void": lambda question, link: User.objects.update(is_active=False),
+    "stale": lambda question, link: Interrupt.objects.update(version=F("version") + 1),
+    "decided": lambda question, link: services.decide(question.pk, "reject"),
+    "closed": lambda question, link: services.cancel(question.run_id),
+    "waiting": lambda question, link: Run.objects.update(state="parked"),
+    "held": lambda question, link: (
+        Interrupt.objects.update(claim_required=True),
+        services.claim(question.pk, by=User.objects.get(username="rita")),
+    ),
+}
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.parametrize("state", OVERTAKEN)
+def test_a_link_that_is_over_while_its_decision_waits_decides_nothing(
+    question: Interrupt,
+    maker: User,
+    reviewer: User,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+) -> None:
+    link = services.make_link(question.pk, name="Dana", by=maker)
+    before_the_lock(monkeypatch, lambda: OVERTAKEN[state](question, link))
+    with pytest.raises(LinkSpentError) as caught:
+        services.decide_by_link(token_of(link), "approve")
+    assert caught.value.state == state
+    assert not Decision.objects.filter(via="link").exists()
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.parametrize("moment", ["used_at", "revoked_at", "expires_at"])
+def test_a_link_whose_end_comes_at_that_moment_decides_nothing(
+    question: Interrupt, moment: str
+) -> None:
+    token = token_of(services.make_link(question.pk, name="Dana"))
+
+    def end() -> None:
+        ReviewLink.objects.update(**{moment: F("created_at")})
+
+    with (
+        before_writing("hitl_django_reviewlink", end),
+        pytest.raises(LinkSpentError),
+    ):
+        services.decide_by_link(token, "approve")
+    question.refresh_from_db()
+    assert (question.status, Decision.objects.count()) == ("pending", 0)
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.parametrize("moment", ["used_at", "revoked_at"])
+def test_a_link_that_is_over_at_that_moment_is_not_taken_back(
+    question: Interrupt, moment: str
+) -> None:
+    link = services.make_link(question.pk, name="Dana")
+
+    def end() -> None:
+        ReviewLink.objects.update(**{moment: F("created_at")})
+
+    with (
+        before_writing("hitl_django_reviewlink", end),
+        pytest.raises(LinkSpentError) as caught,
+    ):
+        services.revoke_link(link.id)
+    assert caught.value.state == {"used_at": "used", "revoked_at": "revoked"}[moment]
+    assert not AuditEntry.objects.filter(verb="revoke").exists()
+
+
+#: What a right is needed for, and which.
+NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
+    "make a link": ("link", lambda question, link, by: services.make_link(
+        question.pk, name="Eli", by=by
+    )),
+    "take a link back": ("revoke", lambda question, link, by: services.revoke_link(
+        link.id, by=by
+    )),
+    "assign": ("assign", lambda question, link, by: services.assign(question.pk, by=by)),
+    "snooze": ("snooze", lambda question, link, by: services.snooze(
+        question.pk, until=None, by=by
+    )),
+    "comment": ("comment", lambda question, link, by: services.comment(
+        question.pk, "Hm.", by=by
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("what", NEEDED)
+@pytest.mark.parametrize("right", ["see", "decide"])
+def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
+    question: Interrupt,
+    user: Make,
+    revocable: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    unchanged: Callable[..., None],
+    what: str,
+    right: str,
+) -> None:
+    verb, act = NEEDED[what]
+    everything = user(
+        "olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt"
+    )
+    link = services.make_link(question.pk, name="Dana")
+    unchanged()
+    before_the_lock(monkeypatch, lambda: revocable.add(right))
+    with pytest.raises(NotAllowedError if right == "decide" else (InterruptNotFound, LinkNotFound)):
+        act(question, link, everything)
+    unchanged(refused=right == "decide")
+    revocable.clear()
+    act(question, link, everything)
+    assert AuditEntry.objects.filter(verb=verb, actor=everything).exists()
+
+
+@pytest.mark.promise("P20")
+@pytest.mark.parametrize("what", [*NEEDED, "use a link"])
+def test_what_cannot_be_recorded_is_not_done(
+    question: Interrupt,
+    user: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    unchanged: Callable[..., None],
+    what: str,
+) -> None:
+    boss = user("olga", "view_interrupt", "decide_interrupt", "assign_interrupt", "link_interrupt")
+    link = services.make_link(question.pk, name="Dana")
+    services.assign(question.pk, to=boss)
+    services.claim(question.pk, by=boss)
+    services.snooze(question.pk, until=question.created_at + DAY, by=boss)
+
+    def act() -> object:
+        if what == "use a link":
+            return services.decide_by_link(token_of(link), "approve")
+        return NEEDED[what][1](question, link, boss)
+
+    unchanged()
+    with monkeypatch.context() as away:
+        away.setattr(audit, "append", Mock(side_effect=OSError("the disk is full")))
+        with pytest.raises(OSError, match="the disk is full"):
+            act()
+    unchanged()
+    act()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import dispatch, leases, models, services, worker
 from hitl_django.engine.checkpoint import Commit, Outcome
+from hitl_django.engine.errors import InterruptNotFound, InvalidInputError, LinkNotFound
 from hitl_django.leases import RunFence
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.policy import ModelPermissionPolicy
 from hitl_django.saver import DjangoSaver
 
 Advance = Callable[[], int]
@@ -135,6 +138,55 @@ def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: U
 
     states = services.link_states([link.id for link in links])
     assert [states[link.id] for link in links] == ["open", "revoked", "open"]
+
+
+def test_a_link_that_is_used_uses_up_no_other(advance: Advance) -> None:
+    runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
+    advance()
+    questions = [Interrupt.objects.get(run=run.id) for run in runs]
+    links = [services.make_link(question.pk, name="Dana") for question in questions]
+    again = services.make_link(questions[1].pk, name="Eli")
+    others = [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)]
+
+    services.decide_by_link(links[1].url.rstrip("/").rpartition("/")[2], "approve")
+
+    assert [rows_of(questions[0].thread_id), rows_of(questions[2].thread_id)] == others
+    states = services.link_states([link.id for link in (*links, again)])
+    assert [states[link.id] for link in links] == ["open", "used", "open"]
+    assert states[again.id] == "decided"
+
+
+class AllButOne(ModelPermissionPolicy):
+    """Django's permissions, but for one question that nobody sees."""
+
+    hidden: ClassVar[set[UUID]] = set()
+
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        return super().visible_interrupts(user, interrupts).exclude(pk__in=self.hidden)
+
+
+@pytest.mark.promise("P18")
+def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
+    advance: Advance, operator: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
+    advance()
+    first, question, last = (Interrupt.objects.get(run=run.id) for run in runs)
+    link = services.make_link(question.pk, name="Dana")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.AllButOne"}
+    monkeypatch.setattr(AllButOne, "hidden", {question.pk})
+
+    for seen in (first, last):
+        services.assign(seen.pk, to=operator)
+        assert services.make_link(seen.pk, name="Eli", by=operator).state == "open"
+    with pytest.raises(InvalidInputError):
+        services.assign(question.pk, to=operator)
+    with pytest.raises(InterruptNotFound):
+        services.make_link(question.pk, name="Eli", by=operator)
+    with pytest.raises(InterruptNotFound):
+        services.links_of(question.pk, by=operator)
+    with pytest.raises(LinkNotFound):
+        services.revoke_link(link.id, by=operator)
 
 
 #: What a worker does with a run that it has, how the run is left, and what it leaves to others.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -26,6 +27,8 @@ from hitl_django.engine.errors import (
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
+
+from .conftest import asked
 
 DANA = "Dana K."
 
@@ -210,8 +213,38 @@ def test_links_are_made_by_who_may_and_a_refusal_is_recorded(
         services.make_link(
             question.pk, name=DANA, by=user("bo", "decide_interrupt", "link_interrupt")
         )
+    # Who may not see it isn't told either that they started what it is of.
+    blind = user("cy")
+    Interrupt.objects.update(no_self_approval=True)
+    Run.objects.update(started_by=blind)
+    with pytest.raises(InterruptNotFound):
+        services.make_link(question.pk, name=DANA, by=blind)
     assert not ReviewLink.objects.exists()
     assert AuditEntry.objects.filter(verb="refuse", detail__contains="link").count() == 2
+
+
+@pytest.mark.promise("P18")
+def test_links_are_listed_and_taken_back_by_who_may_make_them(
+    question: Interrupt, reviewer: Any, user: Callable[..., Any]
+) -> None:
+    link = services.make_link(question.pk, name=DANA)
+    strangers = user("bo", "decide_interrupt", "link_interrupt"), user("cy")
+
+    def assert_none_for(verb: Callable[..., Any], which: Any, absent: type[Exception]) -> None:
+        with pytest.raises(NotAllowedError):
+            verb(which, by=reviewer)
+        for stranger in strangers:
+            with pytest.raises(absent):
+                verb(which, by=stranger)
+
+    assert_none_for(services.links_of, question.pk, InterruptNotFound)
+    assert_none_for(services.revoke_link, link.id, LinkNotFound)
+    for nothing in ("nothing", uuid4()):
+        with pytest.raises(InterruptNotFound):
+            services.links_of(nothing, by=reviewer)
+        with pytest.raises(LinkNotFound):
+            services.revoke_link(nothing, by=reviewer)
+    assert services.follow_link(token_of(link)).state == "open"
 
 
 def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer: Any) -> None:
@@ -224,6 +257,34 @@ def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer
     with pytest.raises(LinkNotFound):
         services.revoke_link("nothing", by=maker)
     assert [one.state for one in services.links_of(question.pk, by=maker)] == ["used"]
+
+
+def test_what_was_taken_back_is_not_taken_back_again(question: Interrupt, maker: Any) -> None:
+    link = services.make_link(question.pk, name=DANA, by=maker)
+    services.revoke_link(link.id)
+    before = ReviewLink.objects.values().get()
+    with pytest.raises(LinkSpentError) as caught:
+        services.revoke_link(link.id, by=maker)
+    assert caught.value.state == "revoked"
+    assert ReviewLink.objects.values().get() == before
+    assert AuditEntry.objects.filter(verb="revoke").count() == 1
+
+
+def test_a_link_that_is_over_says_so_whatever_it_is_sent(question: Interrupt) -> None:
+    link = services.make_link(question.pk, name=DANA, decisions=["approve"])
+    services.revoke_link(link.id)
+    with pytest.raises(LinkSpentError):
+        services.decide_by_link(token_of(link), "reject")
+
+
+def test_a_question_has_its_own_links_only(question: Interrupt, advance: Any) -> None:
+    other = asked("typed", {"amount": 12.5, "customer": "Dana"}, advance)
+    mine = services.make_link(question.pk, name=DANA)
+    also = services.make_link(other.pk, name=DANA)
+    assert [one.id for one in services.links_of(question.pk)] == [mine.id]
+    assert [one.id for one in services.links_of(other.pk)] == [also.id]
+    assert services.link_states([mine.id]) == {mine.id: "open"}
+    assert services.follow_link(token_of(also)).interrupt_id == other.pk
 
 
 def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(

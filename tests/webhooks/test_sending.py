@@ -338,6 +338,21 @@ def test_what_is_asked_is_sent_only_where_it_is_wanted_and_still_the_same(
     assert "question" not in told(delivery, receiver)
 
 
+def test_each_message_has_the_question_that_it_tells_of(
+    hook: Hook, receive: Receive, advance: Advance
+) -> None:
+    receiver = receive()
+    endpoint = hook(receiver, with_question=True, events=["interrupt.created"])
+    for text in ("x", "y", "z"):
+        services.start("approval", {"text": text})
+    advance()
+    webhooks.deliver(str(endpoint.pk))
+    sent = [json.loads(received.body)["data"] for received in receiver.all()]
+    titles = {data["interrupt_id"]: data["question"]["title"] for data in sent}
+    assert titles == {str(row.pk): row.title for row in Interrupt.objects.all()}
+    assert sorted(titles.values()) == ["Publish x?", "Publish y?", "Publish z?"]
+
+
 @pytest.mark.promise("P18")
 def test_what_is_asked_is_sent_for_who_may_see_it_only(
     hook: Hook, receive: Receive, advance: Advance, django_user_model: Any

@@ -1,0 +1,104 @@
+"""The record of each thread: looked through, and erased, without touching another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import audit, services
+from hitl_django.models import AuditEntry, Thread
+from hitl_django.models.fields import digest_json
+
+from .conftest import asked
+
+pytestmark = pytest.mark.promise("P20")
+
+Advance = Callable[[], int]
+
+
+def decided(advance: Advance, count: int = 3) -> list[Thread]:
+    """Returns threads whose records hold two reasons each, one of them for all the same."""
+    questions = [asked("approval", {"text": "x"}, advance) for _ in range(count)]
+    # One entry of each in turn, so that no thread's entries lie side by side.
+    for number, question in enumerate(questions):
+        services.decide(question.pk, "approve", reason=f"reason {number}")
+    advance()
+    return [Thread.objects.get(pk=question.thread_id) for question in questions]
+
+
+def record_of(thread: Thread) -> list[dict[str, Any]]:
+    return list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
+
+
+def test_what_is_erased_of_one_record_is_erased_of_no_other(advance: Advance) -> None:
+    first, thread, last = decided(advance)
+    others, before = [record_of(first), record_of(last)], record_of(thread)
+    for number, entry in enumerate(AuditEntry.objects.filter(thread=thread, verb="decide")):
+        assert entry.detail["reason"] == f"reason {number + 1}"
+
+    audit.erase(thread)
+
+    assert [record_of(first), record_of(last)] == others
+    for entry, kept in zip(record_of(thread), before, strict=True):
+        if reason := kept["detail"].get("reason"):
+            kept["detail"]["reason"] = {"digest": digest_json(reason)}
+        assert entry == kept
+    assert audit.first_fault(thread) is None
+
+
+def test_each_reason_is_erased_to_its_own_digest(advance: Advance) -> None:
+    question = asked("approval", {"text": "x"}, advance)
+    services.cancel(question.run_id, reason="first")
+    again = services.start("approval", {"text": "y"}, thread_id=question.thread.thread_id)
+    advance()
+    services.cancel(again.id, reason="second")
+    thread = Thread.objects.get()
+
+    audit.erase(thread)
+
+    reasons = [entry["detail"].get("reason") for entry in record_of(thread)]
+    digests = [{"digest": digest_json(reason)} for reason in ("first", "second")]
+    assert [reason for reason in reasons if reason] == digests
+    assert audit.first_fault(thread) is None
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 500])
+def test_each_record_that_does_not_hold_is_found_and_no_other(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(audit, "BATCH", batch)
+    threads = decided(advance, 5)
+    assert list(audit.faults()) == []
+    for thread, seq in ((threads[1], 2), (threads[4], 1)):
+        AuditEntry.objects.filter(thread=thread, seq=seq).update(via="nowhere")
+    AuditEntry.objects.filter(thread=threads[2]).delete()
+    assert list(audit.faults()) == [
+        (threads[1].thread_id, 2), (threads[2].thread_id, 1), (threads[4].thread_id, 1),
+    ]  # fmt: skip
+    assert [audit.first_fault(thread) for thread in threads] == [None, 2, 1, None, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_adds_to_a_record_while_it_is_looked_at_again(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (thread,) = decided(advance, 1)
+    AuditEntry.objects.filter(seq=2).update(via="nowhere")
+    within: list[bool] = []
+    look = audit.first_fault
+
+    def watched(thread: Thread) -> int | None:
+        within.append(connection.in_atomic_block)
+        return look(thread)
+
+    monkeypatch.setattr(audit, "first_fault", watched)
+    with CaptureQueriesContext(connection) as sent:
+        assert list(audit.faults()) == [(thread.thread_id, 2)]
+    assert within == [True]
+    # SQLite has one writer and no locks on rows.
+    locks = [query["sql"] for query in sent if "FOR UPDATE" in query["sql"]]
+    assert len(locks) == connection.features.has_select_for_update
