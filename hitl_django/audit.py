@@ -104,7 +104,7 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
 def erase(thread: Thread) -> None:
     """Replaces the reasons in a thread's entries by their digests; the hashes still hold."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
-    for entry in entries.filter(thread=thread).order_by("seq").iterator():
+    for entry in entries.filter(thread=thread).iterator():
         if (detail := _digested(entry.detail)) != entry.detail:
             entries.filter(pk=entry.pk).update(detail=detail)
 
@@ -194,5 +194,8 @@ def _utc(at: datetime) -> str:
 
 
 def label(user: Any) -> str:
-    """Names a user in words that stay when the account is gone."""
-    return SYSTEM if user is None else str(user.get_username())[:LABEL_LENGTH]
+    """Names a user in words that stay when the account is gone, and that never stand for code."""
+    if user is None:
+        return SYSTEM
+    name = str(user.get_username())[:LABEL_LENGTH]
+    return f"@{name}" if name == SYSTEM else name

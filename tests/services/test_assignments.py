@@ -139,6 +139,41 @@ def test_what_is_closed_is_neither_assigned_nor_put_off(question: Interrupt) -> 
         services.snooze(question.pk, until=None)
 
 
+@pytest.mark.promise("P18")
+def test_who_may_not_is_told_so_whether_or_not_it_is_closed(
+    question: Interrupt, reviewer: User, reader: User
+) -> None:
+    services.decide(question.pk, "approve")
+    with pytest.raises(NotAllowedError):
+        services.assign(question.pk, by=reviewer)
+    with pytest.raises(NotAllowedError):
+        services.snooze(question.pk, until=None, by=reader)
+    assert {entry.actor for entry in AuditEntry.objects.filter(verb="refuse")} == {reviewer, reader}
+
+
+def test_what_is_closed_is_held_by_nobody_any_more(
+    question: Interrupt, reviewer: User, boss: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    Interrupt.objects.update(status="superseded")
+    with pytest.raises(AlreadyDecidedError):
+        services.snooze(question.pk, until=now() + HOUR, by=boss)
+
+
+def test_code_puts_off_what_somebody_holds_and_ends_no_claim_when_it_wakes_it(
+    question: Interrupt, reviewer: User, boss: User
+) -> None:
+    services.claim(question.pk, by=reviewer)
+    services.snooze(question.pk, until=None)
+    assert again(question).claimed_by == reviewer
+    services.snooze(question.pk, until=now() + HOUR)
+    assert again(question).claimed_by is None
+    services.claim(question.pk, by=reviewer)
+    Interrupt.objects.update(claimed_until=now() - HOUR)
+    services.snooze(question.pk, until=now() + HOUR, by=boss)  # a claim that ran out is no claim
+    assert again(question).claimed_by is None
+
+
 def test_a_comment_is_kept_in_its_words_and_recorded_by_its_digest(
     question: Interrupt, reviewer: User
 ) -> None:
@@ -163,6 +198,7 @@ def test_a_comment_says_something_and_not_too_much(text: str, question: Interrup
     with pytest.raises(InvalidInputError):
         services.comment(question.pk, text)
     assert not Comment.objects.exists()
+    assert services.comment(question.pk, f" {'x' * 20}\n").text == "x" * 20
 
 
 @pytest.mark.promise("P18")

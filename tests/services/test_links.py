@@ -137,9 +137,12 @@ def test_when_it_cannot_be_used_it_says_why_and_nothing_is_written(
     unchanged()
 
 
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("name", ["mia", "system"])
 def test_it_is_void_when_its_makers_account_is_closed_or_gone(
-    question: Interrupt, maker: Any
+    question: Interrupt, user: Callable[..., Any], name: str
 ) -> None:
+    maker = user(name, "view_interrupt", "decide_interrupt", "link_interrupt")
     token = token_of(services.make_link(question.pk, name=DANA, by=maker))
     maker.is_active = False
     maker.save()

@@ -398,7 +398,10 @@ def test_an_account_of_the_name_that_stands_for_code_sees_no_more_than_it_may(
     receiver = receive()
     hook(receiver, with_question=True, events=["interrupt.created"], by=maker)
     django_user_model.objects.update(is_active=False)
-    assert "question" not in told(ask(advance), receiver)
+    delivery = ask(advance)
+    assert "question" not in told(delivery, receiver)
+    maker.delete()
+    assert "question" not in told(delivery, receiver)
 
 
 @pytest.mark.promise("P8")
