@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import override_settings
-from django.utils.timezone import now
+from django.utils.timezone import make_naive, now
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import (
@@ -158,6 +158,14 @@ def test_what_is_closed_is_held_by_nobody_any_more(
     Interrupt.objects.update(status="superseded")
     with pytest.raises(AlreadyDecidedError):
         services.snooze(question.pk, until=now() + HOUR, by=boss)
+
+
+def test_a_moment_without_a_zone_is_one_of_the_sites_own(
+    question: Interrupt, reviewer: User
+) -> None:
+    until = now() + HOUR
+    services.snooze(question.pk, until=make_naive(until), by=reviewer)
+    assert again(question).snoozed_until == until
 
 
 def test_code_puts_off_what_somebody_holds_and_ends_no_claim_when_it_wakes_it(

@@ -174,6 +174,7 @@ def test_it_is_for_the_decisions_that_it_names(question: Interrupt) -> None:
         ({"name": "x" * 256}, "name"),
         ({"name": "Dana\u202e"}, "name"),
         ({"name": "system"}, "name"),
+        ({"name": " system "}, "name"),
         ({"email": "dana"}, "email"),
         ({"decisions": ["expire"]}, "decisions"),
         ({"expires": timedelta(0)}, "expires_at"),
@@ -185,6 +186,15 @@ def test_what_a_link_cannot_be_is_refused(question: Interrupt, given: Any, field
         services.make_link(question.pk, **{"name": DANA, **given})
     assert [name for name, _ in caught.value.faults] == [field]
     assert not ReviewLink.objects.exists()
+
+
+def test_a_link_is_as_long_as_it_may_be(question: Interrupt) -> None:
+    link = services.make_link(question.pk, name="x" * 255, expires=services.links.LONGEST)
+    assert len(link.name) == 255
+    assert services.make_link(question.pk, name="x").state == "open"
+    longer = services.links.LONGEST + timedelta(microseconds=1)
+    with pytest.raises(InvalidInputError):
+        services.make_link(question.pk, name=DANA, expires=longer)
 
 
 def test_its_end_may_be_a_moment(question: Interrupt) -> None:
@@ -319,6 +329,20 @@ def test_where_a_question_has_to_be_claimed_a_link_stands_for_the_claim(
     services.claim(question.pk, by=maker, via="code")  # who hands it out need not give it up first
     assert services.follow_link(token_of(links[1])).state == "held"
     assert services.decide_by_link(token_of(links[0]), "approve").by_label == DANA
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_claim_that_need_not_be_or_that_ran_out_keeps_no_link_from_deciding(
+    question: Interrupt, maker: Any, reviewer: Any, required: bool
+) -> None:
+    token = token_of(services.make_link(question.pk, name=DANA, by=maker))
+    services.claim(question.pk, by=reviewer)
+    if required:
+        Interrupt.objects.update(claim_required=True)
+        assert services.follow_link(token).state == "held"
+        Interrupt.objects.update(claimed_until=Now() - timedelta(seconds=1))
+    assert services.follow_link(token).state == "open"
+    assert services.decide_by_link(token, "approve").by_label == DANA
 
 
 def test_what_is_forgotten_has_no_address_left(question: Interrupt) -> None:

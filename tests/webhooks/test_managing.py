@@ -210,8 +210,37 @@ def test_a_webhook_that_only_stops_keeps_what_became_of_it(three: list[WebhookEn
     for changes in ({"is_active": False}, {"description": "CRM"}):
         info = services.change_webhook(three[0].pk, **changes)
         assert (info.failures, info.rests_until) == (12, before.rests_until)
-    info = services.change_webhook(three[0].pk, is_active=True)
-    assert (info.failures, info.rests_until, info.stopped) == (0, None, "")
+    for changes in ({"is_active": True}, {"url": URL}):
+        WebhookEndpoint.objects.update(failures=12, rests_until=Now(), stopped="It answered 410.")
+        info = services.change_webhook(three[0].pk, **changes)
+        assert (info.failures, info.rests_until, info.stopped) == (0, None, "")
+    three[1].refresh_from_db()
+    assert three[1].failures == 12
+
+
+@pytest.mark.promise("P18")
+def test_who_stands_for_a_webhook_does_so_until_it_says_more_or_leads_elsewhere(
+    hook: Hook, integrator: User, person: Callable[..., User]
+) -> None:
+    eve = person("eve", "view_webhookendpoint", "manage_webhooks")
+    endpoint = hook(URL, with_question=True, by=integrator)
+
+    def stands_for_it(**changes: Any) -> str:
+        return services.change_webhook(endpoint.pk, by=eve, **changes).created_by_label
+
+    for changes in ({"url": URL}, {"with_question": True}, {"with_question": False}):
+        assert stands_for_it(**changes) == "ina"
+    assert stands_for_it(with_question=True) == "eve"
+    assert services.change_webhook(endpoint.pk, url=f"{URL}/x").created_by_label == "system"
+    assert WebhookEndpoint.objects.get().created_by is None
+    assert stands_for_it(url=URL) == "eve"
+
+
+def test_a_description_is_as_long_as_it_may_be(hook: Hook) -> None:
+    endpoint = hook(URL, description="x" * 255)
+    assert len(endpoint.description) == 255
+    with pytest.raises(InvalidInputError):
+        services.change_webhook(endpoint.pk, description="x" * 256)
 
 
 def test_a_webhook_has_no_other_properties(hook: Hook) -> None:

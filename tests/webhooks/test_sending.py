@@ -263,6 +263,8 @@ def test_everything_to_an_endpoint_rests_as_long_as_it_asks(hook: Hook, receive:
     for until in (endpoint.rests_until, first.due_at):
         assert until is not None
         assert began + hour <= until <= the_time() + hour
+    # Told long ago, it would be told of again if it didn't rest.
+    WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
     assert webhooks.hint_due() == []
     assert len(receiver.all()) == 1
 
@@ -532,6 +534,62 @@ OUTCOMES = {
     "gone": sending.Answer(410),
     "nobody knows": None,
 }
+
+
+#: Answers, what becomes of the message, and whether everything to the endpoint rests.
+ANSWERS: dict[sending.Answer, tuple[str, bool]] = {
+    **{sending.Answer(status): ("delivered", False) for status in (200, 202, 299)},
+    **{sending.Answer(status): ("pending", False) for status in (199, 300, 400, 404, 422, 499)},
+    **{sending.Answer(status): ("pending", True) for status in (408, 425, 429, 500, 503, 599)},
+    sending.Answer(fault="There was no answer in time."): ("pending", True),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str(answer.status))
+def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
+    hook: Hook, answer: sending.Answer
+) -> None:
+    endpoint = hook("https://a.example/")
+    message = message_to(endpoint)
+    held = claims.hold(endpoint.pk)
+    assert held is not None
+    claim = claims.claim_next(held)
+    assert claim is not None
+    went_on = sending._settle(claim, held, answer)
+    message.refresh_from_db()
+    endpoint.refresh_from_db()
+    state, rests = ANSWERS[answer]
+    assert (message.state, message.status) == (state, answer.status)
+    assert (message.finished_at is not None) == (state == "delivered")
+    assert (went_on, endpoint.failures) == (not rests, rests)
+    # Who rests is let go; who goes on keeps it for the next message.
+    assert (endpoint.rests_until is not None, endpoint.held_until is None) == (rests, rests)
+
+
+@pytest.mark.parametrize(("given", "most"), [(None, 20.0), (5.0, 5.0), (20.0, 20.0), (60.0, 20.0)])
+def test_a_task_takes_no_longer_than_its_worker_gives_it(
+    monkeypatch: pytest.MonkeyPatch, given: float | None, most: float
+) -> None:
+    monkeypatch.setattr(sending, "SLICE", 20.0)
+    monkeypatch.setattr("hitl_django.dispatch.time_slice", lambda: given)
+    assert sending._slice() == most
+
+
+def test_a_message_that_is_put_off_waits_as_long_as_it_should(hook: Hook) -> None:
+    endpoint = hook("https://a.example/")
+    message = message_to(endpoint)
+    for attempt, least, most in ((1, 7, 13), (2, 22, 38), (3, 67, 113)):
+        due_now()
+        held = claims.hold(endpoint.pk)
+        assert held is not None
+        claim = claims.claim_next(held)
+        assert claim is not None
+        began = the_time()
+        sending._settle(claim, held, sending.Answer(500))
+        message.refresh_from_db()
+        assert message.attempts == attempt
+        waits = (began + timedelta(seconds=least), the_time() + timedelta(seconds=most))
+        assert waits[0] < message.due_at < waits[1]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
