@@ -88,7 +88,7 @@ def is_seconded(asked: Asked, answer: Any) -> bool:
 def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
     """Raises AlreadyApprovedError where the same person has approved this version before."""
     votes = Decision.objects.using(dispatch.alias()).filter(
-        interrupt=interrupt, version=interrupt.version, effective=None, by=by
+        interrupt=interrupt, version=interrupt.version, by=by
     )
     # Who was deleted since is nobody by now, as code is; the label still tells them apart.
     vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()

@@ -173,6 +173,17 @@ def test_one_of_two_answers_lets_the_other_question_stand(advance: Advance) -> N
 
 
 @pytest.mark.promise("P4")
+def test_a_run_that_waits_for_all_of_its_answers_waits_for_no_other_run(advance: Advance) -> None:
+    run, other = (services.start("jury", {"log": []}) for _ in range(2))
+    advance()
+    states = []
+    for question in Interrupt.objects.filter(run=run.id):
+        services.decide(question.pk, "respond", "yes")
+        states.append(Run.objects.get(pk=run.id).state)
+    assert states == [*["interrupted"] * 4, "queued"]
+    assert Run.objects.get(pk=other.id).state == "interrupted"
+
+
 def test_two_questions_of_one_node_are_asked_one_after_the_other(advance: Advance) -> None:
     first = asked("interview", {"log": []}, advance)
     services.decide(first.pk, "respond", "one")
@@ -420,6 +431,21 @@ def test_seeing_is_not_deciding(
     with pytest.raises(NotAllowedError):
         services.check_answer(question.pk, "approve", by=watcher)
     unchanged(refused=1)
+
+
+def test_what_is_checked_is_the_question_that_was_named(advance: Advance) -> None:
+    first, question, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
+    for other in (first, last):
+        services.decide(other.pk, "approve")
+    assert services.check_answer(question.pk, "approve") is True
+    with pytest.raises(AlreadyDecidedError):
+        services.check_answer(first.pk, "approve")
+    unknown = uuid.uuid4()
+    refused = services.refusals_of([question.pk, last.pk, unknown], "approve")
+    assert {pk: type(error) for pk, error in refused.items()} == {
+        last.pk: AlreadyDecidedError,
+        unknown: InterruptNotFound,
+    }
 
 
 @pytest.mark.promise("P18")

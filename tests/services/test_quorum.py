@@ -221,6 +221,27 @@ def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[U
     assert services.take_next(by=bob) == question.pk
 
 
+def test_who_has_agreed_to_one_question_goes_on_with_their_others(
+    advance: Advance, people: list[User]
+) -> None:
+    ann = people[0]
+    first, question, last = (jointly(advance, assignee="ann") for _ in range(3))
+    for each in (first, question, last):
+        services.claim(each.pk, by=ann)
+    services.decide(question.pk, "approve", by=ann)
+    for other in map(now, (first, last)):
+        assert (other.claimed_by, other.assignee, other.assignee_label) == (ann, ann, "ann")
+
+
+def test_who_agrees_takes_it_from_nobody_else(advance: Advance, people: list[User]) -> None:
+    ann, bob, _ = people
+    question = jointly(advance, assignee="bob")
+    services.claim(question.pk, by=bob)
+    services.decide(question.pk, "approve", by=ann)
+    left = now(question)
+    assert (left.approvals, left.claimed_by, left.assignee) == (1, bob, bob)
+
+
 def test_a_question_that_is_asked_again_forgets_its_votes(
     advance: Advance, people: list[User]
 ) -> None:
@@ -282,6 +303,29 @@ def test_whoever_started_what_was_forked_does_not_approve_it_either(
     services.decide(question.pk, "approve", by=other)
 
 
+def test_whoever_started_another_run_of_the_thread_may_approve_what_was_forked(
+    advance: Advance, people: list[User], user: Make
+) -> None:
+    ann, bob, _ = people
+    given = {"payload": {"amount": 5}, "terms": {"no_self_approval": True}}
+    first = services.start("reviewed", given, by=None)
+    Run.objects.filter(pk=first.id).update(started_by=ann)
+    advance()
+    services.decide(Interrupt.objects.get().pk, "approve")
+    advance()
+    second = services.start("reviewed", given, thread_id=first.thread_id)
+    Run.objects.filter(pk=second.id).update(started_by=bob)
+    advance()
+    services.fork(first.thread_id, Interrupt.objects.get(run=second.id).checkpoint_id)
+    advance()
+    question = Interrupt.objects.get(status="pending")
+    assert services.take_next(by=bob) is None
+    assert services.take_next(by=ann) == question.pk
+    with pytest.raises(NotAllowedError, match="You started this run"):
+        services.decide(question.pk, "approve", by=bob)
+    assert services.decide(question.pk, "approve", by=ann).complete
+
+
 def test_a_question_that_has_to_be_claimed_is_decided_by_its_holder(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
@@ -307,6 +351,15 @@ def test_what_is_only_checked_is_refused_like_a_vote(advance: Advance, people: l
         value = {"amount": 6, "to": "Dana"} if decision == "edit" else services.UNSET
         services.check_answer(question.pk, decision, value, by=ann)
     assert services.check_answer(question.pk, "approve", by=bob) is True
+
+
+def test_a_vote_is_no_decision_of_what_was_withdrawn(advance: Advance, people: list[User]) -> None:
+    question = jointly(advance)
+    services.decide(question.pk, "approve", by=people[0])
+    services.cancel(question.run_id)
+    with pytest.raises(AlreadyDecidedError, match="is cancelled") as caught:
+        services.decide(question.pk, "approve", by=people[1])
+    assert (caught.value.status, caught.value.decision) == ("cancelled", None)
 
 
 def test_a_vote_counts_for_its_question_only(advance: Advance, people: list[User]) -> None:

@@ -15,6 +15,8 @@ from hitl_django.engine.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.services import refusals
 
+from .conftest import asked
+
 Attempt = Callable[[Interrupt, Any], object]
 
 ATTEMPTS: dict[str, Attempt] = {
@@ -51,6 +53,33 @@ def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
     assert audit.first_fault(Thread.objects.get()) is None
     assert not Decision.objects.exists()
     assert Run.objects.get().state == "interrupted"
+
+
+@pytest.mark.promise("P20")
+def test_a_refusal_is_in_the_record_of_its_own_thread(
+    advance: Callable[[], int], onlooker: User
+) -> None:
+    first, question, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "approve", by=onlooker, via="api")
+    assert [len(refusals_of(each.thread)) for each in (first, question, last)] == [0, 1, 0]
+
+
+@pytest.mark.promise("P20")
+def test_what_else_is_in_a_record_or_in_others_leaves_room_for_a_refusal(
+    advance: Callable[[], int], user: Callable[..., User]
+) -> None:
+    question, other = (asked("approval", {"text": "x"}, advance) for _ in range(2))
+    onlooker = user("olga", "view_interrupt", "assign_interrupt")
+    for who, where in ((user("oscar", "view_interrupt"), question), (onlooker, other)):
+        for _ in range(refusals.MOST):
+            with pytest.raises(NotAllowedError):
+                services.decide(where.pk, "approve", by=who)
+    for _ in range(refusals.MOST):
+        services.assign(question.pk, to=None, by=onlooker, via="code")
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "approve", by=onlooker)
+    assert [entry[0] for entry in refusals_of(question.thread)][-2:] == ["oscar", "olga"]
 
 
 @pytest.mark.promise("P20")

@@ -1,0 +1,160 @@
+"""What fails at its last step leaves nothing of the steps before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import Expiry, audit, services
+from hitl_django.models import Checkpoint, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
+from tests import graphs
+
+from .conftest import asked
+
+Advance = Callable[[], int]
+DAY = timedelta(days=1)
+
+
+def hold(question: Interrupt, by: User) -> None:
+    Interrupt.objects.filter(pk=question.pk).update(
+        claimed_by=by, claimed_label=str(by), claimed_until=Now() + DAY
+    )
+
+
+def fork(question: Interrupt, by: User) -> None:
+    checkpoints = Checkpoint.objects.filter(thread=question.thread, ns="")
+    oldest = checkpoints.order_by("checkpoint_id").values_list("checkpoint_id", flat=True)[0]
+    services.fork(question.thread.thread_id, oldest, by=by)
+
+
+def start(question: Interrupt, by: User, **terms: Any) -> None:
+    services.start("approval", {"text": "y"}, by=by, **terms)
+
+
+def fail(question: Interrupt) -> None:
+    Run.objects.update(state="failed", finished_at=Now())
+
+
+#: What comes before, and what somebody does then.
+VERBS: dict[str, tuple[Callable[[Interrupt], object], Callable[[Interrupt, User], object]]] = {
+    "decide": (
+        lambda question: None,
+        lambda question, by: services.decide(question.pk, "approve", by=by),
+    ),
+    "decide behind the lock": (
+        lambda question: Interrupt.objects.update(version=2),
+        lambda question, by: services.decide(question.pk, "approve", by=by),
+    ),
+    "vote": (
+        lambda question: Interrupt.objects.update(quorum=2),
+        lambda question, by: services.decide(question.pk, "approve", by=by),
+    ),
+    "take over": (
+        lambda question: hold(question, User.objects.create_user("dan")),
+        lambda question, by: services.claim(question.pk, by=by, take_over=True),
+    ),
+    "release": (
+        lambda question: hold(question, User.objects.create_user("dan")),
+        lambda question, by: services.release(question.pk, by=by),
+    ),
+    "cancel": (
+        lambda question: None,
+        lambda question, by: services.cancel(question.run_id, by=by),
+    ),
+    "retry": (fail, lambda question, by: services.retry(question.run_id, by=by)),
+    "fork": (lambda question: None, fork),
+    "start": (lambda question: None, start),
+    "go on": (
+        lambda question: services.cancel(question.run_id),
+        lambda question, by: start(question, by, thread_id=question.thread.thread_id),
+    ),
+    "begin": (
+        lambda question: None,
+        lambda question, by: start(question, by, thread_id="another"),
+    ),
+    "discard": (
+        lambda question: None,
+        lambda question, by: start(
+            question, by, thread_id=question.thread.thread_id, on_pending="discard"
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Has all that is recorded, from then on, fail once it is written."""
+    append = audit.append
+
+    def break_off() -> None:
+        raise RuntimeError("no more room")
+
+    def and_fail(thread: Thread, verb: str, **more: Any) -> None:
+        append(thread, verb, **more)
+        if writing := more.get("writing"):
+            writing.follow(break_off)
+        else:
+            break_off()
+
+    return lambda: monkeypatch.setattr(audit, "append", and_fail)
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_fails_once_it_is_recorded_never_was(
+    question: Interrupt,
+    user: Callable[..., User],
+    unchanged: Callable[..., None],
+    full: Callable[[], None],
+    verb: str,
+) -> None:
+    by = user(
+        "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",
+        "view_thread", "operate_run", "start_run",
+    )  # fmt: skip
+    prepare, act = VERBS[verb]
+    prepare(question)
+    unchanged()
+    full()
+    with pytest.raises(RuntimeError, match="no more room"):
+        act(question, by)
+    unchanged()
+
+
+def rows() -> list[Any]:
+    left = [*Interrupt.objects.values(), *Run.objects.values(), *Thread.objects.values()]
+    for row in left:
+        row.pop("retry_at", None)
+    return [left, *(model.objects.count() for model in (Decision, PendingWrite, Delivery))]
+
+
+@pytest.mark.promise("P3")
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"then": "park"},
+        {"then": "cancel"},
+        {"then": "keep"},
+        {"then": "escalate", "group": "elders"},
+        {"then": "answer", "answer": {"seats": 8}},
+    ],
+    ids=lambda terms: terms["then"],
+)
+def test_an_expiry_that_fails_once_it_is_recorded_is_due_again(
+    advance: Advance, full: Callable[[], None], terms: dict[str, Any]
+) -> None:
+    graphs.PATIENCE[:] = [Expiry(DAY, **terms)]
+    asked("patient", {"log": []}, advance)
+    graphs.PATIENCE.clear()
+    Interrupt.objects.update(expires_at=F("expires_at") - DAY)
+    before = rows()
+    full()
+    assert services.expire_due() == 0
+    assert rows() == before
+    assert Interrupt.objects.filter(retry_at__gt=Now()).count() == 1
