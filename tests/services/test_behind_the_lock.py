@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, leases, services
 from hitl_django.engine.errors import (
+    HeldError,
     HitlError,
     InterruptNotFound,
     LinkNotFound,
@@ -113,8 +114,9 @@ def test_who_may_only_look_decides_nothing_together_with_others_either(
     for name in ("ann", "bob"):
         with pytest.raises(NotAllowedError):
             services.decide(question.pk, "approve", by=user(name, "view_interrupt"))
-    with pytest.raises(InterruptNotFound):
-        services.decide(question.pk, "approve", by=user("cai", "decide_interrupt"))
+    for blind in (user("cai", "decide_interrupt"), user("dan")):
+        with pytest.raises(InterruptNotFound):
+            services.decide(question.pk, "approve", by=blind)
     question.refresh_from_db()
     assert (question.status, question.approvals) == ("pending", 0)
     assert not Decision.objects.exists()
@@ -185,6 +187,38 @@ def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
     verbs = AuditEntry.objects.filter(thread=question.thread).order_by("seq")
     assert [*verbs.values_list("verb", flat=True)][-2:] == ["assign", "decide"]
     assert [audit.first_fault(thread) for thread in Thread.objects.all()] == [None, None]
+
+
+def test_a_claim_that_changes_hands_while_its_holder_decides_is_no_claim(
+    advance: Advance, reviewer: User, user: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = reviewed(advance, claim_required=True)
+    other = user("bob", "view_interrupt", "decide_interrupt")
+    services.claim(question.pk, by=reviewer)
+
+    def change_hands() -> None:
+        services.release(question.pk, by=reviewer)
+        services.claim(question.pk, by=other)
+
+    after_reading(monkeypatch, change_hands)
+    with pytest.raises(HeldError, match="bob"):
+        services.decide(question.pk, "approve", by=reviewer)
+    assert services.decide(question.pk, "approve", by=other).complete
+
+
+@pytest.mark.promise("P4")
+def test_an_answer_to_a_run_under_way_that_pauses_at_that_moment_is_heard(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked("panel", {"log": []}, advance)
+    first, second = Interrupt.objects.order_by("task_path")
+    services.decide(first.pk, "respond", "yes")
+    assert Run.objects.get().state == "queued"
+    after_reading(monkeypatch, advance)
+    services.decide(second.pk, "respond", "no")
+    assert Run.objects.get().state == "queued"
+    advance()
+    assert Run.objects.get().state == "succeeded"
 
 
 def test_the_last_vote_on_a_run_that_is_changed_at_that_moment_does_not_count(

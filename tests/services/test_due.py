@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -15,6 +16,7 @@ from django.test import override_settings
 
 from hitl_django import Expiry, audit, services, signals
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
+from hitl_django.services import due
 from hitl_django.sweep import sweep
 from tests import graphs
 from tests.reading import values_of
@@ -134,6 +136,110 @@ def test_a_warning_that_fails_keeps_no_other_from_being_sent(
     pass_(timedelta(minutes=5))
     sweeping()
     assert [values["interrupt_id"] for _, values in told] == [str(second.pk), str(first.pk)]
+
+
+def test_what_is_closed_does_not_become_overdue(question: Callable[..., Interrupt]) -> None:
+    row = question(DAY)
+    Interrupt.objects.update(due_at=Now() - HOUR, status="cancelled")
+    assert services.mark_overdue() == 0
+    assert not again(row).overdue
+
+
+def test_of_a_run_that_stopped_otherwise_no_question_is_warned_of(
+    question: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
+) -> None:
+    question(DAY)
+    pass_(DAY - timedelta(minutes=30))
+    Run.objects.update(state="parked")
+    sweeping()
+    assert told == []
+    Run.objects.update(state="interrupted")
+    sweeping()
+    assert [what for what, _ in told] == ["expiring"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"status": "cancelled"}, {"warn_at": None}, {"retry_at": None}],
+    ids=["closed", "warned of", "as ever"],
+)
+def test_what_needs_no_warning_takes_no_room_from_what_does(
+    question: Callable[..., Interrupt],
+    told: list[tuple[str, Any]],
+    django_capture_on_commit_callbacks: Callable[..., Any],
+    changes: dict[str, Any],
+) -> None:
+    first, second = question(DAY), question(DAY)
+    pass_(DAY - timedelta(minutes=30))
+    Interrupt.objects.filter(pk=first.pk).update(warn_at=F("warn_at") - HOUR)
+    Interrupt.objects.filter(pk=first.pk).update(**changes)
+    wanted, other = (first, second) if changes == {"retry_at": None} else (second, first)
+    left = again(other).warn_at
+    with (
+        override_settings(HITL={"SWEEP_BATCH": 1}),
+        django_capture_on_commit_callbacks(execute=True),
+    ):
+        assert services.warn_expiring() == 1
+    assert again(other).warn_at == left
+    assert [values["interrupt_id"] for _, values in told] == [str(wanted.pk)]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "superseded"}, {"warn_at": None}, {"warn_at": Now() + DAY}]
+)
+def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
+    question: Callable[..., Interrupt],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+) -> None:
+    row = question(DAY)
+    pass_(DAY - timedelta(minutes=30))
+    warn = due._warn
+
+    def and_then(pk: UUID) -> bool:
+        Interrupt.objects.update(**changes)
+        return warn(pk)
+
+    monkeypatch.setattr(due, "_warn", and_then)
+    assert services.warn_expiring() == 0
+    assert Interrupt.objects.filter(pk=row.pk, warn_at=None).exists() is (None in changes.values())
+
+
+@pytest.mark.parametrize("changes", [{"status": "superseded"}, {"warn_at": None}])
+def test_what_changes_while_its_warning_fails_is_not_put_off(
+    question: Callable[..., Interrupt],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+) -> None:
+    row = question(DAY)
+    pass_(DAY - timedelta(minutes=30))
+    put_off = due._put_off
+    left: list[Any] = []
+
+    def and_then(*args: Any) -> None:
+        Interrupt.objects.update(**changes)
+        left.append(again(row).warn_at)
+        put_off(*args)
+
+    monkeypatch.setattr(due, "_put_off", and_then)
+    monkeypatch.setattr(signals, "send_on_commit", None)
+    services.warn_expiring()
+    assert [again(row).warn_at] == left
+
+
+def test_one_that_fails_puts_no_other_off(
+    question: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (question(DAY) for _ in range(3))
+    pass_(DAY - timedelta(minutes=30))
+    Interrupt.objects.filter(pk=third.pk).update(warn_at=F("warn_at") + HOUR / 4)
+    Interrupt.objects.filter(pk=first.pk).update(warn_at=None)
+    before = [again(row).warn_at for row in (first, third)]
+    monkeypatch.setattr(signals, "send_on_commit", None)
+    with override_settings(HITL={"SWEEP_BATCH": 1}):
+        services.warn_expiring()
+    assert [again(row).warn_at for row in (first, third)] == before
+    assert Interrupt.objects.filter(pk=second.pk, warn_at__gt=Now()).exists()
 
 
 def test_of_a_short_time_half_is_left(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import F
+from django.db.models.functions import Now
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import NotAllowedError
@@ -27,12 +28,20 @@ ATTEMPTS: dict[str, Attempt] = {
         "approval", {"text": "x"}, thread_id=question.thread.thread_id, by=who, via="api"
     ),
     "forget": lambda question, who: services.forget(question.thread.thread_id, by=who, via="api"),
+    "fork": lambda question, who: services.fork(
+        question.thread.thread_id, question.checkpoint_id, by=who, via="api"
+    ),
+    "claim": lambda question, who: services.claim(question.pk, by=who, via="api"),
+    "release": lambda question, who: (
+        Interrupt.objects.update(claimed_label="dan", claimed_until=Now() + refusals.WITHIN),
+        services.release(question.pk, by=who, via="api"),
+    ),
 }
 
 
 @pytest.fixture
 def onlooker(user: Callable[..., User]) -> User:
-    return user("olga", "view_interrupt", "view_run")
+    return user("olga", "view_interrupt", "view_run", "view_thread")
 
 
 def refusals_of(thread: Thread) -> list[tuple[str, str, str, str]]:
@@ -48,7 +57,8 @@ def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
     with pytest.raises(NotAllowedError):
         ATTEMPTS[verb](question, onlooker)
     of_thread = {"start": "", "forget": ""}
-    subject = {"decide": str(question.pk), **of_thread}.get(verb, str(question.run_id))
+    of_question = dict.fromkeys(("decide", "claim", "release"), str(question.pk))
+    subject = {**of_question, **of_thread}.get(verb, str(question.run_id))
     assert refusals_of(question.thread) == [("olga", "api", subject, verb)]
     assert audit.first_fault(Thread.objects.get()) is None
     assert not Decision.objects.exists()

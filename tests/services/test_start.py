@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
@@ -27,6 +28,7 @@ from hitl_django.engine.errors import (
     UnserializableError,
 )
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.policy import ModelPermissionPolicy
 
 Advance = Callable[[], int]
 
@@ -116,6 +118,45 @@ def test_the_same_key_and_input_give_the_same_run(advance: Advance) -> None:
     assert other.created
     assert Run.objects.count() == 2
     assert AuditEntry.objects.count() == 2
+
+
+def test_each_key_gives_its_own_run(advance: Advance) -> None:
+    keys = ("order-7", "order-8", "order-9")
+    runs = {key: services.start("approval", {"text": "x"}, key=key).id for key in keys}
+    for key in keys:
+        assert services.start("approval", {"text": "x"}, key=key).id == runs[key]
+    assert Run.objects.count() == 3
+
+
+class Named(ModelPermissionPolicy):
+    """Shows everybody the threads that are called after them."""
+
+    def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return threads.filter(thread_id__startswith=user.username)
+
+    def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
+        return runs.filter(thread__thread_id__startswith=user.username)
+
+    def may_view_state(self, user: Any, thread: Thread) -> bool:
+        return True
+
+
+@pytest.mark.promise("P18")
+def test_to_see_runs_is_not_to_see_any_run(
+    user: Callable[..., User], advance: Advance, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Named"}
+    sam, lea = (user(name, "start_run") for name in ("sam", "lea"))
+    for number, name in enumerate(("sam", "lea", "sam")):
+        key, thread_id = f"key {number}", f"{name} {number}"
+        services.start("steps", {"log": []}, key=key, thread_id=thread_id)
+    advance()
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.start("steps", {"log": []}, key="key 1", by=sam)
+    assert services.start("steps", {"log": []}, key="key 0", by=sam).thread_id == "sam 0"
+    with pytest.raises(ThreadNotFound):
+        services.start("steps", {"log": []}, thread_id="sam 0", by=lea)
+    assert services.start("steps", {"log": []}, thread_id="lea 1", by=lea).created
 
 
 def test_the_same_key_with_another_input_is_refused(
@@ -256,6 +297,51 @@ def test_open_questions_are_not_lost_unless_asked_for(
     }
     verbs = AuditEntry.objects.order_by("seq").values_list("verb", flat=True)
     assert list(verbs) == ["start", "discard", "start"]
+
+
+def test_what_is_open_is_of_the_thread_that_is_named(advance: Advance) -> None:
+    for thread in ("before", "t", "behind"):
+        services.start("panel", {"log": []}, thread_id=thread)
+    services.start("steps", {"log": []}, thread_id="free")
+    advance()
+    left, right = Interrupt.objects.filter(thread__thread_id="t").order_by("task_path")
+    services.decide(left.pk, "respond", "yes")
+    advance()
+    with pytest.raises(OpenQuestionsError) as caught:
+        services.start("panel", {"log": []}, thread_id="t")
+    assert caught.value.pending_ids == (str(right.pk),)
+    assert services.start("steps", {"log": []}, thread_id="free").created
+
+
+@pytest.mark.promise("P18")
+def test_what_is_open_is_named_to_who_may_see_it(
+    user: Callable[..., User], advance: Advance
+) -> None:
+    services.start("approval", {"text": "x"}, thread_id="t")
+    advance()
+    open_to = []
+    for who in (
+        user("sam", "start_run", "view_thread"),
+        user("lea", "start_run", "view_thread", "view_interrupt"),
+    ):
+        with pytest.raises(OpenQuestionsError) as caught:
+            services.start("approval", {"text": "y"}, thread_id="t", by=who)
+        open_to.append(caught.value.pending_ids)
+    assert open_to == [(), (str(Interrupt.objects.get().pk),)]
+
+
+@pytest.mark.promise("P18")
+def test_who_may_not_cancel_a_run_discards_nothing_that_it_asks(
+    user: Callable[..., User], advance: Advance, unchanged: Callable[..., None]
+) -> None:
+    services.start("approval", {"text": "x"}, thread_id="t")
+    advance()
+    unchanged()
+    starter = user("sam", "start_run", "view_thread", "view_interrupt")
+    with pytest.raises(NotAllowedError, match="cancel"):
+        services.start("approval", {"text": "y"}, thread_id="t", on_pending="discard", by=starter)
+    unchanged(refused=1)
+    assert AuditEntry.objects.get(verb="refuse").detail["type"] == "discard"
 
 
 @pytest.mark.parametrize("on_pending", ["refuse", "discard"])

@@ -27,13 +27,13 @@ def hold(question: Interrupt, by: User) -> None:
     )
 
 
-def fork(question: Interrupt, by: User) -> None:
+def fork(question: Interrupt, by: User | None) -> None:
     checkpoints = Checkpoint.objects.filter(thread=question.thread, ns="")
     oldest = checkpoints.order_by("checkpoint_id").values_list("checkpoint_id", flat=True)[0]
     services.fork(question.thread.thread_id, oldest, by=by)
 
 
-def start(question: Interrupt, by: User, **terms: Any) -> None:
+def start(question: Interrupt, by: User | None, **terms: Any) -> None:
     services.start("approval", {"text": "y"}, by=by, **terms)
 
 
@@ -42,7 +42,9 @@ def fail(question: Interrupt) -> None:
 
 
 #: What comes before, and what somebody does then.
-VERBS: dict[str, tuple[Callable[[Interrupt], object], Callable[[Interrupt, User], object]]] = {
+VERBS: dict[
+    str, tuple[Callable[[Interrupt], object], Callable[[Interrupt, User | None], object]]
+] = {
     "decide": (
         lambda question: None,
         lambda question, by: services.decide(question.pk, "approve", by=by),
@@ -106,6 +108,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.promise("P3")
+@pytest.mark.parametrize("who", ["a user", "code"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_fails_once_it_is_recorded_never_was(
     question: Interrupt,
@@ -113,6 +116,7 @@ def test_what_fails_once_it_is_recorded_never_was(
     unchanged: Callable[..., None],
     full: Callable[[], None],
     verb: str,
+    who: str,
 ) -> None:
     by = user(
         "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",
@@ -123,7 +127,7 @@ def test_what_fails_once_it_is_recorded_never_was(
     unchanged()
     full()
     with pytest.raises(RuntimeError, match="no more room"):
-        act(question, by)
+        act(question, by if who == "a user" or verb == "take over" else None)
     unchanged()
 
 
