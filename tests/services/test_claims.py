@@ -310,6 +310,18 @@ class TestTakeNext:
         assert services.take_next(by=reviewer) is None
         assert services.take_next(by=sam) == row.pk
 
+    def test_a_vote_on_another_question_or_version_leaves_it_free(
+        self, ask: Callable[..., Interrupt], reviewer: User, sam: User
+    ) -> None:
+        first, second = ask(quorum=2), ask(quorum=2)
+        services.decide(first.pk, "approve", by=reviewer)
+        assert services.queue_counts(reviewer).free == 1
+        assert services.take_next(by=reviewer) == second.pk
+        assert services.take_next(by=reviewer) is None
+        services.decide(first.pk, "respond", "Later", by=sam)  # which is another version
+        assert services.queue_counts(reviewer).free == 1
+        assert services.take_next(by=reviewer) == first.pk
+
     def test_one_of_a_run_that_the_user_started_is_passed_by_where_others_have_to_approve(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:

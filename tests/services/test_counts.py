@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import queue_order
-from hitl_django.services import queue
+from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.services import counts, queue
 
 from .conftest import asked
 
@@ -48,7 +50,8 @@ def test_each_question_counts_where_it_belongs(
     ask()
     ask(claimed_by=reviewer, claimed_until=Now() + MINUTE)
     ask(claimed_by=sam, claimed_until=Now() + MINUTE)
-    ask(claimed_by=sam, claimed_until=Now() - MINUTE)  # it ran out, so it is free
+    for one in (reviewer, sam):
+        ask(claimed_by=one, claimed_until=Now() - MINUTE)  # it ran out, so it is free
     ask(assignee=reviewer)
     ask(assignee=sam)
     ask(group=Group.objects.create(name="Others"))
@@ -58,8 +61,8 @@ def test_each_question_counts_where_it_belongs(
     ask(status="decided", due_at=Now() - MINUTE)
     found = services.queue_counts(reviewer)
     assert figures(found) == {
-        "mine": 2, "free": 5, "held": 1, "overdue": 2, "snoozed": 1, "awake": 9,
-        "pending": 10,
+        "mine": 2, "free": 6, "held": 1, "overdue": 2, "snoozed": 1, "awake": 10,
+        "pending": 11,
     }  # fmt: skip
 
 
@@ -186,3 +189,38 @@ def test_the_statistics_are_of_what_people_decided(
     assert stats.median_seconds == 40
     assert stats.approve_rate == pytest.approx(2 / 3)
     assert services.review_stats(None, graph="patient").approve_rate is None
+
+
+class OfApprovals(ModelPermissionPolicy):
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        return interrupts.filter(graph="approval")
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("by", ["policy", "graph"])
+def test_the_statistics_are_of_what_may_be_seen_and_is_asked_for(
+    ask: Callable[..., Interrupt], reviewer: User, settings: Any, by: str
+) -> None:
+    for kind, graph in (("approve", "approval"), ("reject", "panel"), ("reject", "panel")):
+        services.decide(ask(graph).pk, kind)
+    waiting, other = ask(due_at=Now() - MINUTE), ask("panel", due_at=Now() - MINUTE)
+    Interrupt.objects.filter(pk=other.pk).update(created_at=waiting.created_at - MINUTE)
+    if by == "policy":
+        settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OfApprovals"}
+        stats = services.review_stats(reviewer)
+    else:
+        stats = services.review_stats(reviewer, graph="approval")
+    assert (stats.pending, stats.overdue, stats.approve_rate) == (1, 1, 1)
+    assert stats.oldest_at == Interrupt.objects.get(pk=waiting.pk).created_at
+
+
+def test_the_statistics_are_of_late_and_leave_out_votes(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
+    old, refused, open_ = ask(), ask(), ask(quorum=2)
+    services.decide(old.pk, "approve", by=reviewer)
+    Decision.objects.update(created_at=Now() - counts.WITHIN - MINUTE)
+    services.decide(open_.pk, "approve", by=reviewer)
+    assert services.review_stats(reviewer).median_seconds is None
+    services.decide(refused.pk, "reject", by=reviewer)
+    assert services.review_stats(reviewer).approve_rate == 0
