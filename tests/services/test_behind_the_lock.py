@@ -51,6 +51,12 @@ class Revocable(ModelPermissionPolicy):
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         return "decide" not in self.withdrawn
 
+    def may_operate(self, user: Any, run: Run) -> bool:
+        return "operate" not in self.withdrawn
+
+    def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
+        return "take over" not in self.withdrawn
+
 
 @pytest.fixture
 def revocable(settings: Any) -> Iterator[set[str]]:
@@ -145,6 +151,46 @@ def test_a_right_that_is_withdrawn_while_somebody_waits_is_gone(
     assert not Decision.objects.exists()
     revocable.clear()
     assert services.decide(question.pk, "approve", by=reviewer).type == "approve"
+
+
+#: What needs a right that somebody loses while they wait for the thread.
+WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
+    "cancel": ("operate", lambda question, by: services.cancel(question.run_id, by=by)),
+    "fork": (
+        "operate",
+        lambda question, by: services.fork(
+            question.thread.thread_id, question.checkpoint_id, by=by
+        ),
+    ),
+    "claim": (
+        "take over",
+        lambda question, by: services.claim(question.pk, by=by, take_over=True),
+    ),
+    "release": ("take over", lambda question, by: services.release(question.pk, by=by)),
+}
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("verb", WAITING)
+def test_a_right_that_is_withdrawn_while_its_verb_waits_is_gone(
+    advance: Advance,
+    user: Make,
+    revocable: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    unchanged: Callable[..., None],
+    verb: str,
+) -> None:
+    question = reviewed(advance)
+    services.claim(question.pk, by=user("bob", "view_interrupt", "decide_interrupt"))
+    by = user("olga", "view_interrupt", "decide_interrupt", "view_run", "view_thread")
+    right, act = WAITING[verb]
+    unchanged()
+    before_the_lock(monkeypatch, lambda: revocable.add(right))
+    with pytest.raises(NotAllowedError):
+        act(question, by)
+    unchanged(refused=1)
+    revocable.clear()
+    act(question, by)
 
 
 class Watchful(ModelPermissionPolicy):

@@ -272,7 +272,8 @@ def test_who_may_not_operate_may_not_fork(
     thread = ran(advance)
     at = after(thread, 1)
     unchanged()
-    for blind in (user("nobody"), user("blind", "operate_run", "view_run")):
+    half = (user(f"of {one}", "operate_run", one) for one in ("view_run", "view_thread"))
+    for blind in (user("nobody"), *half):
         with pytest.raises(ThreadNotFound):
             services.fork(thread, at, by=blind)
     with pytest.raises(ThreadNotFound):
