@@ -54,10 +54,8 @@ def _addressed(
 def _behind(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
     """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
     thread, _, ns, checkpoint_id = last[:4]
-    same = Q(checkpoint_id=checkpoint_id)
-    # The first condition says nothing that the others don't: it is the one an index is good for.
+    # The first condition is the one that an index is good for; of what it leaves, only rows of the
+    # same id have been read.
     return rows.filter(checkpoint_id__lte=checkpoint_id).filter(
-        Q(checkpoint_id__lt=checkpoint_id)
-        | same & Q(thread__gt=thread)
-        | same & Q(thread=thread, ns__gt=ns)
+        Q(checkpoint_id__lt=checkpoint_id) | Q(thread__gt=thread) | Q(thread=thread, ns__gt=ns)
     )

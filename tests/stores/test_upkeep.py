@@ -177,6 +177,7 @@ def test_a_copy_has_all_and_goes_its_own_way(saver: BaseCheckpointSaver) -> None
 
 
 def test_there_is_nothing_to_copy_from_nobody(saver: BaseCheckpointSaver) -> None:
+    chain(saver, 1, place("other"))
     with pytest.raises(ThreadNotFound):
         saver.copy_thread("nobody", "copy")
     assert saver.get_tuple(place("copy")) is None
@@ -323,6 +324,45 @@ def test_what_a_live_run_needs_is_not_deleted(state: str) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.LIVE}))
+def test_what_no_live_run_needs_is_deleted_whatever_others_need(state: str) -> None:
+    saver = DjangoSaver()
+    runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}
+    for name, run in runs.items():
+        chain(saver, 2, place(name), run_id=str(run.pk))
+        run.thread = Thread.objects.get(thread_id=name)
+        run.save()
+    saver.delete_for_runs([str(runs["t"].pk)])
+    assert (steps(saver, place()), steps(saver, place("other"))) == ([], [2, 1])
+    chain(saver, 2)
+    saver.prune(["t"], strategy="delete")
+    assert (steps(saver, place()), steps(saver, place("other"))) == ([], [2, 1])
+
+
+@pytest.mark.django_db
+def test_a_copy_keeps_what_a_run_of_another_thread_stored() -> None:
+    saver = DjangoSaver()
+    run = Run(graph="approval", state=Run.State.SUCCEEDED)
+    chain(saver, 2, run_id=str(run.pk))
+    run.thread = Thread.objects.get()
+    run.save()
+    saver.copy_thread("t", "copy")
+    saver.delete_for_runs([str(run.pk)])
+    assert (steps(saver, place()), steps(saver, place("copy"))) == ([], [2, 1])
+
+
+@pytest.mark.django_db
+def test_nobody_waits_for_a_thread_that_nothing_is_done_to() -> None:
+    saver = DjangoSaver()
+    for name in ("t", "other", "another"):
+        chain(saver, 1, place(name))
+    key = dict(Thread.objects.values_list("thread_id", "pk"))
+    locked = upkeep._lock("default", thread_id__in=["t", "other"])
+    assert locked == {"t": key["t"], "other": key["other"]}
+    assert upkeep._lock("default", pk=key["t"]) == {"t": key["t"]}
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     "delete",
     [
@@ -351,29 +391,59 @@ def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
     assert steps(saver, place()) == [2, 1]
 
 
-@pytest.mark.django_db
-def test_a_checkpoint_that_a_question_is_at_stays() -> None:
-    saver = DjangoSaver()
-    configs = chain(saver, 3)
-    thread = Thread.objects.get()
-    run = Run.objects.create(graph="approval", thread=thread, state=Run.State.INTERRUPTED)
-    asked = Interrupt.objects.create(
-        thread=thread,
+def ask(thread: str, checkpoint_id: str) -> Interrupt:
+    """Has a run of a thread ask something at a checkpoint."""
+    row = Thread.objects.get(thread_id=thread)
+    found = Run.objects.filter(thread=row).first()
+    run = found or Run.objects.create(graph="approval", thread=row, state=Run.State.INTERRUPTED)
+    return Interrupt.objects.create(
+        thread=row,
         run=run,
-        interrupt_id="i",
+        interrupt_id=checkpoint_id[-32:],
         graph="approval",
         node="ask",
-        checkpoint_id=configs[0]["configurable"]["checkpoint_id"],
+        checkpoint_id=checkpoint_id,
         task_id=TASK,
         title="?",
         payload="?",
         payload_digest="",
     )
+
+
+@pytest.mark.django_db
+def test_a_checkpoint_that_a_question_is_at_stays() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 3)
+    asked = ask("t", configs[0]["configurable"]["checkpoint_id"])
     saver.prune(["t"])
     assert steps(saver, place()) == [3, 1]
     Interrupt.objects.filter(pk=asked.pk).update(status=Interrupt.Status.DECIDED)
     saver.prune(["t"])
     assert steps(saver, place()) == [3]
+
+
+@pytest.mark.django_db
+def test_a_checkpoint_whose_parent_stays_keeps_it() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 3)
+    ask("t", configs[1]["configurable"]["checkpoint_id"])
+    saver.prune(["t"])
+    newest, asked_at = saver.list(place())
+    assert newest.parent_config == configs[1]
+    assert asked_at.parent_config is None
+
+
+@pytest.mark.django_db
+def test_a_question_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
+    saver = DjangoSaver()
+    configs = chain(saver, 3)
+    saver.copy_thread("t", "copy")
+    ask("copy", configs[0]["configurable"]["checkpoint_id"])
+    ask("t", "00000000-0000-6000-8000-000000000000")
+    saver.prune(["t"])
+    assert (steps(saver, place()), steps(saver, place("copy"))) == ([3], [3, 2, 1])
+    saver.prune(["copy"])
+    assert steps(saver, place("copy")) == [3, 1]
 
 
 @pytest.mark.django_db

@@ -1,0 +1,285 @@
+"""What is stored at one place is read at no other, whatever the two have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from hitl_django import services
+from hitl_django.engine.checkpoint import Commit, TaskWrites
+from hitl_django.engine.constants import ERROR, KEYED, PULL, PUSH, RESUME
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.saver import DjangoSaver, ThreadKey, growth, heads, statements
+from hitl_django.saver import saver as module
+from hitl_django.saver.payloads import unpack
+from hitl_django.saver.steps import MOST
+from hitl_django.saver.storing import ANSWERS, KEYED_ANSWERS
+from hitl_django.services import histories
+
+from .test_conformance import OTHER, TASK, checkpoint, place
+
+pytestmark = pytest.mark.django_db
+
+Where = tuple[str, str]  # thread and namespace
+PLACES: list[Where] = [(thread, ns) for thread in ("one", "two") for ns in ("", "below:1")]
+IDS = [f"1f000000-0000-6000-8000-{number:012}" for number in range(20)]
+BRANCH = 2  # where another line begins
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few words are long enough to be stored by parts, and a few parts to be sealed."""
+    monkeypatch.setattr(growth, "LEAST", 20)
+    monkeypatch.setattr(growth, "EACH", 3)
+
+
+def build(where: Where) -> None:
+    """Stores a history under the ids, tasks and versions that every other place has as well."""
+    thread, ns = where
+    said, more = "/".join(where), PLACES.index(where)
+    saver, config = DjangoSaver(), place(thread, ns)
+    for number in range(6 + more):
+        log = [f"{said} {at}" for at in range(number + 1)]
+        stored = checkpoint({"log": log, "note": said}, {"log": number + 1, "note": 1})
+        stored["id"] = IDS[number]
+        tasks = [TaskWrites(TASK, f"~{PULL}, {said} {number}", [("note", said)])]
+        metadata = {"source": "loop", "step": number, "said": said}
+        saver.commit(Commit(config, tasks, stored, metadata, {"log": number + 1, "note": 1}))
+        config = place(thread, ns, IDS[number if number != 4 else BRANCH])
+    for number in range(6 + more):
+        on = place(thread, ns, IDS[number])
+        saver.put_writes(on, [("note", said)], OTHER, f"~{PULL}, {said} apart of {number}")
+        for task in (TASK, OTHER):
+            given = answers_to(where, number, task)
+            saver.put_writes(on, [(ERROR, said), *given.items()], task, f"~{PULL}, {said}")
+
+
+def answers_to(where: Where, number: int, task: str) -> dict[str, Any]:
+    """Returns the answers that a task was given: to what it asks in order, and under keys."""
+    said = "/".join((*where, str(number), task))
+    return {RESUME: [said], KEYED: {"key": f"{said} by key"}}
+
+
+def alone(where: list[Where], read: Callable[..., Any], *of: str) -> Any:
+    """Returns what is read of places while nothing else is stored."""
+    with transaction.atomic():
+        for one in where:
+            build(one)
+        found = read(*of)
+        transaction.set_rollback(True)
+    return found
+
+
+def key(thread: str) -> int:
+    return Thread.objects.get(thread_id=thread).pk
+
+
+def control(thread: str, ns: str, checkpoint_id: str) -> Any:
+    """Reads what two tasks were answered on a checkpoint, in order and under keys."""
+    where = {"thread": key(thread), "ns": ns, "checkpoint_id": checkpoint_id}
+    return [
+        statements.CONTROL.run("default", **where, task_id=task, slot=slot)
+        for task in (TASK, OTHER)
+        for slot in (ANSWERS, KEYED_ANSWERS)
+    ]
+
+
+#: What is read of a place: by a saver that has read nothing before.
+OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
+    "newest": lambda thread, ns: DjangoSaver().get_tuple(place(thread, ns)),
+    "newest of a bound saver": lambda thread, ns: DjangoSaver(
+        ThreadKey(key(thread), thread)
+    ).get_tuple(place(thread, ns)),
+    "each": lambda thread, ns: [DjangoSaver().get_tuple(place(thread, ns, at)) for at in IDS],
+    "all": lambda thread, ns: list(DjangoSaver().list(place(thread, ns))),
+    "a page": lambda thread, ns: list(
+        DjangoSaver().list(place(thread, ns), before=place(checkpoint=IDS[4]), limit=2)
+    ),
+    "one that is listed": lambda thread, ns: list(DjangoSaver().list(place(thread, ns, IDS[2]))),
+    "what a task was answered": lambda thread, ns: [control(thread, ns, at) for at in IDS],
+}
+
+
+@pytest.mark.promise("P14")
+@pytest.mark.parametrize("name", OF_A_PLACE)
+@pytest.mark.parametrize("page", [1, 100])
+def test_a_place_is_read_as_if_there_were_no_other(
+    name: str, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", page)
+    read = OF_A_PLACE[name]
+    expected = {where: alone([where], read, *where) for where in PLACES}
+    for where in PLACES:
+        build(where)
+    assert {where: read(*where) for where in PLACES} == expected
+    assert len({str(found) for found in expected.values()}) == len(PLACES)
+
+
+@pytest.mark.promise("P4")
+def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
+    questions, expected = [], {}
+    for where in PLACES:
+        build(where)
+    runs = {
+        row.thread_id: Run.objects.create(graph="approval", thread=row)
+        for row in Thread.objects.all()
+    }
+    for thread, ns in PLACES:
+        run = runs[thread]
+        for number, task, name in product((0, 3), (TASK, OTHER), (None, "key")):
+            one = Interrupt(
+                thread=run.thread, run=run, interrupt_id=f"{len(questions)}", graph="approval",
+                node="ask", task_id=task, key=name, title="?", payload="?", payload_digest="",
+                checkpoint_ns=ns, checkpoint_id=IDS[number],
+            )  # fmt: skip
+            questions.append(one)
+            channel = RESUME if name is None else KEYED
+            expected[one.pk] = [[channel, answers_to((thread, ns), number, task)[channel]]]
+    Interrupt.objects.bulk_create(questions)
+    found = Interrupt.objects.values_list("pk", *statements.answers())
+    assert {pk: unpack(data, stored, "answers") for pk, data, stored in found} == expected
+
+
+def history(thread: str) -> Any:
+    page = services.thread_history(thread)
+    return [replace(step, created_at=None) for step in page.steps]  # type: ignore[arg-type]
+
+
+#: What is read of a thread's root graph.
+OF_A_THREAD: dict[str, Callable[[str], Any]] = {
+    "history": history,
+    "line": lambda thread: heads.line_of("default", key(thread)),
+    "head": lambda thread: heads.read_head("default", key(thread)),
+    "finished": lambda thread: of_head(heads.finished_nodes, thread),
+    "failed": lambda thread: of_head(heads.failed_nodes, thread),
+    "held": lambda thread: of_head(heads.held_channels, thread, ["log", "note", "absent"]),
+}
+
+
+def of_head(read: Callable[..., Any], thread: str, *more: Any) -> Any:
+    head = heads.read_head("default", key(thread))
+    assert head is not None
+    return read("default", key(thread), head, *more)
+
+
+@pytest.mark.parametrize("name", OF_A_THREAD)
+def test_a_threads_root_graph_is_read_as_if_there_were_nothing_else(name: str) -> None:
+    read = OF_A_THREAD[name]
+    threads = list(dict.fromkeys(thread for thread, _ in PLACES))
+    expected = {thread: alone([(thread, "")], read, thread) for thread in threads}
+    for where in PLACES:
+        build(where)
+    assert {thread: read(thread) for thread in threads} == expected
+    if name != "held":
+        assert len({str(found) for found in expected.values()}) == len(threads)
+
+
+def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> None:
+    threads = list(dict.fromkeys(thread for thread, _ in PLACES))
+    for where in PLACES:
+        build(where)
+    for thread in threads:
+        found = of_head(heads.finished_below, thread)
+        said = {name.rpartition(" apart of ")[0] or name.rpartition(" ")[0] for _, name in found}
+        assert {ns for ns, _ in found} == {"below:1"}
+        assert said == {f"{thread}/below:1"}
+
+
+def test_a_list_of_all_has_each_checkpoint_once_wherever_a_page_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for where in PLACES:
+        build(where)
+
+    def listed(config: Any, **which: Any) -> list[tuple[str, ...]]:
+        found = DjangoSaver().list(config, **which)
+        return [tuple(one.config["configurable"].values()) for one in found]
+
+    everything = {
+        (*where, IDS[number]) for at, where in enumerate(PLACES) for number in range(6 + at)
+    }
+    of_two = {"configurable": {"thread_id": "two"}}
+    for page in (1, 2, 3, 100):
+        monkeypatch.setattr(module, "PAGE", page)
+        found = listed(None)
+        assert len(found) == len(everything)
+        assert set(found) == everything
+        assert [row[2] for row in found] == sorted((row[2] for row in found), reverse=True)
+        assert set(listed(of_two)) == {row for row in everything if row[0] == "two"}
+        earlier = listed(None, before=place(checkpoint=IDS[3]))
+        assert len(earlier) == 3 * len(PLACES)
+        assert set(earlier) == {row for row in everything if row[2] < IDS[3]}
+
+
+# What the rows around the values tell of a thread.
+
+
+def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> Any:
+    """Stores a checkpoint, and what led there from another."""
+    stored = checkpoint({"note": number}, {"note": number + 1})
+    stored["id"], stored["versions_seen"] = IDS[number], {}
+    parent = place("one", ns, None if on is None else IDS[on])
+    metadata = {"source": "loop", "step": number}
+    DjangoSaver().commit(Commit(parent, tasks, stored, metadata, {"note": number + 1}))
+    return place("one", ns, stored["id"])
+
+
+def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
+    """Returns what a task of a node wrote: so much that it has a row of its own, or not."""
+    value = "x" * MOST if much else "x"
+    return TaskWrites(f"task of {name}", f"~{PUSH if sent else PULL}, {name}", [("note", value)])
+
+
+@pytest.mark.parametrize("much", [False, True])
+def test_what_ran_on_a_line_that_was_left_is_not_what_led_here(much: bool) -> None:
+    put(0, None, [])
+    put(1, 0, [ended("first", much=much)])
+    put(2, 1, [ended("left", much=much)])
+    put(3, 1, [ended("chosen", much=much)])
+    # That one has one child more: what was written upon it stays with it.
+    assert of_head(heads.finished_nodes, "one") >= {"first", "chosen"}
+    put(4, 2, [ended("on the line that was left", much=much)])
+    put(5, 3, [ended("last", much=much)])
+    found = of_head(heads.finished_nodes, "one")
+    assert found >= {"first", "chosen", "last"}
+    assert "on the line that was left" not in found
+
+
+def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None:
+    first = put(0, None, [])
+    DjangoSaver().put_writes(first, [(ERROR, "no")], TASK, f"~{PULL}, earlier")
+    newest = put(1, 0, [])
+    DjangoSaver().put_writes(newest, [(ERROR, "no")], TASK, f"~{PULL}, now")
+    DjangoSaver().put_writes(newest, [(RESUME, ["yes"])], OTHER, f"~{PULL}, answered")
+    assert of_head(heads.failed_nodes, "one") == {"now"}
+
+
+@pytest.mark.parametrize("much", [False, True])
+def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
+    much: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "BACK", 2)
+    put(0, None, [])
+    put(1, None, [], "below:1")
+    put(2, 1, [ended("early", much=much)], "below:1")
+    put(3, 0, [])
+    put(4, None, [], "below:2")
+    put(5, 4, [ended("late", much=much), ended("sent", much=much, sent=True)], "below:2")
+    put(6, 3, [])
+    assert of_head(heads.finished_below, "one") == {("below:2", "late")}
+
+
+def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number in range(6):
+        before = number - 1 if number else None
+        put(number, before, [ended(f"node {number}", much=True)] if number else [])
+    monkeypatch.setattr(histories, "TASKS", 2)
+    page = services.thread_history("one", before=IDS[3], limit=2)
+    assert [step.nodes for step in page.steps] == [("node 2",), ("node 1",)]
