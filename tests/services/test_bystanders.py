@@ -16,7 +16,7 @@ from hitl_django import dispatch, leases, models, services, worker
 from hitl_django.engine.checkpoint import Commit, Outcome
 from hitl_django.engine.errors import InterruptNotFound, InvalidInputError, LinkNotFound
 from hitl_django.leases import RunFence
-from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
 from hitl_django.saver import DjangoSaver
 
@@ -252,3 +252,30 @@ def test_another_run_of_a_thread_takes_up_no_other_thread(advance: Advance) -> N
 
     (woken,) = Thread.objects.filter(ended_at=None)
     assert woken.thread_id == runs[1].thread_id
+
+
+def test_what_was_said_of_other_threads_is_not_forgotten(advance: Advance, operator: User) -> None:
+    runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
+    advance()
+    for run in runs:
+        question = Interrupt.objects.get(run=run.id)
+        services.comment(question.pk, "Why not?", by=operator)
+        services.make_link(question.pk, name="Dana", email="dana@example.com", expires=DAY)
+        services.decide(question.pk, "respond", {"text": "y"}, by=operator, reason="Because.")
+        about = {"metadata": {"about": run.thread_id}, "subject_id": "7"}
+        Thread.objects.filter(thread_id=run.thread_id).update(**about)
+    advance()
+    Decision.objects.update(patch=[{"op": "remove", "path": "/a"}], refusal="No.")
+    first, thread, last = (Run.objects.get(pk=run.id).thread_id for run in runs)
+    others, own = [rows_of(first), rows_of(last)], rows_of(thread)
+
+    services.forget(runs[1].thread_id, by=operator)
+
+    assert [rows_of(first), rows_of(last)] == others
+    left = rows_of(thread)
+    assert Run.objects.get(pk=runs[1].id).state == Run.State.SUCCEEDED
+    for name in ("Checkpoint", "RunEvent"):
+        assert own[name]
+        assert not left[name]
+    assert "Why not?" not in str(left)
+    assert "dana@example.com" not in str(left)

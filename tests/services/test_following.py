@@ -94,6 +94,36 @@ def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:
     assert services.run_events(asking.id, after=7).last == 7
 
 
+def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) -> None:
+    with testing.inline() as advance:
+        others = [services.start("steps", {"log": []}) for _ in range(2)]
+        advance()
+    for info, kinds, ended in [
+        (asking, TOLD[:2], False),
+        *((other, ["queued", "succeeded"], True) for other in others),
+    ]:
+        page = services.run_events(info.id)
+        assert ([event.kind for event in page.events], page.ended) == (kinds, ended)
+        reader = following.EventReader(info.id)
+        assert reader.has_news(page.last - 1)
+        assert not reader.has_news(page.last)
+    # Whose number is behind all that others have told has news all the same.
+    go_on(asking)
+    assert following.EventReader(asking.id).has_news(2)
+    assert not following.EventReader(others[0].id).has_news(2)
+
+
+def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
+    with testing.inline() as advance:
+        runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]
+        advance()
+    readers = [following.EventReader(run.id) for run in runs]
+    assert [reader.has_news(0) for reader in readers] == [False, False, False]
+    go_on(runs[1])
+    assert [reader.has_news(0) for reader in readers] == [False, True, False]
+    assert [reader.read(0).ended for reader in readers] == [False, True, False]
+
+
 @pytest.mark.parametrize("run", [uuid4(), "no id", ""])
 def test_a_run_that_is_not_there_tells_nothing(run: object) -> None:
     with pytest.raises(RunNotFound):

@@ -94,6 +94,22 @@ def test_a_live_lease_shows_a_worker_that_is_in_a_long_node() -> None:
     assert services.worker_health().is_silent
 
 
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued"}))
+def test_only_what_is_queued_waits_for_a_worker(state: str) -> None:
+    services.start("steps", {"log": []})
+    Run.objects.update(state=state, queued_at=Now() - timedelta(minutes=5))
+    assert services.worker_health().overdue == 0
+    assert services.missing_workers() is None
+
+
+@pytest.mark.parametrize("state", sorted({*Run.State.values} - {"running"}))
+def test_only_what_runs_is_driven(state: str) -> None:
+    info = services.start("steps", {"log": []})
+    assert leases.claim(info.id) is not None
+    Run.objects.update(state=state)
+    assert services.worker_health().driving == 0
+
+
 @pytest.mark.promise("P18")
 def test_who_may_not_operate_is_not_told() -> None:
     with pytest.raises(NotAllowedError):

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import END, START, Send, StateGraph, registry, services
 from hitl_django.engine.errors import NotAllowedError, ThreadNotFound
-from hitl_django.models import Checkpoint, Interrupt
+from hitl_django.models import Checkpoint, Decision, Interrupt
 from hitl_django.services import histories
 from tests.services.conftest import asked
 
@@ -117,6 +117,26 @@ def test_a_decision_stands_at_the_first_step_after_it(advance: Advance) -> None:
     assert steps[0].decisions[0].title == "First?"
     page = services.thread_history(thread, before=steps[0].checkpoint_id)
     assert not any(step.decisions for step in page.steps)
+
+
+def test_a_decision_stands_in_one_page_of_its_own_thread(advance: Advance) -> None:
+    questions = [asked("interview", {"log": []}, advance) for _ in range(2)]
+    for question in questions:
+        services.decide(question.pk, "respond", "one")
+        advance()
+        services.decide(asked_again(question.run_id), "respond", "two")
+        advance()
+    for question in questions:
+        told, page = [], services.thread_history(question.thread.thread_id, limit=1)
+        while page.before is not None:
+            told += [taken for step in page.steps for taken in step.decisions]
+            page = services.thread_history(question.thread.thread_id, before=page.before, limit=1)
+        whole = services.thread_history(question.thread.thread_id)
+        assert told == [taken for step in whole.steps for taken in step.decisions]
+        assert {taken.id for taken in told} == {
+            one.pk for one in Decision.objects.filter(interrupt__thread=question.thread)
+        }
+        assert len(told) == 2
 
 
 def asked_again(run: Any) -> Any:

@@ -11,7 +11,12 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from hitl_django import services
-from hitl_django.engine.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.engine.errors import (
+    NotAllowedError,
+    RunNotFound,
+    RunStateError,
+    ThreadNotFound,
+)
 from hitl_django.models import Run
 
 Advance = Callable[[], int]
@@ -45,6 +50,32 @@ def test_a_state_that_another_run_moved_on_is_not_the_first_ones_result(advance:
     with pytest.raises(RunStateError, match="later run"):
         services.run_result(runs[0].id)
     assert len(services.run_result(runs[1].id)["log"]) == 12
+
+
+def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:
+    runs = [services.start("steps", {"log": [str(number)]}) for number in range(3)]
+    advance()
+    for number, run in enumerate(runs):
+        state = services.thread_state(run.thread_id)
+        assert state is not None
+        assert state.thread_id == run.thread_id
+        assert services.run_result(run.id)["log"][0] == state.values["log"][0] == str(number)
+
+
+@pytest.mark.promise("P18")
+def test_a_state_is_read_for_who_may_see_the_thread_it_is_asked_of(
+    advance: Advance, user: Callable[..., User]
+) -> None:
+    runs = [services.start("steps", {"log": []}) for _ in range(2)]
+    advance()
+    with pytest.raises(ThreadNotFound):
+        services.thread_state("absent")
+    with pytest.raises(ThreadNotFound):
+        services.thread_state(runs[1].thread_id, by=user("una", "view_thread_state"))
+    with pytest.raises(NotAllowedError):
+        services.thread_state(runs[1].thread_id, by=user("wim", "view_thread"))
+    pia = user("pia", "view_thread", "view_thread_state")
+    assert services.thread_state(runs[1].thread_id, by=pia)
 
 
 def test_a_run_is_not_later_than_itself(advance: Advance) -> None:

@@ -29,6 +29,7 @@ from hitl_django.models import (
     Interrupt,
     PendingWrite,
     Run,
+    RunEvent,
     Thread,
 )
 from hitl_django.sweep import sweep
@@ -143,6 +144,51 @@ def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once(
     looks = list(retention._ended("default", 30))
     assert [len(look) for look in looks] == [4, 4, 2]
     assert {pk for look in looks for pk in look} == kept() - {Thread.objects.latest("pk").pk}
+
+
+def test_threads_are_looked_at_in_the_order_in_which_they_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for number in range(6):
+        at = timezone.now() - timedelta(days=50 + number // 3)
+        Thread.objects.create(thread_id=str(number), ended_at=at)
+    in_order = list(Thread.objects.order_by("ended_at", "pk").values_list("pk", flat=True))
+    assert [pk for look in retention._ended("default", 30) for pk in look] == in_order
+    assert in_order != sorted(in_order)
+
+
+def test_a_live_run_keeps_its_own_thread_only(advance: Callable[[], int]) -> None:
+    goes_on, _, pruned = (ended(advance) for _ in range(3))
+    Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
+    age(pruned.runs.get().pk, 20)
+    assert retention.delete_ended(30, 10) == 1
+    assert kept() == {goes_on.pk, pruned.pk}
+    assert list(retention.prune_ended(10)) == [1]
+    assert Checkpoint.objects.filter(thread=pruned).count() == 1
+    assert Checkpoint.objects.filter(thread=goes_on).count() > 1
+
+
+def test_events_go_of_runs_that_ended_long_ago_and_of_no_others(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    runs = [ended(advance, days).runs.get() for days in (40, 10, 90, 50)]
+    goes_on = asked("approval", {"text": "x"}, advance).run
+    told = {run.pk: RunEvent.objects.filter(run=run).count() for run in (*runs, goes_on)}
+    assert min(told.values()) > 1
+
+    assert retention.delete_events(30, 2) == 2  # those that ended longest ago
+    left = {pk: RunEvent.objects.filter(run=pk).count() for pk in told}
+    assert left == told | {runs[2].pk: 0, runs[3].pk: 0}
+    assert retention.delete_events(30, 100) == 1
+    assert retention.delete_events(30, 100) == 0
+    left = {pk: RunEvent.objects.filter(run=pk).count() for pk in told}
+    assert left == told | {runs[at].pk: 0 for at in (0, 2, 3)}
+    for run in (*runs, goes_on):
+        run.refresh_from_db()
+        is_kept = run.pk in (runs[1].pk, goes_on.pk)
+        assert run.first_event == (1 if is_kept else run.last_event + 1)
 
 
 def test_what_has_ended_is_read_along_its_index() -> None:
@@ -379,6 +425,13 @@ class TestShapes:
         retention.delete_ended(30, 10)
         assert not Thread.objects.filter(pk=thread.pk).exists()
         assert self.swept() == 0
+
+    def test_they_go_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(shapes, "BATCH", 2)
+        for number in range(3):
+            GraphShape.objects.create(fingerprint=f"{number}", graph="approval", shape={})
+        self.age()
+        assert [self.swept(), self.swept()] == [1, 0]
 
     def test_one_that_was_stored_not_long_ago_stays(self) -> None:
         # A process may know it to be stored, and start a run under it the next moment.

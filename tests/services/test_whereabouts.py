@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import END, START, StateGraph, interrupt, registry, services
 from hitl_django.engine.errors import ThreadNotFound
-from hitl_django.models import ChannelBlob, Checkpoint, Run
+from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run
 from tests.services.conftest import asked
 
 pytestmark = pytest.mark.django_db
@@ -115,6 +115,16 @@ def test_what_was_left_by_a_fork_counts_as_not_visited(advance: Callable[[], int
     assert where_of(changed.id).next == {"c"}
 
 
+@pytest.mark.parametrize("size", [1, 5000])
+def test_a_fork_of_the_input_is_about_to_begin(advance: Callable[[], int], size: int) -> None:
+    info = services.start("steps", {"log": ["x" * size]})
+    advance()
+    again = services.fork(info.thread_id, Checkpoint.objects.get(step=-1).checkpoint_id)
+
+    assert where_of(again.id).visited == set()
+    assert where_of(again.id).next == {"a"}
+
+
 def test_each_of_two_questions_is_a_place(advance: Callable[[], int]) -> None:
     question = asked("panel", {}, advance)
     assert where_of(question.run_id).paused == {"left", "right"}
@@ -123,6 +133,30 @@ def test_each_of_two_questions_is_a_place(advance: Callable[[], int]) -> None:
     advance()
 
     assert where_of(question.run_id).paused == {"right"}
+
+
+def test_each_thread_is_where_its_own_last_run_has_come_to(advance: Callable[[], int]) -> None:
+    first, question, last = (asked("panel", {}, advance) for _ in range(3))
+    services.decide(question.pk, "respond", "x")
+    advance()
+    services.cancel(last.run_id)
+
+    assert where_of(first.run_id).paused == {"left", "right"}
+    assert where_of(question.run_id).paused == {"right"}
+    assert where_of(last.run_id).paused == set()
+
+
+def test_what_an_earlier_run_asked_is_no_place_of_the_last(advance: Callable[[], int]) -> None:
+    question = asked("panel", {}, advance)
+    services.cancel(question.run_id)
+    again = services.start("panel", {}, thread_id=question.thread.thread_id)
+    advance()
+    services.decide(Interrupt.objects.get(run=again.id, node="left").pk, "respond", "x")
+    advance()
+    # One that went on before its questions were closed leaves them open until the next sweep.
+    Interrupt.objects.filter(run=question.run_id).update(status="pending")
+
+    assert where_of(again.id).paused == {"right"}
 
 
 def test_it_takes_few_queries_and_reads_no_value(trip: None, advance: Callable[[], int]) -> None:

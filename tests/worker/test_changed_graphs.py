@@ -65,6 +65,8 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
 ) -> None:
     question = paused(deploy, advance)
     before = Run.objects.get().fingerprint
+    for other in ("", "~"):  # the shapes of other graphs are none of it
+        GraphShape.objects.create(fingerprint=other, graph="x", shape=registry.get("steps").shape)
     deploy("plan", "check?", "pay", version="2")
     services.decide(question.pk, "respond", "fine")
     advance()
@@ -87,7 +89,8 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
     assert (run.state, run.error) == ("succeeded", "")
     assert values_of(question.thread)["log"] == ["plan", "fine", "check", "pay"]
     assert run.fingerprint == registry.get("evolving").fingerprint != before
-    assert set(GraphShape.objects.values_list("version", flat=True)) == {"1", "3"}
+    stored = GraphShape.objects.filter(graph="evolving")
+    assert set(stored.values_list("version", flat=True)) == {"1", "3"}
 
 
 @pytest.mark.promise("P15")
@@ -105,23 +108,29 @@ def test_a_run_under_the_same_shape_compares_nothing(
 @pytest.mark.promise("P15")
 def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advance: Advance) -> None:
     question = paused(deploy, advance)
+    other = services.start("steps", {"log": []})
+    of_other = Run.objects.get(pk=other.id).fingerprint
     deploy("plan", "review?", "more?", "pay")
     services.decide(question.pk, "approve")
     advance()
     assert Interrupt.objects.get(status="pending").node == "more"
-    assert Run.objects.get().fingerprint == registry.get("evolving").fingerprint
+    run = Run.objects.get(pk=question.run_id)
+    assert run.fingerprint == registry.get("evolving").fingerprint
+    assert Run.objects.get(pk=other.id).fingerprint == of_other
 
     # Back to the code of before, which has no such node.
     deploy("plan", "review?", "pay")
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
     advance()
-    assert "node 'more' is gone" in Run.objects.get().error
+    run.refresh_from_db()
+    assert "node 'more' is gone" in run.error
 
 
 @pytest.mark.promise("P10")
 def test_a_worker_that_was_replaced_notes_no_shape(deploy: Deploy, advance: Advance) -> None:
     paused(deploy, advance)
     run, thread = Run.objects.get(), Thread.objects.get()
+    Thread.objects.create(thread_id="another", epoch=thread.epoch - 1)
     deploy("plan", "review?", "pay", "mail")
     late = ThreadKey(thread.pk, thread.thread_id, thread.epoch - 1)
     with pytest.raises(LeaseLostError):
