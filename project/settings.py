@@ -8,6 +8,7 @@ from pathlib import Path
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: Everything the demo writes: its database and the logs of its two processes.
 VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
+VAR_DIR.mkdir(parents=True, exist_ok=True)  # SQLite makes a file, but no folder
 
 DEBUG = True
 SECRET_KEY = "the demo runs on your own machine and keeps no secrets"

@@ -178,3 +178,10 @@ def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path) ->
         assert demo.process.wait(PATIENCE) == 1
     assert f"Port {demo.port} of 127.0.0.1 can't be used" in demo.said
     assert not (tmp_path / "demo.sqlite3").exists()
+
+
+def test_a_checkout_that_nothing_was_run_in_is_migrated(tmp_path: Path) -> None:
+    environment = {**os.environ, "HITL_DEMO_DIR": str(tmp_path / "not" / "there")}
+    environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(command, cwd=ROOT, env=environment, timeout=PATIENCE, check=True)

@@ -43,7 +43,6 @@ class Command(BaseCommand):
 
     def prepare(self) -> None:
         """Make what isn't there yet: the database, the people, the runs."""
-        settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
         self.stdout.write(f"Database: {settings.DATABASES['default']['NAME']}")
         call_command("migrate", verbosity=0)
         people.create()
