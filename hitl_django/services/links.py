@@ -147,6 +147,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
     refusal = refusals.recorded("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=dispatch.alias()):
         thread = leases.lock_thread(interrupt=row.interrupt_id)
+        row = _rows().get(pk=row.pk)
         _refuse_if_not_allowed(row.interrupt, by, LinkNotFound)
         # Zero rows: it was used, or taken back by somebody else.
         open_links = _rows().filter(pk=row.pk, used_at=None, revoked_at=None)

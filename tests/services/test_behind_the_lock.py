@@ -561,6 +561,35 @@ def test_what_somebody_may_no_more_when_their_turn_comes_is_not_done(
     assert AuditEntry.objects.filter(verb=verb, actor=everything).exists()
 
 
+class OfTheAssignee(ModelPermissionPolicy):
+    """Only whose turn a question is may do anything with it."""
+
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        return interrupt.assignee_id == user.pk
+
+    may_assign = may_decide
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("what", NEEDED)
+def test_rights_are_asked_about_the_question_as_it_is_behind_the_lock(
+    question: Interrupt,
+    user: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    what: str,
+) -> None:
+    olga = user("olga", "view_interrupt", "link_interrupt")
+    link = services.make_link(question.pk, name="Dana")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OfTheAssignee"}
+    Interrupt.objects.update(assignee=olga)
+    before_the_lock(monkeypatch, lambda: services.assign(question.pk))
+    with pytest.raises(NotAllowedError):
+        NEEDED[what][1](question, link, olga)
+    Interrupt.objects.update(assignee=olga)
+    NEEDED[what][1](question, link, olga)
+
+
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("what", [*NEEDED, "use a link"])
 def test_what_cannot_be_recorded_is_not_done(

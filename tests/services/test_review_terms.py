@@ -284,6 +284,8 @@ class TestGroups:
         member, both = user("mia"), user("bo", "view_interrupt", "decide_interrupt")
         for one in (member, both):
             one.groups.add(finance)
+        stranger = user("sid")
+        stranger.groups.add(Group.objects.create(name="another"))
         root = User.objects.create_superuser("root")
         inactive = User(username="x", is_active=False, is_superuser=True)
         policy, rows = get_policy(), Interrupt.objects.all()
@@ -294,7 +296,9 @@ class TestGroups:
         assert sees(reviewer) == {other.pk}
         assert sees(member) == {question.pk}
         assert sees(both) == sees(root) == {question.pk, other.pk}
-        assert sees(user("nobody")) == sees(inactive) == set()
+        assert sees(user("nobody")) == sees(inactive) == sees(stranger) == set()
+        assert not policy.may_decide(stranger, question)
+        assert not policy.may_comment(stranger, question)
         assert not policy.may_decide(reviewer, question)
         assert not policy.may_decide(inactive, question)
         assert not policy.may_decide(member, other)

@@ -61,6 +61,13 @@ class TestGroups:
         with pytest.raises(NotAllowedError):
             services.start("approval", INPUT, by=member, via=via)
 
+    def test_members_of_another_group_do_not(self, user: Make) -> None:
+        stranger = user("sid", "view_thread", "view_run")
+        stranger.groups.add(Group.objects.create(name="another"))
+        with pytest.raises(NotAllowedError):
+            services.start("for support", INPUT, by=stranger)
+        assert not Run.objects.exists()
+
     def test_superusers_do_and_the_inactive_do_not(self, member: User, user: Make) -> None:
         root = User.objects.create_superuser("root")
         assert services.start("for support", INPUT, by=root).created
