@@ -363,8 +363,13 @@ def test_who_may_not_approve_what_he_started_hands_out_no_link_to_it(
 ) -> None:
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=maker)
-    with pytest.raises(NotAllowedError):
-        services.make_link(question.pk, name=DANA, by=maker)
+    # That is said, and recorded, whatever else is in the way.
+    for quorum in (1, 2):
+        Interrupt.objects.update(quorum=quorum)
+        with pytest.raises(NotAllowedError):
+            services.make_link(question.pk, name=DANA, by=maker)
+    assert AuditEntry.objects.filter(verb="refuse", actor=maker).count() == 2
+    Interrupt.objects.update(quorum=1)
     Run.objects.update(started_by=None)
     assert services.make_link(question.pk, name=DANA, by=maker).state == "open"
 

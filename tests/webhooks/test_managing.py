@@ -272,6 +272,13 @@ def test_this_process_knows_at_once_of_what_it_has_changed(hook: Hook, integrato
     assert heard() == []
 
 
+def test_what_this_process_reads_while_it_changes_one_it_reads_again(hook: Hook) -> None:
+    endpoint = hook(URL)
+    with before_writing("hitl_django_webhookendpoint", lambda: outbox._listeners("default")):
+        services.change_webhook(endpoint.pk, is_active=False)
+    assert outbox._listeners("default") == ()
+
+
 def test_what_waited_for_a_webhook_is_told_of_when_it_is_on(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
