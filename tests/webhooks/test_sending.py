@@ -695,6 +695,26 @@ def test_whatever_goes_wrong_is_not_raised(
     assert Delivery.objects.filter(attempts=F("attempts"), state="pending").count() == 1
 
 
+@pytest.mark.parametrize("why", ["held", "resting", "off", "gone"])
+def test_where_there_is_nothing_to_do_nothing_is_done_and_nothing_goes_wrong(
+    hook: Hook, receive: Receive, caplog: Any, why: str
+) -> None:
+    receiver = receive()
+    endpoint = hook(receiver)
+    message_to(endpoint)
+    later = Now() + timedelta(minutes=1)
+    rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
+    if why == "gone":
+        rows._raw_delete("default")
+    else:
+        changes = {"held": {"held_until": later}, "resting": {"rests_until": later}}
+        rows.update(**changes.get(why, {"is_active": False}))
+    webhooks.deliver(str(endpoint.pk))
+    assert receiver.all() == []
+    assert Delivery.objects.get().attempts == 0
+    assert "could not be looked after" not in caplog.text
+
+
 def test_the_readme_s_way_to_check_a_message_works(hook: Hook, receive: Receive) -> None:
     names: dict[str, Any] = {}
     (snippet,) = [text for text in snippets("python") if "def verify(" in text]
