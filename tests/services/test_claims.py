@@ -488,6 +488,22 @@ def test_the_same_key_keeps_none_but_its_user_waiting(question: Interrupt, revie
     assert f'"auth_user"."id" = {reviewer.pk}' in locked
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_take_next_locks_is_locked_until_it_is_written(
+    question: Interrupt, reviewer: User
+) -> None:
+    inside: list[bool] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if 'UPDATE "hitl_django_interrupt"' in sql or 'FROM "auth_user" WHERE' in sql:
+            inside.append(connection.in_atomic_block)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        assert services.take_next(by=reviewer, key="k") == question.pk
+    assert inside == [True, True]
+
+
 def test_what_is_ones_own_in_another_group_is_not_taken_for_a_group(
     question: Interrupt, reviewer: User
 ) -> None:

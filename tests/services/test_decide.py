@@ -15,6 +15,8 @@ from django.db import transaction
 from hitl_django import audit, services, signals
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
+    ClaimRequiredError,
+    HitlError,
     IdempotencyKeyReusedError,
     InterruptNotFound,
     InvalidAnswerError,
@@ -24,6 +26,7 @@ from hitl_django.engine.errors import (
     StaleQuestionError,
     UnserializableError,
 )
+from hitl_django.errors import SelfApprovalError
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.services import decisions
 from tests.reading import values_of
@@ -391,6 +394,49 @@ def test_a_decision_that_makes_no_sense_is_refused(
     with pytest.raises(InvalidAnswerError):
         services.decide(question.pk, type_, value)
     unchanged()
+
+
+@pytest.mark.promise("P18")
+@pytest.mark.parametrize("ordinary", [True, False])
+def test_of_all_that_speaks_against_a_decision_the_first_is_told(
+    advance: Advance, user: Callable[..., User], ordinary: bool
+) -> None:
+    """Who may not decide learns nothing of how it stands, nor is an answer read for nothing."""
+    review = ("view_interrupt", "decide_interrupt")
+    starter, other = user("sam", "start_run", *review), user("bob", *review)
+    terms = {} if ordinary else {"no_self_approval": True, "claim_required": True}
+    given = {"payload": {"amount": 5}, "terms": terms}
+    run = services.start("reviewed", given, by=starter)
+    advance()
+    question = Interrupt.objects.get(run=run.id)
+    Run.objects.update(state="parked")
+
+    def refused(by: User, **more: Any) -> type[Exception]:
+        with pytest.raises(HitlError) as caught:
+            services.decide(question.pk, "maybe", by=by, **more)
+        return type(caught.value)
+
+    def refused_unsent(by: User) -> type[Exception]:
+        with pytest.raises(HitlError) as caught:
+            services.check_answer(question.pk, "maybe", by=by)
+        return type(caught.value)
+
+    assert refused(user("dan"), version=9) is InterruptNotFound
+    viewer = user("vera", "view_interrupt")
+    assert refused(viewer, version=9) is refused_unsent(viewer) is NotAllowedError
+    assert refused(starter, version=9) is StaleQuestionError
+    assert refused(starter) is refused_unsent(starter) is RunStateError
+    Run.objects.update(state="interrupted")
+    assert refused(viewer, version=9) is NotAllowedError
+    if not ordinary:
+        assert refused(starter) is refused_unsent(starter) is SelfApprovalError
+        assert refused(other) is ClaimRequiredError
+        services.claim(question.pk, by=other)
+    assert refused(other) is refused_unsent(other) is InvalidAnswerError
+    services.decide(question.pk, "reject", by=other)
+    Run.objects.update(state="parked")
+    assert refused(viewer, version=1) is refused_unsent(viewer) is NotAllowedError
+    assert refused(starter, version=1) is refused_unsent(starter) is AlreadyDecidedError
 
 
 def test_a_key_that_cannot_be_kept_is_refused(question: Interrupt, unchanged: Unchanged) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
@@ -85,12 +86,40 @@ def test_what_has_become_due_moves_to_the_front(question: Callable[..., Interrup
     assert services.mark_overdue() == 0
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_has_become_due_is_locked_until_it_is_written(
+    question: Callable[..., Interrupt],
+) -> None:
+    question(DAY)
+    Interrupt.objects.update(due_at=Now() - HOUR)
+    inside: list[bool] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            inside.append(connection.in_atomic_block)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        assert services.mark_overdue() == 1
+    assert inside == [True]
+
+
 def test_a_batch_of_it_at_a_time(question: Callable[..., Interrupt]) -> None:
     for _ in range(3):
         question(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR)
     with override_settings(HITL={"SWEEP_BATCH": 2}):
         assert [services.mark_overdue() for _ in range(3)] == [2, 1, 0]
+
+
+def test_what_has_been_due_for_longest_is_first(question: Callable[..., Interrupt]) -> None:
+    rows = [question(DAY) for _ in range(3)]
+    for row, hours in zip(rows, (2, 3, 1), strict=True):
+        Interrupt.objects.filter(pk=row.pk).update(due_at=Now() - hours * HOUR)
+    for first in (rows[1], rows[0], rows[2]):
+        with override_settings(HITL={"SWEEP_BATCH": 1}):
+            assert services.mark_overdue() == 1
+        assert again(first).overdue
 
 
 def test_the_warning_comes_once_and_a_set_time_before(

@@ -112,6 +112,15 @@ def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P11")
+def test_what_is_withdrawn_is_recorded_in_the_order_of_its_keys(advance: Advance) -> None:
+    run = services.start("jury", {"log": []})
+    advance()
+    services.cancel(run.id)
+    questions = AuditEntry.objects.get(verb="cancel").detail["questions"]
+    assert len(questions) == 5
+    assert questions == sorted(questions)
+
+
 def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=5)

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Checkpoint, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
 from tests import graphs
 
@@ -129,6 +130,21 @@ def test_what_fails_once_it_is_recorded_never_was(
     with pytest.raises(RuntimeError, match="no more room"):
         act(question, by if who == "a user" or verb == "take over" else None)
     unchanged()
+
+
+@pytest.mark.promise("P20")
+def test_a_refusal_whose_record_fails_is_not_half_recorded(
+    question: Interrupt,
+    user: Callable[..., User],
+    unchanged: Callable[..., None],
+    full: Callable[[], None],
+) -> None:
+    unchanged()
+    full()
+    with pytest.raises(NotAllowedError):
+        services.decide(question.pk, "approve", by=user("olga", "view_interrupt"))
+    unchanged()
+    assert audit.first_fault(Thread.objects.get()) is None
 
 
 def rows() -> list[Any]:

@@ -13,7 +13,7 @@ from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import audit, schemas, services
+from hitl_django import audit, keywords, schemas, services
 from hitl_django.admin.cells import value_of
 from hitl_django.engine.errors import (
     InterruptNotFound,
@@ -242,3 +242,21 @@ def test_what_is_wrong_with_an_answer_is_not_told_to_who_may_not_decide(
         services.decide(question.pk, "edit", {"amount": "x"}, by=watcher)
     with pytest.raises(InterruptNotFound):
         services.decide(question.pk, "edit", {"amount": "x"}, by=stranger)
+
+
+def test_what_a_decision_is_validated_against_shares_one_budget(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
+    budgets: list[keywords.Budget | None] = []
+    apply = schemas.faults
+
+    def watched(*given: Any) -> list[tuple[str, str]]:
+        budgets.append(keywords._budget.get())
+        return apply(*given)
+
+    monkeypatch.setattr(schemas, "faults", watched)
+    services.decide(question.pk, "approve", {"approved": True, "amount": 5})
+    assert budgets
+    assert None not in budgets
+    assert len(set(map(id, budgets))) == 1
