@@ -138,6 +138,15 @@ def test_one_claims_what_one_may_see_and_decide(
     assert again(question).claimed_by is None
 
 
+@pytest.mark.promise("P18")
+def test_who_may_not_decide_does_not_hear_what_was_decided(
+    question: Interrupt, user: Callable[..., User]
+) -> None:
+    services.decide(question.pk, "approve")
+    with pytest.raises(NotAllowedError):
+        services.claim(question.pk, by=user("vera", "view_interrupt"))
+
+
 def test_a_claim_has_a_holder(question: Interrupt) -> None:
     with pytest.raises(ValueError, match="held by somebody"):
         services.claim(question.pk, by=None)

@@ -229,6 +229,24 @@ def test_bad_names_are_refused_and_nothing_stored(advance: Advance, bad: dict[st
 
 
 @pytest.mark.promise("P18")
+@pytest.mark.parametrize("right", [None, "view_run", "view_thread_state"])
+def test_who_may_not_see_what_a_run_was_given_does_not_hear_whether_a_key_is_its(
+    user: Callable[..., User], advance: Advance, right: str | None
+) -> None:
+    services.start("approval", {"text": "x"}, key="order-7")
+    rights = ["start_run"] if right is None else ["start_run", right]
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.start("approval", {"text": "x"}, key="order-7", by=user("sam", *rights))
+    seeing = user("lea", "start_run", "view_run", "view_thread_state")
+    assert not services.start("approval", {"text": "x"}, key="order-7", by=seeing).created
+    own = services.start("approval", {"text": "x"}, key="own", by=User.objects.get(username="sam"))
+    again = services.start(
+        "approval", {"text": "x"}, key="own", by=User.objects.get(username="sam")
+    )
+    assert (again.id, again.created) == (own.id, False)
+
+
+@pytest.mark.promise("P18")
 def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Advance) -> None:
     left = user("lea", "start_run")
     left.is_active = False
@@ -376,8 +394,9 @@ def test_a_thread_that_one_may_not_see_looks_absent(
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     starter = user("sam", "start_run")
-    with pytest.raises(ThreadNotFound):
-        services.start("steps", {"log": []}, thread_id="t", by=starter)
+    for graph, given in (("steps", {"log": []}), ("approval", {"text": "x"})):  # nor whose it is
+        with pytest.raises(ThreadNotFound):
+            services.start(graph, given, thread_id="t", by=starter)
     assert services.start("steps", {"log": []}, thread_id="mine", by=starter).created
 
 
