@@ -113,6 +113,19 @@ def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) 
     assert not following.EventReader(others[0].id).has_news(2)
 
 
+def test_events_are_told_in_order_however_they_are_stored(asking: services.RunInfo) -> None:
+    go_on(asking)
+    stored = list(RunEvent.objects.order_by("-seq"))
+    RunEvent.objects.all().delete()
+    for event in stored:
+        RunEvent.objects.bulk_create([RunEvent(**{**fields_of(event), "id": None})])
+    assert [event.seq for event in services.run_events(asking.id).events] == [1, 2, 3, 4]
+
+
+def fields_of(event: RunEvent) -> dict[str, Any]:
+    return {field.attname: getattr(event, field.attname) for field in RunEvent._meta.fields}
+
+
 def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
     with testing.inline() as advance:
         runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]

@@ -139,6 +139,23 @@ def test_a_decision_stands_in_one_page_of_its_own_thread(advance: Advance) -> No
         assert len(told) == 2
 
 
+def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = asked("panel", {"log": []}, advance)
+    for name in ("right", "left"):
+        services.decide(Interrupt.objects.get(node=name).pk, "respond", name)
+    thread = question.thread.thread_id
+
+    def decided() -> list[str]:
+        steps = services.thread_history(thread).steps
+        return [Interrupt.objects.get(pk=taken.interrupt_id).node for taken in steps[0].decisions]
+
+    assert decided() == ["right", "left"]
+    monkeypatch.setattr(histories, "DECISIONS", 1)
+    assert decided() == ["left"]
+
+
 def asked_again(run: Any) -> Any:
     return Interrupt.objects.get(run=run, status="pending").pk
 

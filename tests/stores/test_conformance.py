@@ -287,6 +287,14 @@ def test_history_covers_what_the_config_leaves_open(saver: BaseCheckpointSaver) 
     assert len(list(saver.list(place("one")))) == 1
 
 
+def test_history_of_one_checkpoint_is_that_one(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1}, 1)
+    second = put(saver, first, {"a": 2}, 2)
+    assert [one.config for one in saver.list(first)] == [first]
+    assert [one.config for one in saver.list(second)] == [second]
+    assert list(saver.list(second, before=second)) == []
+
+
 def test_a_long_history_is_read_whole(saver: BaseCheckpointSaver) -> None:
     config = place()
     for number in range(230):

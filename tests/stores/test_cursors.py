@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
@@ -38,6 +39,17 @@ def counted(name: str, error: type[Exception] | None = None) -> Writing:
     writing = Writing(DEFAULT_DB_ALIAS)
     writing.require(COUNT, {"name": name}, error)
     return writing
+
+
+@pytest.mark.database("postgresql")
+def test_a_connection_that_fails_its_health_check_is_opened_anew() -> None:
+    assert FIND.run(DEFAULT_DB_ALIAS, name="a") == []
+    wrapper = connections[DEFAULT_DB_ALIAS]
+    lost = wrapper.connection
+    wrapper.health_check_enabled, wrapper.health_check_done = True, False
+    with patch.object(wrapper, "is_usable", return_value=False):
+        assert FIND.run(DEFAULT_DB_ALIAS, name="a") == []
+    assert wrapper.connection is not lost
 
 
 @pytest.mark.usefixtures("preparing")

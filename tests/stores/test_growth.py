@@ -19,7 +19,7 @@ from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph import StateGraph
 from hitl_django.engine.serde import Codec
 from hitl_django.models import ChannelBlob, Checkpoint, Run, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, growth
+from hitl_django.saver import DjangoSaver, ThreadKey, growth, upkeep
 
 from .test_conformance import checkpoint, place
 
@@ -319,6 +319,30 @@ def test_what_another_process_deleted_is_not_continued(row_stays: bool) -> None:
     DjangoSaver().delete_thread("t")
     if row_stays:
         saver.get_tuple(place())  # as every run begins
+    put_log(saver, place(), [*log, "anew"])
+    assert logs(DjangoSaver(), [place()]) == [[*log, "anew"]]
+
+
+@real
+@pytest.mark.parametrize("act", ["keep_latest_of", "delete_runs"])
+def test_what_is_read_while_history_goes_is_not_continued(
+    act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = DjangoSaver()
+    line = grown(saver, 8, run_id="one")
+    log = logs(saver, line)[-1]
+    grown(saver, 4, line[3], log[:4], run_id="one")  # the newest is on another branch
+    act_on = getattr(upkeep, act)
+
+    def meanwhile(*args: Any) -> None:
+        saver.get_tuple(line[-1])  # as another thread does
+        act_on(*args)
+
+    monkeypatch.setattr(upkeep, act, meanwhile)
+    if act == "delete_runs":
+        saver.delete_for_runs(["one"])
+    else:
+        saver.prune(["t"])
     put_log(saver, place(), [*log, "anew"])
     assert logs(DjangoSaver(), [place()]) == [[*log, "anew"]]
 

@@ -193,7 +193,7 @@ def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> Non
 def test_a_list_of_all_has_each_checkpoint_once_wherever_a_page_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for where in PLACES:
+    for where in reversed(PLACES):  # not in the order of a listing
         build(where)
 
     def listed(config: Any, **which: Any) -> list[tuple[str, ...]]:
@@ -259,6 +259,18 @@ def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None
     assert of_head(heads.failed_nodes, "one") == {"now"}
 
 
+def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() -> None:
+    versions = {"kept": 1, "emptied": 2}
+    for thread, ns in [("two", ""), ("one", "below:1"), ("one", "")]:
+        values = {name: ["x"] for name in versions}
+        if (thread, ns) == ("one", ""):
+            del values["emptied"]
+        stored = checkpoint(values, versions)
+        DjangoSaver().put(place(thread, ns), stored, {"source": "loop", "step": 1}, versions)
+    for thread, held in [("one", {"kept"}), ("two", {"kept", "emptied"})]:
+        assert of_head(heads.held_channels, thread, [*versions, "absent"]) == held
+
+
 @pytest.mark.parametrize("much", [False, True])
 def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     much: bool, monkeypatch: pytest.MonkeyPatch
@@ -283,3 +295,28 @@ def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
     monkeypatch.setattr(histories, "TASKS", 2)
     page = services.thread_history("one", before=IDS[3], limit=2)
     assert [step.nodes for step in page.steps] == [("node 2",), ("node 1",)]
+    # Of too many tasks those of the newest steps are told.
+    steps = services.thread_history("one").steps
+    assert [step.nodes for step in steps] == [("node 5",), ("node 4",), (), (), (), ()]
+    assert [step.more for step in steps] == [False, True, True, True, True, False]
+
+
+def test_what_led_on_first_stands_whatever_was_stored_first() -> None:
+    put(0, None, [])
+    first = put(1, 0, [])
+    put(2, 0, [])
+    for number in (9, 5, 7):
+        put(number, 1, [TaskWrites(TASK, f"~{PULL}, node", [("note", number)])])
+    found = DjangoSaver().get_tuple(first)
+    assert found is not None
+    assert found.pending_writes == [(TASK, "note", 5)]
+
+
+def test_a_node_that_ran_often_crowds_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "BELOW", 2)
+    put(0, None, [])
+    for number in range(1, 6):
+        before = number - 1 if number > 1 else None
+        put(number, before, [ended("often" if number < 5 else "once", much=True)], "below:1")
+    put(6, 0, [])
+    assert of_head(heads.finished_below, "one") == {("below:1", "often"), ("below:1", "once")}
