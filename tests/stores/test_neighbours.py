@@ -13,7 +13,7 @@ from django.db import transaction
 from hitl_django import services
 from hitl_django.engine.checkpoint import Commit, TaskWrites
 from hitl_django.engine.constants import ERROR, KEYED, PULL, PUSH, RESUME
-from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models import ChannelBlob, Interrupt, Run, Thread
 from hitl_django.saver import DjangoSaver, ThreadKey, growth, heads, statements
 from hitl_django.saver import saver as module
 from hitl_django.saver.payloads import unpack
@@ -42,7 +42,9 @@ def build(where: Where) -> None:
     """Stores a history under the ids, tasks and versions that every other place has as well."""
     thread, ns = where
     said, more = "/".join(where), PLACES.index(where)
-    saver, config = DjangoSaver(), place(thread, ns)
+    row, _ = Thread.objects.get_or_create(thread_id=thread)
+    # Bound to the thread, so that it continues lists though it is in a transaction.
+    saver, config = DjangoSaver(ThreadKey(row.pk, thread)), place(thread, ns)
     for number in range(6 + more):
         log = [f"{said} {at}" for at in range(number + 1)]
         stored = checkpoint({"log": log, "note": said}, {"log": number + 1, "note": 1})
@@ -117,6 +119,7 @@ def test_a_place_is_read_as_if_there_were_no_other(
     for where in PLACES:
         build(where)
     assert {where: read(*where) for where in PLACES} == expected
+    assert any(growth.is_part(bytes(row.data)) for row in ChannelBlob.objects.all())
     assert len({str(found) for found in expected.values()}) == len(PLACES)
 
 
