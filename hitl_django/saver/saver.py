@@ -117,10 +117,9 @@ class DjangoSaver(BaseCheckpointSaver):
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         self._newest = None
         place = Place.of(commit.config)
-        fence = self.fence if self._is_bound_to(place) else None
         batch = self._batch(commit, place)
         try:
-            self._write(batch, place, fence, commit)
+            self._write(batch, place, commit)
         except IntegrityError:
             if self._is_bound_to(place):
                 raise
@@ -129,9 +128,8 @@ class DjangoSaver(BaseCheckpointSaver):
             self._met.pop(place.thread_id, None)
             self._grounds.forget(place.thread_id)
             batch = self._batch(commit, place)
-            self._write(batch, place, fence, commit)
-        if batch.grown or batch.base is not None or batch.apart is not None:
-            self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base, batch.apart)
+            self._write(batch, place, commit)
+        self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base, batch.apart)
 
     def _batch(self, commit: Commit, place: Place) -> Batch:
         known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
@@ -146,7 +144,7 @@ class DjangoSaver(BaseCheckpointSaver):
             )
         return batch
 
-    def _write(self, batch: Batch, place: Place, fence: Fence | None, commit: Commit) -> None:
+    def _write(self, batch: Batch, place: Place, commit: Commit) -> None:
         if not self._is_bound_to(place):
             self._write_unbound(batch, place)
             return
@@ -156,7 +154,7 @@ class DjangoSaver(BaseCheckpointSaver):
             batch.write(self.thread.pk, self.writing)
             return
         writing = Writing(self.using)
-        if fence is None:
+        if self.fence is None:
             self._tell(commit, writing)
             batch.write(self.thread.pk, writing)
             # Part of a service's transaction, which stands or falls as one: a savepoint would
@@ -168,13 +166,13 @@ class DjangoSaver(BaseCheckpointSaver):
         outcome = None if place.ns else commit.outcome
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
-        fence.hold(writing, outcome)
+        self.fence.hold(writing, outcome)
         self._tell(commit, writing)
         if outcome is not None:
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
-            fence.settle(writing, outcome, step)
+            self.fence.settle(writing, outcome, step)
         if batch.changed:
-            fence.flag(writing, batch.changed)
+            self.fence.flag(writing, batch.changed)
         batch.write(self.thread.pk, writing)
         writing.commit(durable=not self._together or get_ident() not in self._together)
 

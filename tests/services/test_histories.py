@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import END, START, Send, StateGraph, registry, services
+from hitl_django import END, START, Send, StateGraph, interrupt, registry, services
 from hitl_django.engine.errors import NotAllowedError, ThreadNotFound
-from hitl_django.models import Checkpoint, Decision, Interrupt
+from hitl_django.models import Checkpoint, Interrupt
 from hitl_django.services import histories
 from tests.services.conftest import asked
 
@@ -119,24 +119,25 @@ def test_a_decision_stands_at_the_first_step_after_it(advance: Advance) -> None:
     assert not any(step.decisions for step in page.steps)
 
 
-def test_a_decision_stands_in_one_page_of_its_own_thread(advance: Advance) -> None:
-    questions = [asked("interview", {"log": []}, advance) for _ in range(2)]
+def test_a_decision_stands_in_one_page_of_its_own_thread(
+    advance: Advance, made: Callable[..., str]
+) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
+    graph.add_node("b", lambda state: {"text": interrupt("B?")})
+    name = made(graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END))
+    questions = [asked(name, {}, advance) for _ in range(2)]
     for question in questions:
         services.decide(question.pk, "respond", "one")
         advance()
         services.decide(asked_again(question.run_id), "respond", "two")
         advance()
     for question in questions:
-        told, page = [], services.thread_history(question.thread.thread_id, limit=1)
-        while page.before is not None:
-            told += [taken for step in page.steps for taken in step.decisions]
-            page = services.thread_history(question.thread.thread_id, before=page.before, limit=1)
-        whole = services.thread_history(question.thread.thread_id)
-        assert told == [taken for step in whole.steps for taken in step.decisions]
-        assert {taken.id for taken in told} == {
-            one.pk for one in Decision.objects.filter(interrupt__thread=question.thread)
-        }
-        assert len(told) == 2
+        thread, before, pages = question.thread.thread_id, None, []
+        while before is not None or not pages:
+            page = services.thread_history(thread, before=before, limit=1)
+            pages.append([taken.title for step in page.steps for taken in step.decisions])
+            before = page.before
+        assert pages == [["B?"], ["A?"], [], []]
 
 
 def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
@@ -296,6 +296,29 @@ def test_a_thread_deleted_behind_the_savers_back_begins_anew() -> None:
     found = saver.get_tuple(place())
     assert found is not None
     assert found.checkpoint["channel_values"] == {"a": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_that_a_transaction_deletes_begins_anew_in_it() -> None:
+    saver = DjangoSaver()
+    put(saver, place(), {"a": 1}, 1)
+    with transaction.atomic():
+        DjangoSaver().delete_thread("t")
+        put(saver, place(), {"a": 2}, 1)
+    found = DjangoSaver().get_tuple(place())
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"a": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_database_refuses_of_a_worker_is_tried_once() -> None:
+    saver = bound(Turnstile())
+    with (
+        patch.object(Writing, "commit", side_effect=IntegrityError) as tried,
+        pytest.raises(IntegrityError),
+    ):
+        saver.commit(a_commit())
+    assert tried.call_count == 1
 
 
 @pytest.mark.django_db(transaction=True)

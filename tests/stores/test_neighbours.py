@@ -81,16 +81,6 @@ def key(thread: str) -> int:
     return Thread.objects.get(thread_id=thread).pk
 
 
-def control(thread: str, ns: str, checkpoint_id: str) -> Any:
-    """Reads what two tasks were answered on a checkpoint, in order and under keys."""
-    where = {"thread": key(thread), "ns": ns, "checkpoint_id": checkpoint_id}
-    return [
-        statements.CONTROL.run("default", **where, task_id=task, slot=slot)
-        for task in (TASK, OTHER)
-        for slot in (ANSWERS, KEYED_ANSWERS)
-    ]
-
-
 #: What is read of a place: by a saver that has read nothing before.
 OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
     "newest": lambda thread, ns: DjangoSaver().get_tuple(place(thread, ns)),
@@ -103,7 +93,6 @@ OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
         DjangoSaver().list(place(thread, ns), before=place(checkpoint=IDS[4]), limit=2)
     ),
     "one that is listed": lambda thread, ns: list(DjangoSaver().list(place(thread, ns, IDS[2]))),
-    "what a task was answered": lambda thread, ns: [control(thread, ns, at) for at in IDS],
 }
 
 
@@ -146,6 +135,16 @@ def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
     Interrupt.objects.bulk_create(questions)
     found = Interrupt.objects.values_list("pk", *statements.answers())
     assert {pk: unpack(data, stored, "answers") for pk, data, stored in found} == expected
+    for one in questions:
+        [row] = statements.CONTROL.run(
+            "default",
+            thread=one.thread_id,
+            ns=one.checkpoint_ns,
+            checkpoint_id=one.checkpoint_id,
+            task_id=one.task_id,
+            slot=ANSWERS if one.key is None else KEYED_ANSWERS,
+        )
+        assert unpack(*row, "answers") == expected[one.pk]
 
 
 def history(thread: str) -> Any:
@@ -302,6 +301,15 @@ def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
     steps = services.thread_history("one").steps
     assert [step.nodes for step in steps] == [("node 5",), ("node 4",), (), (), (), ()]
     assert [step.more for step in steps] == [False, True, True, True, True, False]
+
+
+def test_what_a_task_failed_with_is_no_change_of_the_state() -> None:
+    first = put(0, None, [])
+    DjangoSaver().put_writes(first, [(ERROR, "x" * 70_000)], TASK, f"~{PULL}, failed at first")
+    put(1, 0, [ended("done", much=True)])
+    step, _ = services.thread_history("one").steps
+    assert step.nodes == ("done",)
+    assert [change.key for change in step.changes] == ["note"]
 
 
 def test_what_led_on_first_stands_whatever_was_stored_first() -> None:

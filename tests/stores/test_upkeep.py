@@ -434,6 +434,17 @@ def test_a_checkpoint_whose_parent_stays_keeps_it() -> None:
 
 
 @pytest.mark.django_db
+def test_a_call_stays_whose_root_checkpoint_is_gone_though_another_has_its_id() -> None:
+    saver = DjangoSaver()
+    chain(saver, 1)
+    [called_from] = chain(saver, 1, place(ns="another"))
+    parents = {"": called_from["configurable"]["checkpoint_id"]}
+    chain(saver, 2, place(ns="below:1"), parents=parents)
+    saver.prune(["t"])
+    assert steps(saver, place(ns="below:1")) == [2]
+
+
+@pytest.mark.django_db
 def test_a_question_keeps_nothing_of_a_copy_nor_what_is_gone() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
