@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from .errors import (
     InvalidAnswerError,
     ParentCommand,
     QuestionChangedError,
+    annotate,
 )
 from .messages import identified
 from .nodes import Write, fresh_reader
@@ -151,8 +151,7 @@ def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
         policy = _policy_for(task.node.retry, error)
     except Exception as fault:
         failure = fault  # a policy that can't be asked is the task's failure too
-    with suppress(Exception):  # a class of the user's may have another add_note
-        failure.add_note(f"During task with name '{task.name}' and id '{task.id}'")
+    annotate(failure, f"During task with name '{task.name}' and id '{task.id}'")
     if policy is not None and context.attempt < policy.max_attempts:
         return policy
     task.error = failure

@@ -12,7 +12,7 @@ from xxhash import xxh3_128_hexdigest
 
 from . import stream
 from .effects import Effects, Emit, Keep, Recall
-from .errors import PayloadError, UnserializableError
+from .errors import PayloadError, UnserializableError, annotate
 from .nodes import Node
 from .plan import Task
 from .serde import Codec
@@ -169,7 +169,7 @@ class Recaller:
             try:
                 self.keys[task.id] = key_of(task)
             except Exception as error:
-                error.add_note(f"Before task with name '{task.name}' and path '{task.path}'")
+                annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
                 task.error = error
                 return list(tasks)
         if not self.keys:

@@ -22,7 +22,7 @@ from .context import TaskContext, saver_calls
 from .drivers.event_loop import aperform
 from .drivers.performing import perform
 from .effects import Keep, Recall, Run, Save
-from .errors import GraphInterrupt, PayloadError
+from .errors import GraphInterrupt, PayloadError, annotate
 from .futures import AnyFuture, CallFuture, resolved, running_loop
 from .ledger import blamed, described, stored_writes
 from .nodes import Node
@@ -243,7 +243,7 @@ class Calls:
         try:
             return key_of(task)
         except Exception as error:
-            error.add_note(f"Before task with name '{task.name}' and path '{task.path}'")
+            annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
             task.error = error
             return None
 

@@ -58,6 +58,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal
 
@@ -459,6 +460,12 @@ class SaverFailed(GraphBubbleUp):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Adds a note to an error, unless its class, which may be the user's, takes none."""
+    with suppress(Exception):
+        error.add_note(note)
 
 
 def is_invalid_resume(error: BaseException) -> bool:

@@ -8,7 +8,6 @@ stopped between any two effects without losing anything that was stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import ids, opening, stopping, stream, telling
@@ -29,6 +28,7 @@ from .errors import (
     DrainSignal,
     InvalidAnswerError,
     ParentCommand,
+    annotate,
 )
 from .handlers import failure_of, hand_over, takes
 from .ledger import Ledger
@@ -266,8 +266,7 @@ class Loop:
             wrote = ", ".join(
                 f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes)
             )
-            with suppress(Exception):  # a class of the user's may have another add_note
-                error.add_note(f"While applying what {wrote} wrote in step {self.origin.step}")
+            annotate(error, f"While applying what {wrote} wrote in step {self.origin.step}")
             self.outcome = Outcome("failed", next=self.due(), error=error)
             self.state.touched = set()
             return False

@@ -11,6 +11,7 @@ from .blueprint import Blueprint, State
 from .channels import MISSING
 from .checkpoint import Question
 from .constants import INTERRUPT, NS_END, NS_SEP, PULL, PUSH, TASKS
+from .errors import annotate
 from .nodes import Node, Write
 from .terms import ReviewTerms
 from .types import All, Expiry, Interrupt, Send
@@ -190,7 +191,7 @@ def _triggered_task(
     except Exception as error:
         # The state doesn't fit what the node declares. That is this task's failure, and the step
         # before it, which has been taken, stays taken.
-        error.add_note(f"Before task with name '{name}' and path '{task.path}'")
+        annotate(error, f"Before task with name '{name}' and path '{task.path}'")
         task.error = error
     return None if task.input is MISSING else task
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import Command, InMemorySaver
+from hitl_django.engine.errors import PayloadError
 
 from .graphs import CONFIG, asks, line, log_of, open_questions, saved, says, side_by_side
 
@@ -155,3 +156,11 @@ def test_a_subclass_with_a_put_of_its_own_is_called_through_it() -> None:
     graph = saved(line(a=says("a")), Watched())
     assert graph.invoke({"x": 1}, CONFIG)["log"] == ["a"]
     assert put == ["input", "loop", "loop"]
+
+
+def test_of_input_that_can_not_be_stored_nothing_is() -> None:
+    saver = Counting()
+    graph = saved(line(a=says("a")), saver)
+    with pytest.raises(PayloadError):
+        graph.invoke({"x": object()}, CONFIG)
+    assert (saver.count, checkpoints(saver)) == (1, 0)

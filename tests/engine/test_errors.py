@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import pytest
+from typing_extensions import TypedDict
 
 from hitl_django import (
+    START,
+    CachePolicy,
     Command,
     GraphChangedError,
     GraphRecursionError,
+    InMemoryCache,
+    InMemorySaver,
     InvalidUpdateError,
     NothingPendingError,
     OpenQuestionsError,
+    StateGraph,
     ThreadNotFound,
+    entrypoint,
+    task,
 )
 
-from .graphs import CONFIG, asks, line, open_questions, paused, saved, says, side_by_side
+from .graphs import CONFIG, State, asks, line, open_questions, paused, saved, says, side_by_side
 
 ELSEWHERE = {"configurable": {"thread_id": "elsewhere"}}
 LOST = "1f000000-0000-6000-8000-000000000000"
@@ -71,3 +80,61 @@ def test_a_step_that_cannot_be_taken_names_who_wrote() -> None:
     with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
         graph.invoke({"x": 0}, CONFIG)
     assert raised.value.__notes__ == ["While applying what 'a', 'b' wrote in step 1"]
+
+
+class Terse(Exception):
+    """Takes no notes."""
+
+    def add_note(self, note: str) -> None:
+        raise TypeError("no notes")
+
+
+def refuse(held: Any, given: Any) -> Any:
+    raise Terse("not that")
+
+
+class Refusing(TypedDict):
+    x: Annotated[Any, refuse]
+
+
+def test_a_reducer_whose_error_takes_no_notes_fails_the_step_with_it() -> None:
+    graph = StateGraph(Refusing).add_node("a", lambda state: {"x": 1}).add_edge(START, "a")
+    with pytest.raises(Terse, match="not that"):
+        saved(graph).invoke({"x": 0}, CONFIG)
+
+
+@dataclass
+class Picky:
+    """A state that one of its nodes can't take."""
+
+    x: int = 0
+
+    def __post_init__(self) -> None:
+        if self.x:
+            raise Terse("not that")
+
+
+@task(cache_policy=CachePolicy(key_func=lambda *given: refuse(None, given)))
+def kept(x: int) -> int:
+    return x
+
+
+@entrypoint(checkpointer=InMemorySaver(), cache=InMemoryCache())
+def calling(x: int) -> int:
+    return kept(x).result()
+
+
+def test_a_state_or_a_key_whose_error_takes_no_notes_fails_the_task_with_it() -> None:
+    def picky(state: Picky) -> dict[str, Any]:
+        return {"x": state.x}
+
+    graph = StateGraph(State).add_node("a", says("a", x=1)).add_edge(START, "a")
+    typed = saved(graph.add_node("b", picky, input_schema=Picky).add_edge("a", "b"))
+    key = CachePolicy(key_func=lambda state: refuse(None, state))
+    keyed = StateGraph(State).add_node("b", says("b"), cache_policy=key).add_edge(START, "b")
+    for failing in (typed, saved(keyed, cache=InMemoryCache())):
+        with pytest.raises(Terse, match="not that"):
+            failing.invoke({"x": 0}, CONFIG)
+        assert failing.get_state(CONFIG).next == ("b",)
+    with pytest.raises(Terse, match="not that"):
+        calling.invoke(1, CONFIG)

@@ -8,7 +8,7 @@ from itertools import chain
 from operator import add
 from typing import Any, get_origin
 
-from ..errors import InvalidUpdateError
+from ..errors import InvalidUpdateError, annotate
 from ..types import ErrorCode, Overwrite
 from .channel import MISSING, SAME, BaseChannel
 
@@ -79,7 +79,7 @@ class BinaryOperatorAggregate(BaseChannel):
         try:
             return self._folded(held, writes)
         except Exception as error:
-            error.add_note(f"While folding writes into '{self.key}' with its reducer")
+            annotate(error, f"While folding writes into '{self.key}' with its reducer")
             raise
 
     def _folded(self, held: Any, writes: Sequence[Any]) -> Any:
