@@ -31,7 +31,7 @@ def assigned_by(terms: ReviewTerms | None, using: str) -> dict[str, Any]:
     if terms.group:
         group = Group.objects.using(using).filter(name=terms.group).first()
         found["group_id"] = group and group.pk
-        found["group_label"] = group.name if group else terms.group[:150]
+        found["group_label"] = terms.group[:150]
     for column in ("assignee_id", "group_id"):
         if column in found and found[column] is None:
             logger.warning("a question is for an %s that doesn't exist: it is free", column[:-3])

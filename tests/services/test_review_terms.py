@@ -75,6 +75,9 @@ def posed(advance: Advance, payload: Any, graph: str = "reviewed", **terms: Any)
 
 
 def test_the_terms_are_columns_and_no_part_of_what_is_asked(advance: Advance, user: Make) -> None:
+    for name in ("aaron", "accountants"):  # what the database would come upon first
+        User.objects.create_user(name)
+        Group.objects.create(name=name)
     ann, auditors = user("ann"), Group.objects.create(name="auditors")
     question = posed(
         advance,
@@ -125,6 +128,19 @@ def test_a_question_without_terms_is_what_it_was(advance: Advance) -> None:
 def test_it_may_be_due_at_a_moment(advance: Advance) -> None:
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     assert posed(advance, {}, due=at).due_at == at
+
+
+def test_each_question_is_due_and_expires_when_it_says(advance: Advance) -> None:
+    free = posed(advance, {})
+    at = datetime(2031, 5, 1, 12, tzinfo=UTC)
+    first = posed(advance, {}, due=at, expires=timedelta(days=1))
+    posed(advance, {}, due=at + timedelta(days=1), expires=timedelta(days=2))
+
+    terms = Interrupt.objects.values("due_at", "expires_at", "warn_at", "expiry")
+    nothing = {"due_at": None, "expires_at": None, "warn_at": None, "expiry": None}
+    assert terms.get(pk=free.pk) == nothing
+    assert terms.get(pk=first.pk) == {name: getattr(first, name) for name in nothing}
+    assert (first.due_at, first.expiry["seconds"]) == (at, 86400)
 
 
 def test_a_name_that_nobody_has_leaves_the_question_free(
