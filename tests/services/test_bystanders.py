@@ -19,6 +19,7 @@ from hitl_django.leases import RunFence
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
 from hitl_django.saver import DjangoSaver
+from tests.reading import values_of
 
 Advance = Callable[[], int]
 Make = Callable[..., User]
@@ -127,6 +128,23 @@ def test_who_releases_a_question_goes_on_holding_others(advance: Advance, operat
     assert held.run_id == runs[1].id
 
 
+def test_what_is_asked_again_changes_no_question_of_another_thread(advance: Advance) -> None:
+    runs = [services.start("panel", {"log": []}) for _ in range(3)]
+    advance()
+    left, right = Interrupt.objects.filter(run=runs[1].id).order_by("task_path")
+    others = Interrupt.objects.exclude(run=runs[1].id)
+    same = others.filter(task_path=right.task_path)
+    assert same.update(interrupt_id=right.interrupt_id, payload="another") == 2
+    before = list(others.order_by("pk").values())
+
+    services.decide(left.pk, "respond", "L")
+    advance()
+
+    assert list(others.order_by("pk").values()) == before
+    assert Interrupt.objects.get(pk=right.pk).status == "pending"
+    assert Run.objects.get(pk=runs[1].id).state == "interrupted"
+
+
 def test_a_link_that_is_revoked_leaves_others_open(advance: Advance, operator: User) -> None:
     services.start("approval", {"text": "x"})
     advance()
@@ -225,6 +243,33 @@ def test_what_a_worker_does_to_a_run_it_does_to_no_other(advance: Advance, name:
 
     assert [rows_of(first.thread.pk), rows_of(last.thread.pk)] == others
     assert rows_of(lease.thread.pk) != own
+
+
+def test_a_worker_goes_on_with_each_of_its_runs_from_what_is_stored_of_that_one(
+    advance: Advance,
+) -> None:
+    runs = [services.start("steps", {"log": [name]}) for name in "xyz"]
+    held = [lease for lease in (leases.claim(run.id) for run in runs) if lease]
+    for lease in reversed(held):
+        lose(lease)
+        worker.advance(str(lease.run_id))
+
+    threads = [Run.objects.get(pk=run.id).thread for run in runs]
+    assert [values_of(thread)["log"][0] for thread in threads] == ["x", "y", "z"]
+
+
+def test_a_run_stands_at_the_step_of_its_own_thread_and_outermost_graph(advance: Advance) -> None:
+    run = services.start("nested", {"log": []})
+    advance()
+    services.start("steps", {"log": []})
+    advance()
+    services.decide(Interrupt.objects.get(node="deep").pk, "respond", "D")
+    advance()
+
+    asking = Interrupt.objects.filter(status="pending").values_list("node", flat=True)
+    assert sorted(asking) == ["mid", "top"]
+    assert Checkpoint.objects.exclude(ns="").order_by("-checkpoint_id")[0].step == 1
+    assert Run.objects.get(pk=run.id).step == 0
 
 
 @pytest.mark.parametrize("state", ["failed", "parked"])

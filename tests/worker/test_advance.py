@@ -318,6 +318,23 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
 
 
 @pytest.mark.promise("P11")
+def test_that_a_run_was_parked_as_it_was_claimed_is_told(
+    advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=5)
+    heard: list[tuple[str, str]] = []
+
+    def hear(run_id: str, state: str, **kwargs: Any) -> None:
+        heard.append((run_id, state))
+
+    signals.run_failed.connect(hear)
+    with django_capture_on_commit_callbacks(execute=True):
+        worker.advance(str(info.id))
+    assert heard == [(str(info.id), "parked")]
+
+
+@pytest.mark.promise("P11")
 def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advance) -> None:
     bodies: list[int] = []
 

@@ -81,6 +81,20 @@ def test_the_question_is_flagged_and_recorded_once(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P4")
+def test_a_question_of_another_thread_is_not_flagged_whatever_its_id(advance: Advance) -> None:
+    others = [services.start("approval", {"text": "x"}) for _ in range(2)]
+    services.start("fickle", {"log": []})
+    advance()
+    question = Interrupt.objects.exclude(run__in=[other.id for other in others]).get()
+    Interrupt.objects.filter(run=others[0].id).update(interrupt_id=question.interrupt_id)
+    services.decide(question.pk, "approve")
+    WORDS[:] = ["Pay 5000?"]
+    advance()
+    assert Interrupt.objects.exclude(changed_at=None).get() == question
+    assert AuditEntry.objects.get(verb="question_changed").detail["questions"] == [str(question.pk)]
+
+
+@pytest.mark.promise("P4")
 def test_on_demand_the_run_is_parked_in_words_until_the_node_asks_the_same(
     advance: Advance, settings: Any
 ) -> None:

@@ -12,10 +12,10 @@ from django.db.models.functions import Now
 
 from hitl_django import dispatch, leases, services, testing
 from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
-from hitl_django.engine.errors import LeaseLostError
+from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
 from hitl_django.engine.types import Interrupt as Asked
-from hitl_django.leases import Lease, RunFence, statements
-from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.leases import Lease, RunFence, outcomes, statements
+from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.saver import DjangoSaver
 from tests.chaos import invariants
 
@@ -84,6 +84,18 @@ def test_a_worker_that_was_replaced_leaves_the_thread_to_who_is_at_work(
 
 
 @pytest.mark.promise("P10")
+def test_a_worker_that_was_replaced_parks_nothing_that_it_had_claimed(advance: Advance) -> None:
+    frozen, at_work = replaced("steps", {"log": []})
+    before = [list(model.objects.values()) for model in (Thread, Run)]
+
+    outcomes.park(frozen, "The run got nowhere.")
+
+    assert [list(model.objects.values()) for model in (Thread, Run)] == before
+    commit(at_work, Outcome("finished"))
+    assert invariants.faults() == []
+
+
+@pytest.mark.promise("P10")
 @pytest.mark.parametrize("name", ["FREE", "RENEW", "HOLD", "LET_GO", "REST", "ASK", "GIVE_BACK"])
 def test_a_statement_of_another_epoch_finds_no_thread(advance: Advance, name: str) -> None:
     frozen, at_work = replaced("steps", {"log": []})
@@ -145,6 +157,54 @@ def test_a_fork_begins_an_epoch_of_its_own_whoever_held_the_thread(advance: Adva
     services.fork(info.thread_id, first)
     assert Thread.objects.get().epoch == before + 1
     assert Checkpoint.objects.order_by("-checkpoint_id")[0].epoch == before + 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "told"),
+    [
+        (Outcome("drained"), "queued", {"reason": "continued"}),
+        (Outcome("failed", error=QuestionChangedError("other words")), "parked", {}),
+    ],
+)
+def test_a_run_that_may_go_on_has_neither_ended_nor_withdrawn_what_it_asks(
+    advance: Advance, outcome: Outcome, state: str, told: dict[str, str]
+) -> None:
+    info = services.start("panel", {"log": []})
+    advance()
+    left, right = Interrupt.objects.filter(run=info.id).order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+    before = list(Interrupt.objects.filter(pk=right.pk).values())
+
+    commit(claimed(info.id), outcome)
+
+    run = Run.objects.select_related("thread").get()
+    assert (run.state, run.finished_at, run.thread.ended_at) == (state, None, None)
+    assert list(Interrupt.objects.filter(pk=right.pk).values()) == before
+    event = RunEvent.objects.latest("seq")
+    assert (event.kind, event.data) == (state, told)
+
+
+def test_a_run_whose_question_was_answered_meanwhile_says_that_it_goes_on(advance: Advance) -> None:
+    info = services.start("panel", {"log": []})
+    advance()
+    left, right = Interrupt.objects.filter(run=info.id).order_by("task_path")
+    Run.objects.update(state="queued")
+    lease = claimed(info.id)
+    services.decide(left.pk, "respond", "L")
+    asked = [
+        Question(
+            Asked(row.payload, row.interrupt_id), row.node, row.task_id, row.task_path,
+            row.checkpoint_ns, row.checkpoint_id,
+        )
+        for row in (left, right)
+    ]  # fmt: skip
+
+    commit(lease, Outcome("interrupted", tuple(asked)))
+
+    event = RunEvent.objects.latest("seq")
+    assert (event.kind, event.data) == ("queued", {"reason": "continued"})
+    assert Run.objects.get().state == "queued"
+    assert list(Interrupt.objects.filter(status="pending")) == [right]
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "out_of_steps"])

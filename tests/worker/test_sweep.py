@@ -15,7 +15,7 @@ from django.test import override_settings
 
 from hitl_django import dispatch, leases, retention, services, testing
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.sweep import missed_since, still_due, sweep
 
 Advance = Callable[[], int]
 
@@ -131,6 +131,85 @@ def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
         sweep()
     assert len(testing._hinted) == 2
     assert testing._hinted[0] == str(first.id)
+
+
+def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advance) -> None:
+    infos = [services.start("steps", {"log": []}) for _ in range(5)]
+    forget(*infos)
+    with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
+        assert [len(sweep()) for _ in range(4)] == [2, 2, 1, 0]
+    assert sorted(testing._hinted) == sorted(str(info.id) for info in infos)
+
+
+@pytest.mark.promise("P8")
+def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(run_id: UUID) -> None:
+        raise ConnectionError("the broker has gone away")
+
+    info = services.start("steps", {"log": []})
+    forget(info)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch, "hint", refuse)
+        with pytest.raises(ConnectionError):
+            sweep()
+    assert sweep() == [info.id]
+
+
+@pytest.mark.promise("P8")
+def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    assert leases.claim(info.id) is not None
+    Thread.objects.update(lease_until=None)
+    forget(info)
+    assert sweep() == [info.id]
+    assert still_due([info.id])
+    assert advance() == 1
+
+
+@pytest.mark.promise("P8")
+def test_a_run_is_still_due_until_it_is_led_or_over(advance: Advance) -> None:
+    info, other = (services.start("steps", {"log": []}) for _ in range(2))
+    assert still_due([info.id])
+    assert leases.claim(info.id) is not None
+    assert not still_due([info.id])
+    assert still_due([info.id, other.id])
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert still_due([info.id])
+    advance()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    assert not still_due([info.id, other.id])
+
+
+def age(info: services.RunInfo, **hours: int) -> None:
+    times = {name: Now() - timedelta(hours=number) for name, number in hours.items()}
+    Run.objects.filter(pk=info.id).update(**times)
+
+
+@pytest.mark.promise("P8")
+def test_what_no_sweep_has_seen_to_is_missed(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    assert missed_since() is None
+    age(info, queued_at=3, hinted_at=2)
+    assert missed_since() == Run.objects.get().hinted_at
+    assert leases.claim(info.id) is not None
+    assert missed_since() is None  # somebody is at work, however long ago it was hinted at
+    Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert missed_since() is None  # a sweep comes soon enough
+    Thread.objects.update(lease_until=Now() - timedelta(hours=1))
+    assert missed_since() == Run.objects.get().hinted_at
+
+
+@pytest.mark.promise("P8")
+def test_only_a_hint_that_a_sweep_gave_shows_that_somebody_sweeps(advance: Advance) -> None:
+    late, ended, new = (services.start("steps", {"log": []}) for _ in range(3))
+    age(late, queued_at=3, hinted_at=2)
+    Run.objects.filter(pk=ended.id).update(state="succeeded", queued_at=Now() - timedelta(hours=3))
+    assert Run.objects.get(pk=new.id).hinted_at == Run.objects.get(pk=new.id).queued_at
+    assert missed_since() == Run.objects.get(pk=late.id).hinted_at
+    age(new, queued_at=1)
+    assert missed_since() is None
 
 
 @pytest.mark.promise("P8")
