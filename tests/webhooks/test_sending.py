@@ -351,6 +351,7 @@ def test_each_message_has_the_question_that_it_tells_of(
     webhooks.deliver(str(endpoint.pk))
     sent = [json.loads(received.body)["data"] for received in receiver.all()]
     titles = {data["interrupt_id"]: data["question"]["title"] for data in sent}
+    assert not any("links" in data for data in sent)  # no SITE_URL says where they would lead
     assert titles == {str(row.pk): row.title for row in Interrupt.objects.all()}
     assert sorted(titles.values()) == ["Publish x?", "Publish y?", "Publish z?"]
 
