@@ -256,6 +256,12 @@ def test_who_may_not_start_starts_nothing(user: Callable[..., User], advance: Ad
     assert not Thread.objects.exists()
 
 
+def test_what_becomes_of_open_questions_is_said_in_one_of_two_words(advance: Advance) -> None:
+    with pytest.raises(ValueError, match="refuse, discard"):
+        services.start("approval", {"text": "x"}, on_pending="Discard")
+    assert not Thread.objects.exists()
+
+
 def test_a_thread_takes_one_run_after_the_other(advance: Advance) -> None:
     for number in range(2):
         services.start("steps", {"log": [str(number)]}, thread_id="log")
