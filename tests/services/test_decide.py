@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from hitl_django import audit, services, signals
+from hitl_django import answers, audit, services, signals
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     ClaimRequiredError,
@@ -617,3 +617,14 @@ def test_a_changed_history_is_noticed(
     assert audit.first_fault(thread) == 2
     AuditEntry.objects.all().delete()
     assert audit.first_fault(thread) == 1
+
+
+def test_what_was_decided_and_erased_is_read_for_no_other_answer(
+    question: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.decide(question.pk, "approve")
+    advance()
+    services.forget(question.thread.thread_id)
+    monkeypatch.setattr(answers, "asked_of", None)  # of what was erased there is nothing to read
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "edit", {"title": "Other"})

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from hitl_django import audit, services
+from hitl_django import audit, services, signals
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
@@ -207,6 +207,26 @@ def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: 
     assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
     assert Delivery.objects.count() == 0  # nobody wants to be told here
     assert audit.first_fault(Thread.objects.get(pk=question.thread_id)) is None
+
+
+def test_a_vote_is_not_announced_as_a_decision(
+    advance: Advance,
+    people: list[User],
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
+    heard: list[Any] = []
+
+    def hear(decision: Any, **kwargs: Any) -> None:
+        heard.append((decision.by_label, decision.complete))
+
+    question = jointly(advance)
+    signals.interrupt_decided.connect(hear)
+    with django_capture_on_commit_callbacks(execute=True):
+        services.decide(question.pk, "approve", by=people[0])
+    assert heard == []
+    with django_capture_on_commit_callbacks(execute=True):
+        services.decide(question.pk, "approve", by=people[1])
+    assert heard == [("bob", True)]
 
 
 def test_who_has_agreed_makes_room_for_the_next(advance: Advance, people: list[User]) -> None:
