@@ -277,6 +277,8 @@ def test_history_is_for_those_who_may_see_the_state(
     with pytest.raises(ThreadNotFound):
         services.thread_history(thread, by=user("nobody", "view_thread_state"))
     with pytest.raises(ThreadNotFound):
+        services.thread_history(thread, by=user("nobody at all"))
+    with pytest.raises(ThreadNotFound):
         services.thread_history("absent")
     with pytest.raises(NotAllowedError):
         services.thread_history(thread, by=user("vera", "view_thread"))

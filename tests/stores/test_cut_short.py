@@ -177,6 +177,14 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
+def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
+    shapes._stored.clear()
+    with pytest.raises(CutError), cut_before(0):
+        shapes.remember(registry.get("approval"))
+    shapes.remember(registry.get("approval"))
+    assert GraphShape.objects.exists()
+
+
 def test_what_a_call_wrote_stands_with_the_commit_of_what_came_of_it() -> None:
     saver = history(1)
     on = saver.get_tuple(place()).config  # type: ignore[union-attr]
