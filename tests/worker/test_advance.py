@@ -236,6 +236,33 @@ def test_a_failing_node_is_the_runs_failure_not_the_workers(
     assert "Unprintable" in run_of(info).traceback
 
 
+def test_how_a_run_ends_is_told_and_no_pause_before(
+    advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    heard: list[Any] = []
+
+    def succeed(**kwargs: Any) -> None:
+        heard.append({name: kwargs[name] for name in ("run_id", "thread_id", "graph")})
+
+    def fail(state: str, **kwargs: Any) -> None:
+        heard.append(state)
+
+    signals.run_succeeded.connect(succeed)
+    signals.run_failed.connect(fail)
+    info = services.start("approval", {"text": "x"})
+    with django_capture_on_commit_callbacks(execute=True):
+        lease = leases.claim(info.id)
+        assert lease is not None
+        leases.abandon(lease, OperationalError("the database is away"), to_park=False)
+        assert run_of(info).state == "queued"
+        advance()
+        services.decide(Interrupt.objects.get().pk, "approve")
+    assert heard == []
+    with django_capture_on_commit_callbacks(execute=True):
+        advance()
+    assert heard == [{"run_id": str(info.id), "thread_id": info.thread_id, "graph": "approval"}]
+
+
 @pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
 def test_an_error_is_kept_whatever_it_says(
     advance: Advance, made: Callable[..., None], words: str
@@ -636,6 +663,51 @@ def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
         with pytest.raises(StaleQuestionError):
             services.decide(shown.pk, "approve", **seen)
     services.decide(shown.pk, "approve", digest=now.payload_digest, version=2)
+
+
+@pytest.mark.promise("P4")
+def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance: Advance) -> None:
+    services.start("panel", {"log": []})
+    advance()
+    shown, other = Interrupt.objects.order_by("task_path")
+    services.decide(other.pk, "approve")
+    tomorrow = Now() + timedelta(days=1)
+    Interrupt.objects.filter(pk=shown.pk).update(
+        expiry={"seconds": 86400, "then": "cancel", "answer": None},
+        expires_at=tomorrow,
+        warn_at=tomorrow,
+        refused_version=1,
+        approvals=1,
+    )
+    pause(leases.claim(shown.run_id), shown, "Something else?", [])
+    now = Interrupt.objects.get(pk=shown.pk)
+    assert (now.title, now.status) == ("Something else?", "pending")
+    assert (now.expires_at, now.warn_at, now.refused_version) == (None, None, None)
+    assert now.approvals == 0
+
+
+@pytest.mark.promise("P4")
+def test_a_question_that_comes_back_keeps_its_terms_and_its_time_begins_anew(
+    advance: Advance,
+) -> None:
+    terms: dict[str, Any] = {"title": "Pay it?", "why": "A lot.", "quorum": 2}
+    terms |= {"expires": timedelta(days=1), "due": timedelta(hours=1)}
+    info = services.start("reviewed", {"payload": {"amount": 5}, "terms": terms})
+    advance()
+    before = Interrupt.objects.get()
+    Run.objects.update(state="failed")
+    Interrupt.objects.update(status="superseded", expires_at=None, warn_at=None)
+    services.retry(info.id)
+    advance()
+    question = Interrupt.objects.get()
+    assert (question.status, question.version) == ("pending", 2)
+    assert (question.title, question.why, question.quorum) == ("Pay it?", "A lot.", 2)
+    assert (question.expiry, question.due_at) == (before.expiry, before.due_at)
+    assert question.due_at is not None
+    assert question.warn_at is not None
+    assert question.expires_at is not None
+    assert before.expires_at is not None
+    assert question.expires_at >= before.expires_at
 
 
 def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> None:

@@ -15,6 +15,7 @@ from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.leases import Lease, RunFence, outcomes, statements
+from hitl_django.leases.questions import withdraw
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.saver import DjangoSaver
 from tests.chaos import invariants
@@ -174,14 +175,50 @@ def test_a_run_that_may_go_on_has_neither_ended_nor_withdrawn_what_it_asks(
     left, right = Interrupt.objects.filter(run=info.id).order_by("task_path")
     services.decide(left.pk, "respond", "L")
     before = list(Interrupt.objects.filter(pk=right.pk).values())
+    lease = claimed(info.id)
+    long_ago = Now() - timedelta(days=1)
+    Run.objects.update(queued_at=long_ago, hinted_at=long_ago)
+    then = Run.objects.get().queued_at
 
-    commit(claimed(info.id), outcome)
+    commit(lease, outcome)
 
     run = Run.objects.select_related("thread").get()
     assert (run.state, run.finished_at, run.thread.ended_at) == (state, None, None)
+    assert (run.queued_at > then, run.hinted_at > then) == (2 * (state == "queued",))
     assert list(Interrupt.objects.filter(pk=right.pk).values()) == before
     event = RunEvent.objects.latest("seq")
     assert (event.kind, event.data) == (state, told)
+
+
+def asked_again(*rows: Interrupt) -> tuple[Question, ...]:
+    return tuple(
+        Question(
+            Asked(row.payload, row.interrupt_id), row.node, row.task_id, row.task_path,
+            row.checkpoint_ns, row.checkpoint_id,
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("answered", "state"), [(1, "interrupted"), (2, "queued")])
+def test_a_run_that_waits_for_all_goes_on_when_all_were_answered_meanwhile(
+    advance: Advance, answered: int, state: str
+) -> None:
+    info = services.start("jury", {"log": []})
+    advance()
+    rows = list(Interrupt.objects.order_by("task_path")[:2])
+    Run.objects.update(state="queued")
+    lease = claimed(info.id)
+    for row in rows[:answered]:
+        services.decide(row.pk, "respond", "guilty")
+    commit(lease, Outcome("interrupted", asked_again(*rows)))
+    assert Run.objects.get().state == state
+
+
+def test_where_nothing_is_asked_nothing_is_recorded_as_withdrawn(advance: Advance) -> None:
+    lease = claimed(services.start("steps", {"log": []}).id)
+    withdraw(lease, "default")
+    assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 
 def test_a_run_whose_question_was_answered_meanwhile_says_that_it_goes_on(advance: Advance) -> None:
@@ -191,15 +228,8 @@ def test_a_run_whose_question_was_answered_meanwhile_says_that_it_goes_on(advanc
     Run.objects.update(state="queued")
     lease = claimed(info.id)
     services.decide(left.pk, "respond", "L")
-    asked = [
-        Question(
-            Asked(row.payload, row.interrupt_id), row.node, row.task_id, row.task_path,
-            row.checkpoint_ns, row.checkpoint_id,
-        )
-        for row in (left, right)
-    ]  # fmt: skip
 
-    commit(lease, Outcome("interrupted", tuple(asked)))
+    commit(lease, Outcome("interrupted", asked_again(left, right)))
 
     event = RunEvent.objects.latest("seq")
     assert (event.kind, event.data) == ("queued", {"reason": "continued"})

@@ -114,3 +114,32 @@ def test_a_connection_that_can_not_be_closed_ends_no_renewing(
         while len(closings) < 2:
             assert renewals.again.wait(60)
             renewals.again.clear()
+
+
+def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
+    renewals: Renewals,
+) -> None:
+    short, long = RunControl(), RunControl()
+    with watch.watched(a_lease(1), short, 0.01), watch.watched(a_lease(2), long, 3600):
+        while not (short.drain_requested and 2 in {pk for pk, _ in renewals.seen}):
+            assert renewals.again.wait(60)
+            renewals.again.clear()
+    assert short.drain_reason == "time slice used up"
+    assert not long.drain_requested
+
+
+def test_a_run_that_has_ended_is_not_looked_after_any_more(renewals: Renewals) -> None:
+    control = RunControl()
+    run = watch._Run(a_lease(1), control, 0)
+    run.beat, run.ended = 0, True
+    run.look_after()
+    assert (renewals.seen, control.drain_requested) == ([], False)
+
+
+def test_a_slice_that_ends_renews_no_lease(renewals: Renewals) -> None:
+    control = RunControl()
+    run = watch._Run(a_lease(1), control, 0)
+    run.beat = float("inf")
+    run.look_after()
+    assert (renewals.seen, control.drain_requested) == ([], True)
+    assert run.due() == float("inf")
