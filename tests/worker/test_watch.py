@@ -143,3 +143,19 @@ def test_a_slice_that_ends_renews_no_lease(renewals: Renewals) -> None:
     run.look_after()
     assert (renewals.seen, control.drain_requested) == ([], True)
     assert run.due() == float("inf")
+
+
+def test_a_run_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Renewals) -> None:
+    asked = threading.Event()
+
+    class Control(RunControl):
+        def request_drain(self, reason: str = "shutdown") -> None:
+            super().request_drain(reason)
+            asked.set()
+
+    rarely = override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600})
+    with rarely, watch.watched(a_lease(1), RunControl(), None):
+        while not watch._watch._wakes:  # until it sleeps
+            asked.wait(0.001)
+        with watch.watched(a_lease(2), Control(), 0.01):
+            assert asked.wait(20)
