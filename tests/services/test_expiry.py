@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import Expiry, audit, services, signals
+from hitl_django import Expiry, audit, dispatch, services, signals
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
 from hitl_django.services import closing
@@ -304,3 +304,26 @@ def test_what_becomes_of_a_question_is_told_and_recorded(
     assert last is not None
     assert last.kind == state
     assert (Run.objects.get().state, Run.objects.get().traceback) == (state, "")
+
+
+def test_an_answer_named_for_one_of_several_leaves_a_run_that_waits_for_all_waiting(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.start("jury", {"log": []})
+    advance()
+    hinted: list[Any] = []
+    monkeypatch.setattr(dispatch, "hint", lambda run_id, *_: hinted.append(run_id))
+    terms = {"seconds": 1, "then": "answer", "answer": "yes"}
+    first, *others = Interrupt.objects.values_list("pk", flat=True)
+    for due, state, hints in (([first], "interrupted", 0), (others, "queued", 1)):
+        Interrupt.objects.filter(pk__in=due).update(expiry=terms, expires_at=Now() - DAY)
+        assert services.expire_due() == len(due)
+        assert (Run.objects.get().state, len(hinted)) == (state, hints)
+
+
+def test_what_is_kept_is_said_to_miss_no_group(advance: Advance) -> None:
+    asked("approval", {"text": "x"}, advance)
+    terms = {"seconds": 1, "then": "keep"}
+    Interrupt.objects.update(expiry=terms, expires_at=Now() - DAY)
+    assert services.expire_due() == 1
+    assert "group" not in AuditEntry.objects.get(verb="expire").detail
