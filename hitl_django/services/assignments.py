@@ -71,10 +71,12 @@ def snooze(
         if by is not None and not get_policy().may_decide(by, interrupt):
             raise _not_allowed("You may not put this question off.", interrupt)
         questions.refuse_if_closed(interrupt)
+        if by is not None:
+            questions.refuse_if_held(interrupt, thread, by)
         until = _moment(until, thread.now)
         ended = {} if until is None else unclaimed()
         held_by_nobody_else = Q() if by is None else queue.UNHELD | Q(claimed_by=by.pk)
-        # Zero rows: somebody else holds it, maybe since it was read: a claim locks no thread.
+        # Zero rows: it was claimed since it was read, for which nobody locks the thread.
         if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
             raise questions.held_error(questions.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
