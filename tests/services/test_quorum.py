@@ -422,3 +422,20 @@ def test_a_claim_that_ran_out_is_no_claim(
         with pytest.raises(ClaimRequiredError):
             services.decide(question.pk, "approve", by=person)
     unchanged()
+
+
+def test_the_record_counts_approvals_only_where_several_have_to_agree(advance: Advance) -> None:
+    for quorum in (1, 2):
+        question = jointly(advance, quorum=quorum)
+        services.decide(question.pk, "approve")
+    alone, first = AuditEntry.objects.filter(verb__in=["decide", "vote"]).order_by("pk")
+    assert not {"approvals", "quorum"} & alone.detail.keys()
+    assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
+
+
+def test_a_vote_of_code_leaves_whom_a_question_was_for(advance: Advance) -> None:
+    """Somebody without an account is nobody to the database, as code is."""
+    question = jointly(advance)
+    Interrupt.objects.update(assignee_label="zoe")
+    services.decide(question.pk, "approve")
+    assert now(question).assignee_label == "zoe"

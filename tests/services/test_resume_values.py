@@ -17,6 +17,7 @@ from hitl_django.engine.errors import (
     SelfApprovalError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.models.fields import digest_json
 from tests.reading import values_of
 
 from .conftest import asked
@@ -120,6 +121,22 @@ def test_the_graph_receives_it_and_the_record_has_the_decision(
     advance()
     assert Run.objects.get(pk=info.run_id).state == "succeeded"
     assert values_of(question.thread)["answer"] == {"a": 1, "b": 3}
+
+
+def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
+    advance: Callable[[], int],
+) -> None:
+    """As a decision by its type it would have what was asked for besides."""
+    question = asked("plain", {"payload": {"amount": 5}}, advance)
+    Interrupt.objects.update(response_schema=AMOUNT)
+    info = services.decide(question.pk, resume={"approved": False})
+    assert (info.type, info.value) == ("reject", {"approved": False})
+
+
+def test_a_key_stands_for_what_was_sent_and_no_more(question: Interrupt) -> None:
+    """By its digest, which was stored by other versions of the app as well."""
+    services.decide(question.pk, resume=True, key="k")
+    assert Decision.objects.get().request_digest == digest_json({"reason": "", "resume": True})
 
 
 def test_what_a_decision_is_refused_for_its_resume_value_is(
