@@ -246,9 +246,8 @@ def _store(commit: Commit, thread: Thread) -> None:
     this one is made only now, and after the newest that is there.
     """
     rows = Checkpoint.objects.using(dispatch.alias()).filter(thread=thread, ns="")
-    newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True).first()
+    newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]
     assert commit.checkpoint is not None
-    if newest is not None:
-        ids.follow(newest)
+    ids.follow(newest)
     commit.checkpoint["id"] = ids.new_uuid6()
     DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch)).commit(commit)

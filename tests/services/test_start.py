@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 from django_q.models import OrmQ
 
-from hitl_django import audit, dispatch, leases, services
+from hitl_django import audit, dispatch, leases, registry, services
 from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
@@ -29,6 +29,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.saver import DjangoSaver
 
 Advance = Callable[[], int]
 
@@ -382,6 +383,39 @@ def test_a_thread_whose_run_was_cancelled_at_a_question_takes_another(
         ("Publish one?", "cancelled"),
         ("Publish two?", "pending"),
     }
+
+
+def test_a_thread_that_code_has_used_takes_a_run(advance: Advance) -> None:
+    graph = registry.get("steps").graph.with_saver(DjangoSaver())
+    place: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"log": []}, place)
+    info = services.start("steps", {"log": []}, thread_id="t")
+    advance()
+    assert Run.objects.get(pk=info.id).state == "succeeded"
+    assert graph.get_state(place).values["log"] == [*"abcdeabcde"]
+
+
+def test_what_code_has_asked_on_a_thread_is_not_lost_to_a_run(
+    advance: Advance, unchanged: Callable[[], None]
+) -> None:
+    graph = registry.get("approval").graph.with_saver(DjangoSaver())
+    graph.invoke({"text": "x"}, {"configurable": {"thread_id": "t"}})
+    unchanged()
+    with pytest.raises(OpenQuestionsError):
+        services.start("approval", {"text": "y"}, thread_id="t")
+    unchanged()
+
+
+def test_a_clash_that_is_not_of_keys_is_said(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clash(*args: Any) -> None:
+        raise IntegrityError("another constraint")
+
+    monkeypatch.setattr(dispatch, "hint", clash)
+    for key in (None, "k"):
+        with pytest.raises(IntegrityError, match="another constraint"):
+            services.start("steps", {"log": []}, key=key)
 
 
 def test_a_thread_stays_with_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:

@@ -242,3 +242,14 @@ def test_what_goes_wrong_with_events_does_not_hide_which_runs_were_hinted(
     with override_settings(HITL={**settings.HITL, "EVENT_RETENTION_DAYS": 7}):
         assert sweep() == [info.id]
     assert "events could not be looked after" in caplog.text
+
+
+def test_what_is_to_be_kept_for_ever_is_nothing_that_a_sweep_fails_at(
+    advance: Advance, caplog: pytest.LogCaptureFixture
+) -> None:
+    services.start("steps", {"log": []})
+    advance()
+    with override_settings(HITL={"RETENTION_DAYS": None, "EVENT_RETENTION_DAYS": None}):
+        sweep()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert Thread.objects.count() == 1
