@@ -46,6 +46,13 @@ def test_settings_are_defaults_until_overridden() -> None:
     assert set(KEYS) == set(Settings.__dataclass_fields__)
 
 
+@pytest.mark.parametrize("name", sorted(KEYS))
+def test_a_setting_that_is_wrong_is_reported_once(name: str) -> None:
+    with override_settings(HITL={name: -1}):
+        said = checks.run_checks(tags=["hitl_django"], databases=["default"])
+    assert len([one for one in said if f"HITL[{name!r}]" in one.msg]) <= 1
+
+
 def test_the_test_settings_have_nothing_to_complain_about() -> None:
     assert set(found()) <= {"hitl_django.I021"}
 
