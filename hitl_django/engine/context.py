@@ -30,7 +30,7 @@ from .errors import (
 from .payload import check_json
 from .runs import RunContext
 from .runtime import ExecutionInfo, Runtime
-from .schema import coerce, json_schema, told_by
+from .schema import coerce, json_schema, list_faults
 from .task_memory import UNANSWERED, Memory
 from .terms import ReviewTerms
 from .types import Expiry, Interrupt, RunnableConfig
@@ -382,7 +382,8 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
         return coerce(schema, answer)
     except ValidationError as error:
         faults = [
-            ("/" + "/".join(str(part) for part in place), said) for place, said in told_by(error)
+            ("/" + "/".join(str(part) for part in place), said)
+            for place, said in list_faults(error)
         ]
         listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
         raise InvalidAnswerError(

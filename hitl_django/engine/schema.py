@@ -14,6 +14,7 @@ from typing import (
     Any,
     NotRequired,
     Required,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -31,7 +32,9 @@ from .errors import InvalidInputError, InvalidUpdateError
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-#: How many faults of a value are told: a value may have one for each look at it.
+T = TypeVar("T")
+
+#: How many faults of a value are listed: it may have one for each validator that it is given to.
 MAX_FAULTS = 50
 
 
@@ -155,18 +158,24 @@ def _changed_fields(value: Any) -> Sequence[str] | None:
     return None if hints is None else [name for name in hints if hasattr(value, name)]
 
 
-@lru_cache(maxsize=256)
-def _adapter(annotation: Any) -> Any:
+def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Keeps what is made of an annotation, unless that can't be hashed."""
+    known = lru_cache(maxsize=256)(make)
+
+    def find(annotation: Any) -> T:
+        try:
+            return known(annotation)
+        except TypeError:
+            return make(annotation)
+
+    return find
+
+
+@_cached
+def _adapter_for(annotation: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(_portable(annotation))
-
-
-def _adapter_for(annotation: Any) -> Any:
-    try:
-        return _adapter(annotation)
-    except TypeError:  # an annotation that can't be hashed
-        return _adapter.__wrapped__(annotation)
 
 
 def _portable(annotation: Any) -> Any:
@@ -231,7 +240,7 @@ def coerce(schema: Any, value: Any) -> Any:
 
     So does a value that would take too long to be read, where a union contains itself.
     """
-    described = _recursive_for(schema)
+    described = _recursive_schema(schema)
     if described is not None and is_too_complex(described, value):
         from pydantic_core import PydanticCustomError, ValidationError
 
@@ -240,29 +249,17 @@ def coerce(schema: Any, value: Any) -> Any:
     return _adapter_for(schema).validate_python(value)
 
 
-def told_by(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """Returns the first faults that pydantic found, as (steps to the part, reason)."""
+def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
+    """Lists the first faults of a ValidationError, as (location, message)."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 
 
-@lru_cache(maxsize=256)
-def _recursive(annotation: Any) -> dict[str, Any] | None:
+@_cached
+def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
     """Returns the JSON schema of a type that contains itself, or None for any other."""
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError
-
-    try:
-        described = dict(_adapter_for(annotation).json_schema())
-    except (PydanticSchemaGenerationError, PydanticUserError):
-        return None
+    described = json_schema(annotation)
     return described if contains_itself(described) else None
-
-
-def _recursive_for(annotation: Any) -> dict[str, Any] | None:
-    try:
-        return _recursive(annotation)
-    except TypeError:  # an annotation that can't be hashed
-        return _recursive.__wrapped__(annotation)
 
 
 def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
@@ -304,7 +301,8 @@ def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
         coerce(annotation, value)
     except ValidationError as error:
         return [
-            (path + "".join(_step(part) for part in place), said) for place, said in told_by(error)
+            (path + "".join(_step(part) for part in place), said)
+            for place, said in list_faults(error)
         ]
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
         return []  # a type that pydantic knows nothing about says nothing about the input

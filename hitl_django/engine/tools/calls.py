@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ..checkpoint import Commit
 from ..context import TaskContext
 from ..errors import GraphInterrupt
-from ..schema import told_by
+from ..schema import list_faults
 from ..terms import ReviewTerms
 from ..types import Expiry
 
@@ -27,7 +27,7 @@ class BadCall(Exception):
 def unfit(name: str, error: ValidationError) -> BadCall:
     """Returns what is wrong with the arguments of a call, in words for a model."""
     faults = "; ".join(
-        f"{'.'.join(str(step) for step in place)}: {said}" for place, said in told_by(error)
+        f"{'.'.join(str(step) for step in place)}: {said}" for place, said in list_faults(error)
     )
     return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
 
