@@ -42,10 +42,10 @@ def measure(using: str) -> Size:
     """Looks at the catalogue of the database, and along the index of the newest runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
-    some = runs[:MOST].count()
     connection = connections[using]
     if connection.vendor != "postgresql":
         return Size(runs.count(), recent, _file(connection))
+    some = runs[:MOST].count()
     tables = _relations(connection)
     planned, _ = tables[Run._meta.db_table]
     largest = sorted(((name, size) for name, (_, size) in tables.items()), key=lambda it: -it[1])
