@@ -13,21 +13,18 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
-from django.http.multipartparser import MultiPartParserError
-from django.http.request import UnreadablePostError
 from django.template.loader import render_to_string
 from django.template.response import SimpleTemplateResponse
 
+from hitl_django.forms import submission
 from hitl_django.saver import outages
 
 logger = logging.getLogger("hitl_django")
 
 #: Characters of a form that the page repeats.
 MAX_KEPT = 5_000_000
-UNREADABLE = (RequestDataTooBig, TooManyFieldsSent, MultiPartParserError, UnreadablePostError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def read_fields(request: HttpRequest) -> list[Field] | None:
             for value in values
             if "password" not in name.lower()
         ]
-    except UNREADABLE:
+    except (*submission.TOO_LARGE, *submission.UNREADABLE):
         return None
     return sent if sum(len(field.value) for field in sent) <= MAX_KEPT else None
 
