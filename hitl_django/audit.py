@@ -104,7 +104,7 @@ def entry_hash(entry: AuditEntry, thread_id: str) -> str:
 def erase(thread: Thread) -> None:
     """Replaces the reasons in a thread's entries by their digests; the hashes still hold."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
-    for entry in entries.filter(thread=thread).iterator():
+    for entry in entries.filter(thread=thread).order_by().iterator():
         if (detail := _digested(entry.detail)) != entry.detail:
             entries.filter(pk=entry.pk).update(detail=detail)
 
