@@ -1,4 +1,4 @@
-"""How often pydantic would look at the parts of a value, counted before it does.
+"""Counts the validator calls that pydantic would make for a value, before it makes them.
 
 pydantic tries each type of a union in full and keeps the best. Where a union contains itself, as a
 condition made of conditions does, that is so at each level again, and each level multiplies the
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Looks that a value may need: about 0.1 s of a processor where it fits, and 1 s where it doesn't
-#: and each look makes an error.
-MOST_LOOKS = 100_000
+#: Calls that a value may take: about 0.1 s of a processor where it fits, and 1 s where it doesn't
+#: and each of them makes an error.
+MOST_CALLS = 100_000
 TOO_COMPLEX = (
     "is too complex to be checked: a union that contains itself is tried in full at each level, "
     "unless its type names a discriminator; send fewer values, or nest them less deeply"
@@ -23,9 +23,9 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Says whether reading the value would take more looks than are allowed."""
+    """Says whether validating the value would take more calls than are allowed."""
     try:
-        return _Count(schema).looks(schema, value) > MOST_LOOKS
+        return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:
         return True
 
@@ -64,28 +64,28 @@ class _Count:
         self._definitions = schema.get("$defs", {})
         self._known: dict[tuple[int, int], int] = {}
 
-    def looks(self, schema: Any, value: Any) -> int:
-        """Returns how often a part of the value is looked at, and what is below it with it."""
+    def calls(self, schema: Any, value: Any) -> int:
+        """Returns how many calls a part of the value takes, with all that is below it."""
         key = id(schema), id(value)  # both are kept by what contains them
         if key not in self._known:
             self._known[key] = 0  # a reference that leads to itself, a list that contains itself
-            self._known[key] = self._looks(schema, value) if isinstance(schema, dict) else 1
+            self._known[key] = self._calls(schema, value) if isinstance(schema, dict) else 1
         return self._known[key]
 
-    def _looks(self, schema: dict[str, Any], value: Any) -> int:
+    def _calls(self, schema: dict[str, Any], value: Any) -> int:
         if isinstance(schema.get("$ref"), str):
-            return self.looks(self._definitions.get(_name(schema)), value)
-        looks = 1 + sum(self.looks(part, value) for part in self._tried(schema, value))
+            return self.calls(self._definitions.get(_name(schema)), value)
+        calls = 1 + sum(self.calls(part, value) for part in self._tried(schema, value))
         if isinstance(value, Mapping):
             fields, others = schema.get("properties", {}), schema.get("additionalProperties")
-            looks += sum(self.looks(fields.get(name, others), part) for name, part in value.items())
+            calls += sum(self.calls(fields.get(name, others), part) for name, part in value.items())
         elif isinstance(value, list | tuple | set | frozenset):
             first, others = schema.get("prefixItems", []), schema.get("items")
-            looks += sum(
-                self.looks(first[place] if place < len(first) else others, part)
+            calls += sum(
+                self.calls(first[place] if place < len(first) else others, part)
                 for place, part in enumerate(value)
             )
-        return looks
+        return calls
 
     def _tried(self, schema: dict[str, Any], value: Any) -> list[Any]:
         discriminator = schema.get("discriminator")

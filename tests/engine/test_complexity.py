@@ -85,9 +85,9 @@ def described(annotation: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("levels", range(1, 7))
 @pytest.mark.parametrize("kind", ["not", "all"])
-def test_the_count_grows_as_the_looks_of_pydantic_do(levels: int, kind: str) -> None:
+def test_the_count_grows_as_the_calls_of_pydantic_do(levels: int, kind: str) -> None:
     def counted(depth: int) -> int:
-        return complexity._Count(described(Condition)).looks(
+        return complexity._Count(described(Condition)).calls(
             described(Condition), nested(depth, kind)
         )
 
