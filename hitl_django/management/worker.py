@@ -10,7 +10,8 @@ from django.core.management.base import BaseCommand
 
 from hitl_django import dispatch
 
-from .supervisor import Supervisor, Sweeper
+from .supervisor import Supervisor
+from .sweeper import Sweeper
 
 HELP = (
     "Run the queue's worker processes, start them anew when they end or no longer work, and sweep; "

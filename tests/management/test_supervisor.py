@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from hitl_django import dispatch, pulse, services, testing
 from hitl_django import sweep as sweeping
 from hitl_django.conf import hitl
-from hitl_django.management import processes, supervisor
+from hitl_django.management import processes, supervisor, sweeper
 from hitl_django.management.supervisor import PATIENCE, Watch
 from hitl_django.models import Run, Thread
 from hitl_django.pulse import Pulse
@@ -157,8 +157,8 @@ def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
             raise error
         return sweeping.sweep()
 
-    monkeypatch.setattr(supervisor.time, "sleep", pause)
-    monkeypatch.setattr(supervisor, "sweep", sweep)
+    monkeypatch.setattr(processes.time, "sleep", pause)
+    monkeypatch.setattr(sweeper, "sweep", sweep)
     out = io.StringIO()
     call_command("hitl", "worker", stdout=out)
     assert "has workers of its own" in out.getvalue()
