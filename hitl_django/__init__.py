@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "engine.builder": ("NodeBuilder",),
-    "engine.cache": ("BaseCache", "InMemoryCache"),
-    "engine.callbacks": ("GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"),
+    "engine.graph.node_builder": ("NodeBuilder",),
+    "engine.loop.node_cache": ("BaseCache", "InMemoryCache"),
+    "engine.task.callbacks": ("GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"),
     "engine.channels": (
         "AnyValue",
         "BaseChannel",
@@ -28,7 +28,7 @@ _NAMES = {
         "Topic",
         "UntrackedValue",
     ),
-    "engine.checkpoint": (
+    "engine.savers.checkpoint": (
         "BaseCheckpointSaver",
         "Checkpoint",
         "CheckpointMetadata",
@@ -110,11 +110,11 @@ _NAMES = {
         "UnserializableError",
         "is_invalid_resume",
     ),
-    "engine.functional": ("entrypoint", "task"),
-    "engine.graph": ("CompiledStateGraph", "StateGraph"),
-    "engine.memory": ("InMemorySaver", "MemorySaver"),
-    "engine.messages": ("MessagesState", "RemoveMessage", "add_messages"),
-    "engine.node_api": (
+    "engine.graph.functional": ("entrypoint", "task"),
+    "engine.graph.state_graph": ("CompiledStateGraph", "StateGraph"),
+    "engine.savers.memory": ("InMemorySaver", "MemorySaver"),
+    "engine.state.messages": ("MessagesState", "RemoveMessage", "add_messages"),
+    "engine.task.node_api": (
         "get_config",
         "get_runtime",
         "get_store",
@@ -124,12 +124,12 @@ _NAMES = {
         "review",
         "transact",
     ),
-    "engine.persistent": ("PersistentDict",),
-    "engine.pregel": ("Pregel",),
-    "engine.runtime": ("ExecutionInfo", "RunControl", "Runtime"),
-    "engine.schema": ("IsLastStep", "RemainingSteps"),
+    "engine.savers.persistent_dict": ("PersistentDict",),
+    "engine.graph.pregel": ("Pregel",),
+    "engine.task.runtime": ("ExecutionInfo", "RunControl", "Runtime"),
+    "engine.state.schema": ("IsLastStep", "RemainingSteps"),
     "engine.serde": ("Codec", "JsonPlusSerializer", "register_model", "register_type"),
-    "engine.slots": ("TaskStatus", "read_task_statuses"),
+    "engine.loop.task_status": ("TaskStatus", "read_task_statuses"),
     "engine.tools": (
         "ActionRequest",
         "HumanInterrupt",
@@ -179,8 +179,8 @@ _NAMES = {
         "SelfApprovalError",
         "WebhookNotFound",
     ),
-    "registry": ("register",),
-    "reviewing": ("VALUE", "ReviewPolicy"),
+    "graph_registry.registry": ("register",),
+    "graph_registry.review_policy": ("VALUE", "ReviewPolicy"),
     "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
 }
 
@@ -189,25 +189,26 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
+    from hitl_django.engine.graph.functional import entrypoint as entrypoint
+    from hitl_django.engine.graph.functional import task as task
+    from hitl_django.engine.graph.state_graph import StateGraph as StateGraph
+    from hitl_django.engine.savers.memory import InMemorySaver as InMemorySaver
+    from hitl_django.engine.state.messages import add_messages as add_messages
+    from hitl_django.engine.task.node_api import get_config as get_config
+    from hitl_django.engine.task.node_api import interrupt as interrupt
+    from hitl_django.engine.task.node_api import review as review
+    from hitl_django.engine.task.runtime import RunControl as RunControl
+    from hitl_django.engine.task.runtime import Runtime as Runtime
+    from hitl_django.graph_registry.registry import register as register
+    from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
+
     from .engine.channels import *  # noqa: F403
     from .engine.constants import END as END
     from .engine.constants import START as START
-    from .engine.functional import entrypoint as entrypoint
-    from .engine.functional import task as task
-    from .engine.graph import StateGraph as StateGraph
-    from .engine.memory import InMemorySaver as InMemorySaver
-    from .engine.messages import add_messages as add_messages
-    from .engine.node_api import get_config as get_config
-    from .engine.node_api import interrupt as interrupt
-    from .engine.node_api import review as review
-    from .engine.runtime import RunControl as RunControl
-    from .engine.runtime import Runtime as Runtime
     from .engine.types import Command as Command
     from .engine.types import Interrupt as Interrupt
     from .engine.types import RetryPolicy as RetryPolicy
     from .engine.types import Send as Send
-    from .registry import register as register
-    from .reviewing import ReviewPolicy as ReviewPolicy
     from .services import decide as decide
     from .services import start as start
 

@@ -19,11 +19,8 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import (
-            checks,  # noqa: F401  (registers them)
-            parent_death,
-            project_checks,  # noqa: F401
-        )
+        from hitl_django import checks  # noqa: F401  (registers them)
+        from hitl_django.task_queue import parent_death
 
         parent_death.follow_parent()
         _load_queue()
@@ -33,16 +30,16 @@ class HitlConfig(AppConfig):
 
 def _load_queue() -> None:
     """Imports the queue's half of us, which has to be there before the queue forks its workers."""
-    from . import dispatch
+    from hitl_django.task_queue import dispatcher
 
     try:
-        dispatch.dispatcher()
+        dispatcher.dispatcher()
     except Exception:  # a system check says what
         pass
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
     """Lets the queue arrange for the sweep, without which a lost message is lost for good."""
-    from . import dispatch
+    from hitl_django.task_queue import dispatcher
 
-    dispatch.dispatcher().install(using)
+    dispatcher.dispatcher().install(using)

@@ -19,12 +19,14 @@ from django.db import router, transaction
 from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
+from hitl_django.db.bulk_insert import Insert, given
+from hitl_django.db.prepared_query import Given, Update
+from hitl_django.db.retry import made_anew
+from hitl_django.db.row_mapper import Record
+from hitl_django.db.write_batch import Writing
+
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json, digest_json
-from .saver import Writing, made_anew
-from .saver.compiled import Given, Update
-from .saver.inserting import Insert, given
-from .saver.records import Record
 
 SYSTEM = "system"
 LABEL_LENGTH = 255

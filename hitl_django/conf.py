@@ -23,7 +23,8 @@ class Settings:
     """The values in force: the defaults below, overridden by the ``HITL`` setting."""
 
     POLICY: str = _key(
-        "hitl_django.policy.ModelPermissionPolicy", "Dotted path of the class that says who may."
+        "hitl_django.permissions.ModelPermissionPolicy",
+        "Dotted path of the class that says who may.",
     )
     DISPATCH: str = _key(
         "hitl_django.contrib.django_q2.Dispatcher",

@@ -15,9 +15,10 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
-from .admin.readonly import ReadOnlyAdmin
+from hitl_django.admin.base import ReadOnlyAdmin
+from hitl_django.db import outages
+
 from .forms import submission
-from .saver import outages
 
 
 class FormLimits(MiddlewareMixin):

@@ -20,13 +20,13 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils.module_loading import import_string
 
-from . import dispatch
-from .saver import Writing
+from hitl_django.db.write_batch import Writing
+from hitl_django.task_queue import dispatcher
 
 _hinted: list[str] = []
 
 
-class CollectingDispatcher(dispatch.InlineDispatcher):
+class CollectingDispatcher(dispatcher.InlineDispatcher):
     """Keeps hints until they are asked for."""
 
     def hint(self, run_id: str, writing: Writing) -> None:
@@ -53,7 +53,7 @@ def inline() -> Iterator[Callable[[], int]]:
 
 
 def _advance_all() -> int:
-    advance = import_string(dispatch.ADVANCE)
+    advance = import_string(dispatcher.ADVANCE)
     done = 0
     while _hinted:
         advance(_hinted.pop(0))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from .api.views.nothing import NothingThere
-from .links import LinkPage
+from hitl_django.api.views.not_found import NothingThere
+from hitl_django.link_pages import LinkPage
 
 app_name = "hitl_django"
 

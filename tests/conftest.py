@@ -152,7 +152,7 @@ def preparing() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_webhooks_of_another_test() -> None:
     """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
-    from hitl_django import outbox
+    from hitl_django.notifications import outbox
 
     outbox.forget()
 
@@ -160,9 +160,9 @@ def _no_webhooks_of_another_test() -> None:
 @pytest.fixture(autouse=True)
 def _no_shapes_of_another_test() -> None:
     """Has each test store the shapes of its graphs itself: their rows go with the test."""
-    from hitl_django import shapes
+    from hitl_django.graph_registry import compatibility
 
-    shapes._stored.clear()
+    compatibility._stored.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from django.conf import settings  # noqa: E402
 from django.db import connections  # noqa: E402
 from django.test import override_settings  # noqa: E402
 
-from hitl_django import services, sweep, worker  # noqa: E402, F401  (what every child needs)
+from hitl_django.worker import runner, sweeper  # noqa: E402, F401  (what every child needs)
 
 PATIENCE = 120
 

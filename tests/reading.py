@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl_django import registry
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.graph_registry import registry
 from hitl_django.models import Thread
-from hitl_django.saver import DjangoSaver
 
 
 def values_of(thread: Thread) -> Any:

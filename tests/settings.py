@@ -92,7 +92,7 @@ Q_CLUSTER |= json.loads(os.environ.get("TEST_Q_CLUSTER", "{}"))
 
 # As on a system whose kernel ends no process together with its parent.
 if os.environ.get("TEST_PARENT_DEATH") == "unheard":
-    from hitl_django import parent_death
+    from hitl_django.task_queue import parent_death
 
     parent_death.is_supported = False
 

@@ -22,14 +22,14 @@ from hitl_django.models import (
     WebhookEndpoint,
 )
 
-from .engine import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
-from .links import ReviewLinkAdmin
-from .records import DecisionAdmin, InterruptAdmin
-from .review import ReviewItemAdmin
-from .runs import RunAdmin
-from .subjects import SubjectReviews
-from .threads import ThreadAdmin
-from .webhooks import DeliveryAdmin, WebhookEndpointAdmin
+from .checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
+from .history_admin import DecisionAdmin, InterruptAdmin
+from .link_admin import ReviewLinkAdmin
+from .queue_admin import ReviewItemAdmin
+from .run_admin import RunAdmin
+from .subject_reviews import SubjectReviews
+from .thread_admin import ThreadAdmin
+from .webhook_admin import DeliveryAdmin, WebhookEndpointAdmin
 
 __all__ = [
     "ChannelBlobAdmin",

@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
-from hitl_django.forms.text import visible
-from hitl_django.services import queue
+from hitl_django.forms.json_input import visible
+from hitl_django.services.reviews import queue_filters
 
 #: The parameter of the list that says whose.
 WHOSE = "show"
@@ -35,7 +35,7 @@ TABS: dict[str, tuple[str, Any]] = {
 def condition_of(tab: str, user: Any) -> Q:
     """Returns what a tab of the list shows."""
     if tab == "free":
-        return queue.free_for(user)
+        return queue_filters.free_for(user)
     return reduce(or_, parts_of(tab, user, (), None))
 
 
@@ -45,13 +45,13 @@ def parts_of(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequen
     ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
     """
     if tab == "free":
-        return queue.free_parts(user, groups, group)
+        return queue_filters.free_parts(user, groups, group)
     if tab == "overdue":
-        return queue.OVERDUE_PARTS
-    whole = {"mine": queue.mine, "held": queue.held_by_others}
+        return queue_filters.OVERDUE_PARTS
+    whole = {"mine": queue_filters.mine, "held": queue_filters.held_by_others}
     if tab in whole:
         return [whole[tab](user)]
-    return [queue.SNOOZED if tab == "snoozed" else queue.AWAKE]
+    return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]
 
 
 class WaitingGraphFilter(admin.SimpleListFilter):

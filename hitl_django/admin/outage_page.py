@@ -18,8 +18,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import SimpleTemplateResponse
 
+from hitl_django.db import outages
 from hitl_django.forms import submission
-from hitl_django.saver import outages
 
 logger = logging.getLogger("hitl_django")
 

@@ -6,14 +6,14 @@ so the admin can show before what the service stores after.
 
 from __future__ import annotations
 
-from .asked import Asked, asked_of, changes_of, compose, offered, proposal_of, resume_value, said
+from .decision_types import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
 from .dialects import NAMED, RAW, recognise
-from .hitl_request import Action
-from .hitl_request import actions as actions_of
+from .dialects.hitl_request import Action
+from .dialects.hitl_request import actions as actions_of
+from .dialects.plain_json import APPROVED
+from .infer_decision import meaning
 from .limits import check_limits
-from .meaning import meaning
-from .raw import APPROVED
-from .words import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
+from .options import Asked, asked_of, changes_of, compose, offered, proposal_of, resume_value, said
 
 __all__ = [
     "APPROVE",

@@ -12,12 +12,13 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from hitl_django.services.reviews import queue_filters
+
 from ..answers.dialects import NAMED, RAW
 from ..models import Interrupt, Run
-from ..services import queue
-from .errors import InvalidRequest
-from .faults import Fault
-from .fields import Moment
+from .invalid_params import Fault
+from .problems import InvalidRequest
+from .serializers.fields import Moment
 
 #: As many are still looked up in the index of words.
 FEW = 100
@@ -178,19 +179,21 @@ class InterruptFilter(filters.FilterSet):
         return queryset.filter(assignee=None, group=None)
 
     def by_free(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue.PENDING & queue.free_for(self.request.user), value)
+        return _either(
+            queryset, queue_filters.PENDING & queue_filters.free_for(self.request.user), value
+        )
 
     def by_held(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue.PENDING & queue.HELD, value)
+        return _either(queryset, queue_filters.PENDING & queue_filters.HELD, value)
 
     def by_overdue(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue.PENDING & queue.OVERDUE, value)
+        return _either(queryset, queue_filters.PENDING & queue_filters.OVERDUE, value)
 
     def by_snoozed(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue.PENDING & queue.SNOOZED, value)
+        return _either(queryset, queue_filters.PENDING & queue_filters.SNOOZED, value)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        search = queue.Search.of(queryset, value)
+        search = queue_filters.Search.of(queryset, value)
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
             return search.many  # there is an index of the words of what waits
         return search.found(search.few.values("pk")[:FEW].count(), FEW)

@@ -17,8 +17,8 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from ..conf import hitl
-from .errors import InvalidRequest
-from .faults import Fault
+from .invalid_params import Fault
+from .problems import InvalidRequest
 
 CURSOR = "cursor"
 PAGE_SIZE = "page_size"

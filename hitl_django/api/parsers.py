@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from ..engine.errors import PayloadLimitError
-from .strictjson import decode_object
+from .strict_json import decode_object
 
 
 class StrictJSONParser(BaseParser):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from .addresses import ThreadIdConverter
+from .url_converters import ThreadIdConverter
 from .views import (
     bulk,
     events,

@@ -6,7 +6,7 @@ A post that changes nothing gives back exactly the value the form was made from.
 
 from __future__ import annotations
 
-from .answer import AnswerForm
+from .answer_form import AnswerForm
 from .shape import MISSING, Shape, infer_shape, read_shape
 
 __all__ = ["MISSING", "AnswerForm", "Shape", "infer_shape", "read_shape"]

@@ -13,10 +13,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.changes import Span, changed_words
+from hitl_django.json_text.text_diff import Span, changed_words
 
-from .shape import JSON, MISSING, Shape
-from .text import (
+from .json_input import (
     from_json,
     is_decimal,
     is_number,
@@ -28,6 +27,7 @@ from .text import (
     unix,
     visible,
 )
+from .shape import JSON, MISSING, Shape
 
 LINE = 80
 LARGE = "vLargeTextField"

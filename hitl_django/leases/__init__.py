@@ -7,10 +7,10 @@ part, liveness the lease's. Leases are on the database's clock, the one that all
 
 from __future__ import annotations
 
-from .claims import RunFence, claim, renew
+from .acquire import RunFence, claim, renew
 from .lease import Lease
-from .lock import lock_thread
-from .outcomes import abandon, park
-from .watch import watched
+from .renewal import watched
+from .thread_lock import lock_thread
+from .transitions import abandon, park
 
 __all__ = ["Lease", "RunFence", "abandon", "claim", "lock_thread", "park", "renew", "watched"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hitl_django.events import Log
-from hitl_django.saver import ThreadKey
-from hitl_django.saver.writing import Reading
+from hitl_django.checkpoints import ThreadKey
+from hitl_django.db.write_batch import Reading
+from hitl_django.notifications import Log
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from hitl_django import audit, dispatch, services
+from hitl_django import audit, services
 from hitl_django.conf import hitl, user_share
+from hitl_django.json_text.sanitize import counted
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
-from hitl_django.sweep import missed_since
-from hitl_django.text import counted
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker.sweeper import missed_since
 
 from . import tables
 
@@ -89,7 +90,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _database() -> Iterator[Finding]:
-    connection = connections[dispatch.alias()]
+    connection = connections[dispatcher.alias()]
     try:
         connection.ensure_connection()
     except Exception as error:  # whatever the database's own library raises
@@ -105,7 +106,7 @@ def _database() -> Iterator[Finding]:
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
     """Gives whether the migrations of these apps, or of all, are applied; and those they need."""
-    executor = MigrationExecutor(connections[dispatch.alias()])
+    executor = MigrationExecutor(connections[dispatcher.alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
     if names:
@@ -120,7 +121,7 @@ def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
 
 
 def _clock() -> Iterator[Finding]:
-    rows = WorkerHeartbeat.objects.using(dispatch.alias()).annotate(now=Now())
+    rows = WorkerHeartbeat.objects.using(dispatcher.alias()).annotate(now=Now())
     theirs = rows.values_list("now", flat=True).first()
     if theirs is None:
         return  # nobody has worked yet, and a clock is read from a row
@@ -135,7 +136,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    found = checks.run_checks(tags=["hitl_django"], databases=[dispatch.alias()])
+    found = checks.run_checks(tags=["hitl_django"], databases=[dispatcher.alias()])
     yield from _told(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The settings have nothing that is known to hurt.")
@@ -144,7 +145,7 @@ def _settings() -> Iterator[Finding]:
 def _site() -> Iterator[Finding]:
     """Gives whether links are sent out that lack the name of a host."""
     models = (WebhookEndpoint, ReviewLink)
-    rows = [model._default_manager.using(dispatch.alias()) for model in models]
+    rows = [model._default_manager.using(dispatcher.alias()) for model in models]
     used = [str(each.model._meta.verbose_name_plural) for each in rows if each.exists()]
     if used and not hitl.SITE_URL:
         yield Finding(
@@ -168,7 +169,7 @@ def _waiting() -> Iterator[Finding]:
 
 
 def _queue() -> Iterator[Finding]:
-    found = dispatch.dispatcher().probe()
+    found = dispatcher.dispatcher().probe()
     yield from _told(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The queue's broker answers.")
@@ -185,7 +186,7 @@ def _told(messages: Sequence[checks.CheckMessage]) -> Iterator[Finding]:
 
 
 def _workers() -> Iterator[Finding]:
-    if not dispatch.dispatcher().command():
+    if not dispatcher.dispatcher().command():
         return
     health = services.worker_health()
     if not health.is_alive:
@@ -219,7 +220,7 @@ def _sweep() -> Iterator[Finding]:
 
 
 def _runs() -> Iterator[Finding]:
-    parked = Run.objects.using(dispatch.alias()).filter(state=Run.State.PARKED)
+    parked = Run.objects.using(dispatcher.alias()).filter(state=Run.State.PARKED)
     count = parked.count()
     if count:
         one, several = "run is parked: it can't", "runs are parked: they can't"
@@ -232,7 +233,7 @@ def _runs() -> Iterator[Finding]:
 
 def _growth() -> Iterator[Finding]:
     """Gives how much is kept, how fast it grows, and which settings bound it."""
-    size = tables.measure(dispatch.alias())
+    size = tables.measure(dispatcher.alias())
     if not size.runs:
         return
     largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from hitl_django import retention
-from hitl_django.text import counted
+from hitl_django.json_text.sanitize import counted
+from hitl_django.worker import retention
 
 HELP = (
     "Delete the threads whose runs have all ended more than so many days ago, with their "

@@ -14,11 +14,12 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError
 
-from hitl_django import registry, services
+from hitl_django import services
 from hitl_django.engine.errors import HitlError, UnknownGraphError
-from hitl_django.text import counted
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.sanitize import counted
 
-from .lines import BadLine, Line, numbered, parse
+from .jsonl import BadLine, Line, numbered, parse
 from .progress import Progress
 
 HELP = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from hitl_django.sweep import sweep
+from hitl_django.worker.sweeper import sweep
 
 HELP = (
     "Sweep once: tell a worker about every run that has waited too long, and take back the runs "

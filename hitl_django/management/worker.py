@@ -8,10 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from hitl_django import dispatch
-
-from .supervisor import Supervisor
-from .sweeper import Sweeper
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker.supervisor import Supervisor
+from hitl_django.worker.sweep_loop import Sweeper
 
 HELP = (
     "Run the queue's worker processes, start them anew when they end or no longer work, and sweep; "
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Supervise until a signal comes."""
-    queue = dispatch.dispatcher().command()
+    queue = dispatcher.dispatcher().command()
 
     def say(text: str) -> None:
         command.stdout.write(text)

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.text import visible
+from hitl_django.json_text.sanitize import visible
 
 from .fields import JSONTextField
 from .threads import Thread

@@ -16,11 +16,11 @@ from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.text import visible
+from hitl_django.json_text.sanitize import visible
 
 from .fields import JSONTextField
+from .search import WordIndex
 from .threads import Run, Thread
-from .words import WordIndex
 
 
 def queue_order() -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.text import visible
+from hitl_django.json_text.sanitize import visible
 
 from .fields import JSONTextField
 

@@ -13,29 +13,14 @@ from __future__ import annotations
 
 from hitl_django.answers import UNSET
 
-from .assignments import assign, snooze
-from .claims import ClaimInfo, claim, release, take_next, taken_before
-from .comments import CommentInfo, comment
-from .counts import (
-    QueueCounts,
-    ReviewStats,
-    count_queue,
-    queue_counts,
-    review_stats,
-    waiting_graphs,
-    waiting_groups,
-)
-from .decisions import check_answer, decide, refusals_of
-from .due import mark_overdue, warn_expiring
-from .expiry import expire_due
-from .following import PAGE as EVENT_PAGE
-from .following import EventInfo, EventPage, EventReader, afollow, follow, run_events
-from .forgetting import forget
-from .forking import fork
-from .health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
-from .histories import Change, History, Step, thread_history
-from .info import DecisionInfo, RunInfo
-from .links import (
+from .results import DecisionInfo, RunInfo
+from .reviews.assign import assign, snooze
+from .reviews.claim import ClaimInfo, claim, release, take_next, taken_before
+from .reviews.comment import CommentInfo, comment
+from .reviews.deadlines import mark_overdue, warn_expiring
+from .reviews.decide import check_answer, decide, refusals_of
+from .reviews.expire import expire_due
+from .reviews.links import (
     LINK_KEY,
     LinkInfo,
     LinkState,
@@ -46,11 +31,27 @@ from .links import (
     make_link,
     revoke_link,
 )
-from .operations import cancel, retry
-from .results import run_result
-from .starts import start
-from .states import StateInfo, thread_state
-from .subjects import SubjectKey
+from .reviews.queue_stats import (
+    QueueCounts,
+    ReviewStats,
+    count_queue,
+    queue_counts,
+    review_stats,
+    waiting_graphs,
+    waiting_groups,
+)
+from .runs.erase import forget
+from .runs.event_stream import PAGE as EVENT_PAGE
+from .runs.event_stream import EventInfo, EventPage, EventReader, afollow, follow, run_events
+from .runs.fork import fork
+from .runs.health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
+from .runs.history import Change, History, Step, thread_history
+from .runs.operate import cancel, retry
+from .runs.position import Whereabouts, thread_picture, whereabouts
+from .runs.result import run_result
+from .runs.start import start
+from .runs.state import StateInfo, thread_state
+from .runs.subjects import SubjectKey
 from .webhooks import (
     EVENTS,
     DeliveryInfo,
@@ -63,7 +64,6 @@ from .webhooks import (
     rotate_secret,
     try_webhook,
 )
-from .whereabouts import Whereabouts, thread_picture, whereabouts
 
 __all__ = [
     "EVENTS",

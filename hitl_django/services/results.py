@@ -1,58 +1,82 @@
-"""run_result: what a run that succeeded left in its thread."""
+"""What the verbs return: plain values, so that no row leaves the services."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic_core import to_json
-
-from hitl_django import dispatch, registry
-from hitl_django.engine.errors import RunStateError
-from hitl_django.errors import NotAllowedError, RunNotFound
-from hitl_django.models import Run
-from hitl_django.policy import get_policy
-from hitl_django.saver import DjangoSaver
-
-from .latest import later_run
+from hitl_django.models import Decision, Run
 
 
-def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
-    """Returns the state values that a run ended with, as plain JSON.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """A run as it stands; ``created`` is False where ``start`` found the one it was asked for."""
 
-    RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
-    the newest state of a thread is its result.
+    id: UUID
+    thread_id: str
+    graph: str
+    state: str
+    created: bool
+    step: int
+    error: str
+
+    @classmethod
+    def of(cls, run: Run, *, created: bool = False) -> RunInfo:
+        return cls(
+            id=run.pk,
+            thread_id=run.thread.thread_id,
+            graph=run.graph,
+            state=str(run.state),
+            created=created,
+            step=run.step,
+            error=run.error,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionInfo:
+    """A decision; ``repeated`` where the same request had been carried out before.
+
+    ``value`` is the resume value that the graph receives, ``version`` that of the question which
+    it decides. ``refusal`` says why the graph couldn't use the value, where it couldn't.
     """
-    try:
-        pk = UUID(str(run_id))
-    except ValueError:
-        raise RunNotFound from None
-    runs = Run.objects.using(dispatch.alias()).select_related("thread").filter(pk=pk)
-    if by is not None:
-        runs = get_policy().visible_runs(by, runs)
-    run = runs.first()
-    if run is None:
-        raise RunNotFound
-    if by is not None and not get_policy().may_view_state(by, run.thread):
-        raise NotAllowedError("You may not see the state of this thread.")
-    _refuse_if_not_last(run)
 
-    graph = registry.get(run.graph).graph.with_saver(DjangoSaver())
-    config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
-    return plain_json(graph.get_state(config).values)
+    id: UUID
+    interrupt_id: UUID
+    version: int
+    run_id: UUID
+    type: str
+    value: Any
+    reason: str
+    refusal: str
+    by_label: str
+    via: str
+    created_at: datetime
+    complete: bool
+    approvals: int
+    quorum: int
+    patch: list[dict[str, Any]] | None
+    repeated: bool = False
 
-
-def plain_json(values: Any) -> Any:
-    """Returns state values as JSON has them; what it has no word for becomes text."""
-    return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
-
-
-def _refuse_if_not_last(run: Run) -> None:
-    done = [Run.State.SUCCEEDED]
-    if run.state not in done:
-        raise RunStateError(f"The run is {run.state}.", state=str(run.state), allowed=done)
-    if later_run(run) is not None:
-        raise RunStateError(
-            "A later run of the thread has changed its state.", state=str(run.state), allowed=done
+    @classmethod
+    def of(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
+        return cls(
+            id=decision.pk,
+            interrupt_id=decision.interrupt_id,
+            version=decision.version,
+            run_id=run_id,
+            type=str(decision.type),
+            value=decision.value,
+            reason=decision.reason,
+            refusal=decision.refusal,
+            by_label=decision.by_label,
+            via=decision.via,
+            created_at=decision.created_at,
+            complete=decision.effective is True,
+            approvals=decision.approvals,
+            quorum=decision.quorum,
+            patch=decision.patch,
+            repeated=repeated,
         )

@@ -13,15 +13,19 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from hitl_django import audit, dispatch, outbox, registry, webhooks
+from hitl_django import audit
 from hitl_django.answers import UNSET
+from hitl_django.db.retry import made_anew
+from hitl_django.db.write_batch import Writing
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, WebhookNotFound
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.sanitize import storable
 from hitl_django.models import Delivery, WebhookEndpoint
-from hitl_django.policy import get_policy
-from hitl_django.saver import Writing, made_anew
-from hitl_django.text import storable
-from hitl_django.webhooks.addresses import AddressRefused
+from hitl_django.notifications import outbox, webhooks
+from hitl_django.notifications.webhooks.addresses import AddressRefused
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
 
 logger = logging.getLogger("hitl_django")
 
@@ -103,10 +107,10 @@ def create_webhook(
         created_by=by,
         created_by_label=audit.label(by),
     )
-    row.save(using=dispatch.alias(), force_insert=True)
+    row.save(using=dispatcher.alias(), force_insert=True)
     outbox.forget()
     logger.info("webhook %s made by %s", row.pk, _name(by))
-    row.refresh_from_db(dispatch.alias())
+    row.refresh_from_db(dispatcher.alias())
     return WebhookInfo.of(row, secret=secret)
 
 
@@ -136,9 +140,9 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
         raise WebhookNotFound  # it was deleted since it was read
     outbox.forget()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
-    row.refresh_from_db(dispatch.alias())
+    row.refresh_from_db(dispatcher.alias())
     if row.is_active:
-        dispatch.hint_webhook(row.pk)  # what had to wait for this
+        dispatcher.hint_webhook(row.pk)  # what had to wait for this
     return WebhookInfo.of(row)
 
 
@@ -146,7 +150,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Removes a webhook and every message to it."""
     row = _managed(webhook_id, by)
-    row.delete(using=dispatch.alias())  # with its messages, which Django does in one transaction
+    row.delete(using=dispatcher.alias())  # with its messages, which Django does in one transaction
     outbox.forget()
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
@@ -168,9 +172,9 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
 def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message that tells of nothing, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
-    with transaction.atomic(using=dispatch.alias()):
+    with transaction.atomic(using=dispatcher.alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
-        writing = Writing(dispatch.alias())
+        writing = Writing(dispatcher.alias())
         [added] = outbox.add(writing, Delivery.Event.TEST, {}, [row.pk])
         writing.run()
     return DeliveryInfo.of(_deliveries().get(pk=added))
@@ -183,15 +187,15 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     if delivery is None:
         raise WebhookNotFound
     _refuse_if_not_allowed(by)
-    with transaction.atomic(using=dispatch.alias()):
+    with transaction.atomic(using=dispatcher.alias()):
         # Zero rows: it is pending already, so it will be sent anyway.
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )
         _rows().filter(pk=delivery.endpoint_id).update(rests_until=None)
-        dispatch.hint_webhook(delivery.endpoint_id)
+        dispatcher.hint_webhook(delivery.endpoint_id)
     logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
-    delivery.refresh_from_db(dispatch.alias())
+    delivery.refresh_from_db(dispatcher.alias())
     return DeliveryInfo.of(delivery)
 
 
@@ -239,11 +243,11 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _rows() -> QuerySet[WebhookEndpoint]:
-    return WebhookEndpoint.objects.using(dispatch.alias())
+    return WebhookEndpoint.objects.using(dispatcher.alias())
 
 
 def _deliveries() -> QuerySet[Delivery]:
-    return Delivery.objects.using(dispatch.alias())
+    return Delivery.objects.using(dispatcher.alias())
 
 
 def _name(by: Any) -> Any:

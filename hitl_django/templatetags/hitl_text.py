@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
-from hitl_django.forms.text import visible as _visible
+from hitl_django.forms.json_input import visible as _visible
 from hitl_django.models import Decision
 
 register = template.Library()

@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt, Run
-from hitl_django.reviewing import ReviewPolicy
 
 from .browsing import press, sheet_of, text_of, told
 from .conftest import make_question, page_of
@@ -228,7 +228,9 @@ class TestAChange:
 def test_a_run_that_waits_for_all_its_answers_says_so(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl_django.registry.policy_of", lambda name: ReviewPolicy(goes_on="all"))
+    monkeypatch.setattr(
+        "hitl_django.graph_registry.registry.policy_of", lambda name: ReviewPolicy(goes_on="all")
+    )
     item = asked("panel")
     assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))
     [message] = told(press(reviewer, item, "respond", reply="Yes."))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
-from hitl_django.forms.text import from_json, hidden, visible
-from hitl_django.schemas import TOO_COMPLEX
+from hitl_django.forms.json_input import from_json, hidden, visible
+from hitl_django.json_text.json_schema import TOO_COMPLEX
 
 from .browsing import post_of
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hitl_django.answers.limits import INTEGER_DIGITS
-from hitl_django.api.strictjson import Limits, MalformedBody, decode_object
+from hitl_django.api.strict_json import Limits, MalformedBody, decode_object
 from hitl_django.conf import hitl
 from hitl_django.forms import MISSING, AnswerForm, read_shape
-from hitl_django.forms.text import from_json
+from hitl_django.forms.json_input import from_json
 
 SCHEMAS: dict[str, Any] = {
     "integer": {"type": "integer"},

@@ -12,8 +12,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from hitl_django.json_text.sanitize import question_title, visible
 from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run
-from hitl_django.text import question_title, visible
 
 from .conftest import list_of, make_question, page_of
 

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
+from hitl_django.json_text.sanitize import visible
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -26,7 +27,6 @@ from hitl_django.models import (
     Thread,
     WebhookEndpoint,
 )
-from hitl_django.text import visible
 from tests.links.conftest import signature_of
 
 from .browsing import text_of

@@ -74,7 +74,7 @@ class TestSeveralQuestionsOfARun:
             return rows.filter(pk=first.pk)
 
         monkeypatch.setattr(
-            "hitl_django.policy.ModelPermissionPolicy.visible_interrupts", only_first
+            "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts", only_first
         )
         page = text_of(reviewer.get(page_of(first)))
         assert "questions of one run" not in page

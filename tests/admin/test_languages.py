@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import ngettext
 
-from hitl_django import registry, services
+from hitl_django import services
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 
 from .browsing import press, text_of, told

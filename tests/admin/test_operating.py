@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from hitl_django import leases, services
+from hitl_django.checkpoints.codec import pack
 from hitl_django.models import AuditEntry, ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver.payloads import pack
 from tests import graphs
 
 from .conftest import page_of

@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import END, START, StateGraph, interrupt, registry, services
+from hitl_django import END, START, StateGraph, interrupt, services
+from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Run
 
 from .conftest import page_of

@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
-from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.permissions import ModelPermissionPolicy
 
 from .conftest import list_of, make_question, page_of
 

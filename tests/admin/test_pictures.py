@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import pytest
 
 from hitl_django import END, START, StateGraph
-from hitl_django.pictures import picture_of, svg
+from hitl_django.graph_registry.svg import picture_of, svg
 
 from .test_hostile import HIDDEN, MARK, TEXTS, assert_inert
 

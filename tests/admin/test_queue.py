@@ -18,7 +18,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from hitl_django import START, StateGraph, registry, services
+from hitl_django import START, StateGraph, services
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
@@ -28,7 +30,6 @@ from hitl_django.models import (
     Thread,
     WorkerHeartbeat,
 )
-from hitl_django.registry import ReviewPolicy
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of
@@ -185,7 +186,7 @@ class TestWhatItCosts:
         self, many: int, most: str, reviewer: Client, monkeypatch: pytest.MonkeyPatch,
         django_assert_max_num_queries: Any,
     ) -> None:  # fmt: skip
-        monkeypatch.setattr("hitl_django.admin.queue.MOST", many)
+        monkeypatch.setattr("hitl_django.admin.queue_list.MOST", many)
         ContentType.objects.clear_cache()
         with django_assert_max_num_queries(12):
             page = reviewer.get(most)
@@ -326,9 +327,9 @@ class TestCountsAndFilters:
     def test_counts_and_pages_go_no_further_than_the_cap(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for module in ("hitl_django.services.counts", "hitl_django.admin.queue"):
+        for module in ("hitl_django.services.reviews.queue_stats", "hitl_django.admin.queue_list"):
             monkeypatch.setattr(f"{module}.CAP", 4)
-        monkeypatch.setattr("hitl_django.admin.queue.MOST", 3)
+        monkeypatch.setattr("hitl_django.admin.queue_list.MOST", 3)
         for _ in range(5):
             make_question({})
         response = reviewer.get(list_of())
@@ -341,7 +342,7 @@ class TestCountsAndFilters:
         rows = [make_question({}, title=f"Refund {n}?") for n in range(5)]
         make_question({}, title="Something else?")
         for most in (100, 3):
-            monkeypatch.setattr("hitl_django.admin.queue.MOST", most)
+            monkeypatch.setattr("hitl_django.admin.queue_list.MOST", most)
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 

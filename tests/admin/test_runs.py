@@ -13,9 +13,10 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from hitl_django import START, StateGraph, interrupt, registry, services
+from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import Decision, Interrupt, Run, WorkerHeartbeat
-from hitl_django.registry import ReviewPolicy
 from tests import graphs
 
 from .conftest import list_of, page_of

@@ -18,8 +18,8 @@ from hitl_django import admin as ours
 from hitl_django import services
 from hitl_django.admin_sites import find_page
 from hitl_django.models import Interrupt, ReviewItem, Run
+from hitl_django.notifications.webhooks.messages import body_of
 from hitl_django.services import create_webhook
-from hitl_django.webhooks.messages import body_of
 
 from .addresses import ADDRESSES, address_of, rows
 

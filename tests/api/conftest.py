@@ -15,8 +15,10 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import END, START, StateGraph, interrupt, registry, services, worker
+from hitl_django import END, START, StateGraph, interrupt, services
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.worker import runner
 
 from . import document
 
@@ -88,7 +90,7 @@ def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
 
     def ask_now(**state: Any) -> Interrupt:
         run = services.start(invoice, {"amount": 12, **state})
-        worker.advance(str(run.id))
+        runner.advance(str(run.id))
         return Interrupt.objects.get(run_id=run.id)
 
     return ask_now

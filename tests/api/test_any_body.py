@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hitl_django.api.errors import ANSWERS
+from hitl_django.api.problems import ANSWERS
 from hitl_django.models import Decision, Interrupt
 
 DOCUMENTED = {answer.code for answer in ANSWERS.values()}

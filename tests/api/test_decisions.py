@@ -12,8 +12,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.worker import runner
 
 Asked = Callable[..., Interrupt]
 
@@ -98,7 +99,7 @@ def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: A
     assert "result" not in waiting
 
     api.post("decisions", question.pk, body={"type": "approve"})
-    worker.advance(str(question.run_id))
+    runner.advance(str(question.run_id))
     done = api.get("run", question.run_id).json()
     assert done["state"] == "succeeded"
     assert done["interrupts"] == []
@@ -108,7 +109,7 @@ def test_the_run_goes_on_with_the_answer_and_shows_its_result(api: Any, asked: A
 def test_a_result_is_the_last_runs_alone(api: Any, asked: Asked, invoice: str) -> None:
     question = asked()
     api.post("decisions", question.pk, body={"type": "approve"})
-    worker.advance(str(question.run_id))
+    runner.advance(str(question.run_id))
     thread_id = question.thread.thread_id
     next_run = services.start(invoice, {"amount": 5}, thread_id=thread_id)
     for run_id in (question.run_id, next_run.id):
@@ -139,7 +140,7 @@ def test_a_result_that_is_more_than_json_is_shown_as_json(
     api: Any, invoice: str, value: Any, shown: Any
 ) -> None:
     run = services.start(invoice, {"amount": 1, "silent": True, "answer": value})
-    worker.advance(str(run.id))
+    runner.advance(str(run.id))
     result = api.get("run", run.id).json()["result"]["answer"]
     assert (sorted(result) if isinstance(value, set) else result) == shown
 
@@ -147,7 +148,7 @@ def test_a_result_that_is_more_than_json_is_shown_as_json(
 def test_a_result_is_for_those_who_may_see_state(api: Any, as_role: Any, asked: Asked) -> None:
     question = asked()
     api.post("decisions", question.pk, body={"type": "approve"})
-    worker.advance(str(question.run_id))
+    runner.advance(str(question.run_id))
     assert "result" in as_role("auditor").get("run", question.run_id).json()
     for role in ("viewer", "reviewer", "operator"):
         assert "result" not in as_role(role).get("run", question.run_id).json()
@@ -387,7 +388,7 @@ def test_a_number_that_is_too_long_for_some_is_kept_or_refused(
     response = api.post("decisions", question.pk, body={"type": "respond", "value": number})
     assert response.status_code in (202, 422), response.content
     if response.status_code == 202:
-        worker.advance(str(question.run_id))
+        runner.advance(str(question.run_id))
         assert api.get("run", question.run_id).json()["result"]["answer"] == number
 
 

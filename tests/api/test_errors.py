@@ -12,10 +12,10 @@ import pytest
 from rest_framework import exceptions
 
 from hitl_django import errors as known_to_django
-from hitl_django.api import errors as answers
-from hitl_django.api import faults
+from hitl_django.api import invalid_params
+from hitl_django.api import problems as answers
+from hitl_django.db import outages
 from hitl_django.engine import errors
-from hitl_django.saver import outages
 
 #: Faults of the graph, its author or the database: they go where the host's exceptions go.
 NOT_ANSWERED = {
@@ -149,20 +149,20 @@ def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
     [("$", ""), ("$.a", "/a"), ("$.a[0].b", "/a/0/b"), ("$[3]", "/3"), ("$.a/b", "/a~1b")],
 )
 def test_a_path_of_the_engine_is_a_json_pointer(path: str, pointer: str) -> None:
-    assert faults.pointer_of(path) == pointer
-    assert faults.pointer_of(path, "/input") == f"/input{pointer}"
+    assert invalid_params.pointer_of(path) == pointer
+    assert invalid_params.pointer_of(path, "/input") == f"/input{pointer}"
 
 
 def test_a_path_of_no_value_names_another_field() -> None:
-    assert faults.pointer_of("thread_id", "/input") == "/thread_id"
+    assert invalid_params.pointer_of("thread_id", "/input") == "/thread_id"
 
 
 def test_an_answer_names_only_so_many_faults() -> None:
-    found = [faults.Fault("x", "y", pointer=f"/{n}") for n in range(1000)]
-    assert len(faults.as_json(found)) == faults.SHOWN
+    found = [invalid_params.Fault("x", "y", pointer=f"/{n}") for n in range(1000)]
+    assert len(invalid_params.as_json(found)) == invalid_params.SHOWN
 
 
 def test_a_key_in_a_pointer_is_escaped_and_cut() -> None:
-    assert faults.token("a/b~c") == "a~1b~0c"
-    assert faults.token("\x00\ud800") == "\\u0000\\ud800"
-    assert len(faults.token("x" * 10_000)) == 201
+    assert invalid_params.token("a/b~c") == "a~1b~0c"
+    assert invalid_params.token("\x00\ud800") == "\\u0000\\ud800"
+    assert len(invalid_params.token("x" * 10_000)) == 201

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import Interrupt, RunEvent
+from hitl_django.worker import runner
 from tests.chaos.graphs import EMPTY, reply
 
 from .servers import PASSWORD, PATIENCE, USER, Client, Server
@@ -37,14 +38,14 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 def begin() -> Any:
     """Start a run and take it to its question."""
     run = services.start("chaos line", EMPTY).id
-    worker.advance(str(run))
+    runner.advance(str(run))
     return run
 
 
 def go_on(run: Any) -> None:
     for question in Interrupt.objects.filter(run=run, status="pending"):
         services.decide(question.pk, "respond", reply(question.payload))
-    worker.advance(str(run))
+    runner.advance(str(run))
 
 
 def numbers(run: Any) -> list[int]:

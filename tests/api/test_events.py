@@ -11,19 +11,12 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from hitl_django import (
-    END,
-    START,
-    StateGraph,
-    get_stream_writer,
-    registry,
-    retention,
-    services,
-    worker,
-)
-from hitl_django.api import waiting
+from hitl_django import END, START, StateGraph, get_stream_writer, services
+from hitl_django.api import event_stream
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker import retention, runner
+from hitl_django.worker.sweeper import sweep
 
 from .conftest import Invoice, ask
 
@@ -61,7 +54,7 @@ def told(chatty: str) -> Callable[..., Run]:
 
     def run_it(**state: Any) -> Run:
         info = services.start(chatty, {"amount": 12, **state})
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
         return Run.objects.get(pk=info.id)
 
     return run_it
@@ -197,12 +190,12 @@ def test_a_request_waits_for_what_is_to_come_and_no_longer(
     run = told()
     response = api.get("run-events", run.pk, query=f"after={run.last_event}&wait=3600", **THREADS)
     assert response.streaming
-    assert waiting._threads.taken == 1
+    assert event_stream._threads.taken == 1
     page = json.loads(b"".join(response))
     assert page == {
         "results": [], "last": run.last_event, "state": "interrupted", "ended": False,
     }  # fmt: skip
-    assert waiting._threads.taken == 0
+    assert event_stream._threads.taken == 0
 
 
 def test_what_is_there_is_not_waited_for(api: Any, told: Callable[..., Run]) -> None:
@@ -238,7 +231,7 @@ def test_no_more_requests_wait_than_allowed(
     assert stream.streaming
     for response in (*waiters, stream):
         response.close()
-    assert waiting._threads.taken == 0
+    assert event_stream._threads.taken == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -259,7 +252,7 @@ def test_one_user_keeps_no_more_than_a_share_of_them_waiting(
     assert [response.streaming for response in again] == [False, True]
     for response in (*mine, *theirs, *again):
         response.close()
-    assert waiting._threads.taken == 0
+    assert event_stream._threads.taken == 0
 
 
 def test_unless_it_is_set_otherwise_one_request_of_a_process_waits(
@@ -277,7 +270,7 @@ def test_a_stream_that_has_nothing_to_tell_shows_signs_of_life(
     api: Any, told: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
-    monkeypatch.setattr(waiting, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(event_stream, "HEARTBEAT", 0.01)
     run = told()
     stream = api.get("run-events", run.pk, query=f"after={run.last_event}", **STREAM, **THREADS)
     parts = list(islice(stream, 3))
@@ -343,7 +336,7 @@ def test_events_go_with_their_thread(told: Callable[..., Run]) -> None:
 def test_a_start_chooses_what_its_run_tells(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": ["updates"]}
     run = api.post("runs", body=body).json()["id"]
-    worker.advance(run)
+    runner.advance(run)
     kinds = [event["kind"] for event in api.get("run-events", run).json()["results"]]
     assert kinds == ["queued", "updates", "succeeded"]
 
@@ -360,7 +353,7 @@ def test_a_start_that_chooses_what_there_is_not_is_refused(
 def test_a_run_that_tells_nothing_is_followed_to_its_end(api: Any, invoice: str) -> None:
     body = {"graph": invoice, "input": {"amount": 1, "silent": True}, "events": []}
     run = api.post("runs", body=body).json()["id"]
-    worker.advance(run)
+    runner.advance(run)
     assert api.get("run-events", run).json() == {
         "results": [], "last": 0, "state": "succeeded", "ended": True,
     }  # fmt: skip

@@ -26,7 +26,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
 from hitl_django.models import Interrupt, Run
-from hitl_django.webhooks import addresses
+from hitl_django.notifications.webhooks import addresses
 
 from .document import document
 

@@ -17,7 +17,7 @@ from django.contrib.auth import get_user_model
 
 from .document import document
 
-INLINE = {"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}
+INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 NAME = "hitl_made_client"
 
 

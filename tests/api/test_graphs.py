@@ -11,9 +11,10 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import registry, services, testing
+from hitl_django import services, testing
+from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt, Run
-from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.permissions import ModelPermissionPolicy
 from tests import graphs
 
 from .conftest import API

@@ -15,7 +15,7 @@ from django.contrib.auth import get_user_model
 
 from hitl_django.models import Decision
 
-INLINE = {"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}
+INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 class Client:

@@ -12,7 +12,8 @@ from drf_spectacular.settings import patched_settings
 from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 
-from hitl_django.api import errors, operations
+from hitl_django.api import operations
+from hitl_django.api import problems as errors
 from hitl_django.api.openapi import Generator, problems
 from hitl_django.api.openapi.generator import operations as declared_operations
 from hitl_django.api.urls import urlpatterns

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, OperationalError, connection
 
-from hitl_django.api import errors
+from hitl_django.api import problems
+from hitl_django.db import outages
 from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, RunEvent, Thread
-from hitl_django.saver import outages
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -153,8 +153,8 @@ def test_a_statement_that_is_wrong_is_the_hosts_to_hear_of() -> None:
         database.execute("SELECT * FROM nothing")
     missing = OperationalError("no such table: nothing")
     missing.__cause__ = raised.value
-    assert errors.answer_to(missing) is None
+    assert problems.answer_to(missing) is None
     assert not outages.is_outage(RuntimeError())
-    answer = errors.answer_to(InterfaceError("connection already closed"))
+    answer = problems.answer_to(InterfaceError("connection already closed"))
     assert answer is not None
     assert answer.status == 503

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django.api.strictjson import (
+from hitl_django.api.strict_json import (
     BodyRefused,
     Limits,
     MalformedBody,

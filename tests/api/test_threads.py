@@ -8,9 +8,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.api.paging import Cursor
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +21,7 @@ def finished(asked: Any) -> Thread:
     """A thread with a question that was answered, and the run's end."""
     question = asked()
     services.decide(question.pk, "approve", {"amount": 7})
-    worker.advance(str(question.run_id))
+    runner.advance(str(question.run_id))
     thread: Thread = question.thread
     return thread
 

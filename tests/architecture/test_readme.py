@@ -13,8 +13,8 @@ from django.core.management import get_commands
 from django.test import RequestFactory
 
 import hitl_django
-from hitl_django import registry
 from hitl_django.conf import Settings
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 
 from .source import ROOT

@@ -11,10 +11,10 @@ from .source import PACKAGE, ROOT, imported, methods, modules, names
 
 #: Ways to run what came as data, or to show it as if we had written it.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
-#: A link's page checks its form without a cookie: links/signature.py says how, and against whom.
-ALLOWED = {"hitl_django/links/page.py": {"csrf_exempt"}}
+#: A link's page checks its form without a cookie: link_pages/signature.py says how.
+ALLOWED = {"hitl_django/link_pages/page.py": {"csrf_exempt"}}
 UNSAFE_METHODS = {"mark_safe", "raw", "extra"}
-VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
+VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
 
 @pytest.mark.promise("P19")

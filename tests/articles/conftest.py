@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hitl_django import BaseCheckpointSaver, InMemorySaver
-from hitl_django.saver import DjangoSaver
+from hitl_django.checkpoints import DjangoSaver
 
 SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
 

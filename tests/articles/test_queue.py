@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from hitl_django import (
-    START,
-    StateGraph,
-    ToolNode,
-    decide,
-    interrupt,
-    register,
-    registry,
-    start,
-    testing,
-)
+from hitl_django import START, StateGraph, ToolNode, decide, interrupt, register, start, testing
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
-from hitl_django.saver import DjangoSaver
 
 from .test_chatbot import HUMAN_RESPONSE, USER_INPUT, chatbot_builder
 from .test_tool_node import Chat, calling, contents

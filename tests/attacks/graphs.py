@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from pydantic import BaseModel
 
 from hitl_django import END, START, StateGraph, interrupt
-from hitl_django.registry import ReviewPolicy, register, unregister
+from hitl_django.graph_registry.registry import ReviewPolicy, register, unregister
 
 
 class Seats(BaseModel):

@@ -35,7 +35,7 @@ def saver(engine: str, kind: str) -> Any:
     global _saver
     if engine == OURS:
         set_up_django(kind)
-        from hitl_django.saver import DjangoSaver
+        from hitl_django.checkpoints import DjangoSaver
 
         return DjangoSaver()
     database = stores.url(engine, kind)
@@ -77,7 +77,9 @@ def _review(e: Any, n: int, kind: str) -> Once:
     if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind))
     set_up_django(kind)
-    from hitl_django import models, registry, services, signals, worker
+    from hitl_django import models, services, signals
+    from hitl_django.graph_registry import registry
+    from hitl_django.worker import runner
 
     registry.register("bench-pause")(lambda: three_nodes(e))
     start: Count = {"count": 0, "note": "x"}
@@ -93,9 +95,9 @@ def _review(e: Any, n: int, kind: str) -> Once:
         runs = []
         for _ in range(n):
             run = services.start("bench-pause", start)
-            worker.advance(str(run.id))
+            runner.advance(str(run.id))
             services.decide(asked.pop(), "respond", "yes")
-            worker.advance(str(run.id))
+            runner.advance(str(run.id))
             runs.append(run.id)
         done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)
         check(done.count(), n)
@@ -109,7 +111,9 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
     if e.engine != OURS:
         return many_threads(e, n, saver(e.engine, kind))
     set_up_django(kind)
-    from hitl_django import models, registry, services, worker
+    from hitl_django import models, services
+    from hitl_django.graph_registry import registry
+    from hitl_django.worker import runner
 
     registry.register("bench-pause")(lambda: three_nodes(e))
     start: Count = {"count": 0, "note": "x"}
@@ -117,12 +121,12 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
     def once() -> int:
         runs = [services.start("bench-pause", start).id for _ in range(n)]
         for run in runs:
-            worker.advance(str(run))
+            runner.advance(str(run))
         asked = models.Interrupt.objects.filter(run__in=runs).values_list("pk", flat=True)
         for question in asked:
             services.decide(question, "respond", "yes")
         for run in runs:
-            worker.advance(str(run))
+            runner.advance(str(run))
         done = models.Run.objects.filter(pk__in=runs, state=models.Run.State.SUCCEEDED)
         check(done.count(), n)
         return n
@@ -139,7 +143,7 @@ class _Decisions:
         from django.contrib.auth import get_user_model
         from django.test import Client
 
-        from hitl_django import registry
+        from hitl_django.graph_registry import registry
 
         registry.register("bench-pause")(lambda: three_nodes(e))
         settings.ALLOWED_HOSTS = ["testserver"]
@@ -151,11 +155,12 @@ class _Decisions:
         self.waiting: list[Any] = []
 
     def prepare(self) -> None:
-        from hitl_django import models, services, worker
+        from hitl_django import models, services
+        from hitl_django.worker import runner
 
         runs = [services.start("bench-pause", {"count": 0, "note": "x"}).id for _ in range(self.n)]
         for run in runs:
-            worker.advance(str(run))
+            runner.advance(str(run))
         asked = models.Interrupt.objects.filter(run__in=runs)
         self.waiting = list(asked.values_list("pk", flat=True))
 
@@ -169,7 +174,7 @@ class _Decisions:
 
 def _super_steps(e: Any, n: int, kind: str) -> Once:
     set_up_django(kind)
-    from hitl_django.saver import DjangoSaver
+    from hitl_django.checkpoints import DjangoSaver
 
     run = sequential_saved(e, n, DjangoSaver())
     return floors.super_steps(kind, run, n) if e.engine == FLOOR else run
@@ -178,14 +183,16 @@ def _super_steps(e: Any, n: int, kind: str) -> Once:
 def _told(e: Any, n: int, kind: str) -> Once:
     """Takes a run of n steps to its end that records its updates; to compare with, nothing."""
     set_up_django(kind)
-    from hitl_django import models, registry, services, worker
+    from hitl_django import models, services
+    from hitl_django.graph_registry import registry
+    from hitl_django.worker import runner
 
     registry.register("bench-told")(lambda: chain(e, n))
     events = () if e.engine == FLOOR else ("updates",)
 
     def once() -> int:
         run = services.start("bench-told", {"count": 0, "note": "x"}, events=events)
-        worker.advance(str(run.id))
+        runner.advance(str(run.id))
         check(models.Run.objects.get(pk=run.id).state, models.Run.State.SUCCEEDED)
         check(models.RunEvent.objects.filter(run=run.id).count(), n + 2 if events else 0)
         return n

@@ -90,7 +90,7 @@ def _recorded(kind: str) -> Iterator[list[tuple[Any, Any]]]:
 
 def _marked(sql: str, kind: str) -> str | bytes:
     """Returns a statement as the driver takes it without another look at its text."""
-    from hitl_django.saver.cursors import with_numbers, with_question_marks
+    from hitl_django.db.raw_cursor import with_numbers, with_question_marks
 
     return with_question_marks(sql) if kind == SQLITE else with_numbers(sql)
 

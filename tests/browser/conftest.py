@@ -14,8 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 from playwright.sync_api import sync_playwright
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import Run
+from hitl_django.worker import runner
 
 POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'"
@@ -116,7 +117,7 @@ def start() -> Iterator[Callable[..., Run]]:
 
         def start_now(graph: str, **state: Any) -> Run:
             info = services.start(graph, state)
-            worker.advance(str(info.id))
+            runner.advance(str(info.id))
             return Run.objects.get(pk=info.id)
 
         yield start_now

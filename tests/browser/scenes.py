@@ -11,8 +11,9 @@ from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.worker import runner
 
 TEXT = (
     "Dear Dana,\n\nyour parcel left our warehouse two days late, for which we are sorry. It will "
@@ -54,7 +55,7 @@ ORDER = {
 def ask(graph: str, **state: Any) -> Interrupt:
     """Starts a run, brings it to its question, and returns that."""
     run = services.start(graph, state)
-    worker.advance(str(run.id))
+    runner.advance(str(run.id))
     return Interrupt.objects.filter(run_id=run.id).order_by("created_at", "index")[0]
 
 
@@ -135,7 +136,7 @@ def superseded(reviewer: Any, other: Any) -> Interrupt:
     newer = services.start(
         "approval", {"text": "newer news"}, thread_id=thread_id, on_pending="discard"
     )
-    worker.advance(str(newer.id))
+    runner.advance(str(newer.id))
     return item
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import worker
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.worker import runner
 
 from .scenes import REQUEST
 from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button
@@ -190,7 +190,7 @@ class TestSeveralQuestions:
         button(page, "Send answer").click()
         page.wait_for_selector(".messagelist")
         assert {d.value for d in Decision.objects.all()} == {"from the left", "from the right"}
-        worker.advance(str(run.pk))
+        runner.advance(str(run.pk))
         assert Run.objects.get(pk=run.pk).state == "succeeded"
 
     def test_are_walked_through_by_key(self, log_in: Callable[..., Any], start: Start) -> None:
@@ -227,7 +227,7 @@ def test_the_line_follows_the_run_to_its_end(log_in: Callable[..., Any], start: 
     button(page, "Approve").click()
     line = page.locator(".messagelist .hitl-follow")
     assert line.inner_text() == "Waiting for a worker."
-    worker.advance(str(run.pk))
+    runner.advance(str(run.pk))
     page.get_by_text("The run came to its end.").wait_for()
     assert line.get_attribute("role") == "status"
 
@@ -298,7 +298,7 @@ def test_several_actions_are_decided_one_by_one_and_sent_at_once(
             {"type": "edit", "edited_action": edited},
         ]
     }
-    worker.advance(str(run.pk))
+    runner.advance(str(run.pk))
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 
@@ -316,7 +316,7 @@ def test_without_javascript_a_question_is_held_discussed_and_followed(
     assert "I call her first." in page.inner_text(".hitl-comments")
     button(page, "Approve").click()
     assert "Waiting for a worker." in page.inner_text(".messagelist")
-    worker.advance(str(run.pk))
+    runner.advance(str(run.pk))
     page.get_by_role("link", name="See how it goes on").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
 

@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 
-from hitl_django import worker
 from hitl_django.models import Checkpoint, Interrupt, Run
+from hitl_django.worker import runner
 
 from .conftest import PASSWORD
 
@@ -73,7 +73,7 @@ def test_a_thread_goes_on_from_a_step_and_its_run_is_cancelled(
     page.wait_for_selector("text=this is the new run", state="attached")
 
     new = Run.objects.exclude(pk=run.pk).get()
-    worker.advance(str(new.pk))
+    runner.advance(str(new.pk))
     page.goto(f"/admin/hitl_django/run/{new.pk}/change/")
     page.click("text=Cancel the run…")
     page.fill("textarea[name=reason]", "a mistake")

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from hitl_django import worker
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.worker import runner
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -63,7 +63,7 @@ def test_a_reviewer_approves_one_edits_one_and_rejects_one(
     page.get_by_role("link", name="See how it goes on").click()
     assert "queued" in page.inner_text(".hitl-meta")
     for run in runs:
-        worker.advance(str(run.pk))
+        runner.advance(str(run.pk))
     page.get_by_role("link", name="Look again").click()
     assert "succeeded" in page.inner_text(".hitl-meta")
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
@@ -131,7 +131,7 @@ def test_an_edited_payload_is_sent_and_a_change_is_never_dropped(
     assert not Decision.objects.exists()
     button(page, "Send edited version").click()
     assert Decision.objects.get().value["text"] == "another text"
-    worker.advance(str(run.pk))
+    runner.advance(str(run.pk))
     assert Run.objects.get(pk=run.pk).state == "succeeded"
 
 

@@ -32,11 +32,12 @@ from django.db.models import Model, Q
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 
-from hitl_django import dispatch
+from hitl_django.checkpoints import inline_values
+from hitl_django.checkpoints.codec import codec
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.loop.task_status import Unanswered
 from hitl_django.engine.serde import digest
-from hitl_django.engine.slots import Unanswered
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
@@ -47,8 +48,7 @@ from hitl_django.models import (
     RunEvent,
     Thread,
 )
-from hitl_django.saver import scalars
-from hitl_django.saver.payloads import codec
+from hitl_django.task_queue import dispatcher
 
 from . import audit_chain
 from .graphs import Effects
@@ -130,7 +130,7 @@ def astray() -> list[str]:
     found = []
     for row in OrmQ.objects.all():
         task = row.task
-        if task["func"] == dispatch.ADVANCE:
+        if task["func"] == dispatcher.ADVANCE:
             (run,) = task["args"]
             if not Run.objects.filter(pk=run).exists():
                 found.append(f"message {row.pk} is about {run}, which isn't there")
@@ -348,7 +348,7 @@ def told(record: Record) -> Iterator[str]:
 def values_of(record: Record, checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns the channel values of a checkpoint, as stored."""
     versions = codec.decode(bytes(checkpoint.data))["channel_versions"]
-    few, _ = scalars.unpack(bytes(checkpoint.scalars))
+    few, _ = inline_values.unpack(bytes(checkpoint.scalars))
     return few | {
         blob.channel: codec.decode(bytes(blob.data))
         for blob in record.blobs

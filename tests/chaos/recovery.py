@@ -11,10 +11,12 @@ from uuid import UUID
 from django.db import transaction
 from django_q.models import OrmQ
 
-from hitl_django import dispatch, services, worker
+from hitl_django import services
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
-from hitl_django.sweep import sweep
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 
 from .graphs import reply
 
@@ -32,10 +34,10 @@ def deliver(times: int = 1, most: int | None = None) -> int:
         # Taken by exactly one, as the cluster's own conditional write makes sure of.
         with transaction.atomic():
             taken, _ = OrmQ.objects.filter(pk=row.pk).delete()
-        if taken and task["func"] == dispatch.ADVANCE:
+        if taken and task["func"] == dispatcher.ADVANCE:
             count += 1
             for _ in range(times):
-                worker.advance(*task["args"])
+                runner.advance(*task["args"])
     return count
 
 

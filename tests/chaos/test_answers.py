@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django import END, START, Send, StateGraph, get_runtime, registry, services, testing
+from hitl_django import END, START, Send, StateGraph, get_runtime, services, testing
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from tests.reading import values_of
 

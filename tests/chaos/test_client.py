@@ -16,7 +16,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django_q.models import OrmQ
 
 from hitl_django.models import Run, RunEvent
-from hitl_django.sweep import sweep
+from hitl_django.worker.sweeper import sweep
 from tests import processes
 from tests.api.servers import PASSWORD, USER, Client, Server
 

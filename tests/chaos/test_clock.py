@@ -12,9 +12,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from hitl_django import leases, services, worker
+from hitl_django import leases, services
 from hitl_django.models import Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 from tests import processes
 
 from . import invariants, recovery
@@ -61,9 +62,9 @@ def hold(by: int, runs: list[str], told: Any) -> None:
 
 def work(by: int, run: str, told: Any) -> None:
     set_clocks(by)
-    worker.advance(run)
+    runner.advance(run)
     while recovery.answer([run]):
-        worker.advance(run)
+        runner.advance(run)
     told.send(None)
 
 

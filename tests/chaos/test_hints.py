@@ -15,10 +15,11 @@ from django.db.models.functions import Now
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.contrib.django_q2 import dispatcher
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 from tests import processes
 
 from . import invariants, recovery, victim
@@ -60,7 +61,7 @@ def test_messages_that_come_ten_times_in_any_order_advance_a_run_once(
         messages = runs * 10
         chance.shuffle(messages)
         for run in messages:
-            worker.advance(run)
+            runner.advance(run)
         recovery.answer()
     assert set(Thread.objects.values_list("epoch", flat=True)) == {2}
     assert len(effects.begun()) == len(runs) * 4  # the one that asks begins twice

@@ -16,7 +16,9 @@ from django.db.models.functions import Now
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
-from hitl_django import audit, dispatch, services, worker
+from hitl_django import audit, services
+from hitl_django.checkpoints import inline_values
+from hitl_django.checkpoints.codec import pack
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -27,8 +29,8 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver import scalars
-from hitl_django.saver.payloads import pack
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
 
 from . import audit_chain, invariants, recovery
 from .graphs import EMPTY, SHAPES, Effects, end_of
@@ -49,9 +51,9 @@ def finished(effects: Effects) -> Run:
 def waiting(effects: Effects) -> Run:
     """A run of which one question of two is answered."""
     info = services.start("chaos fan", EMPTY)
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     services.decide(Interrupt.objects.order_by("task_path")[0].pk, "respond", "re left?")
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     return Run.objects.get(pk=info.id)
 
 
@@ -83,8 +85,8 @@ def store(channel: str, value: Any) -> None:
 
 def count_more() -> None:
     last = Checkpoint.objects.order_by("-checkpoint_id")[0]
-    few, is_whole = scalars.unpack(bytes(last.scalars))
-    held = scalars.pack({**few, "total": 6}, is_whole=is_whole)
+    few, is_whole = inline_values.unpack(bytes(last.scalars))
+    held = inline_values.pack({**few, "total": 6}, is_whole=is_whole)
     Checkpoint.objects.filter(pk=last.pk).update(scalars=held)
 
 
@@ -288,7 +290,7 @@ def test_a_run_under_way_is_not_left_alone() -> None:
 
 
 def test_a_message_about_no_run_is_noticed(finished: Run) -> None:
-    async_task(dispatch.ADVANCE, str(uuid.uuid4()))
+    async_task(dispatcher.ADVANCE, str(uuid.uuid4()))
     assert OrmQ.objects.count() == 1
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]
 

@@ -15,8 +15,10 @@ import pytest
 from django.db import connection
 from typing_extensions import TypedDict
 
-from hitl_django import END, START, RunControl, StateGraph, registry, services, worker
+from hitl_django import END, START, RunControl, StateGraph, services
+from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Run
+from hitl_django.worker import runner
 
 from . import invariants, recovery
 
@@ -47,7 +49,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             super().__init__()
             controls[:] = [self]
 
-    monkeypatch.setattr(worker, "RunControl", Control)
+    monkeypatch.setattr(runner, "RunControl", Control)
 
     def go(state: Any) -> Any:
         count = state["count"] + 1

@@ -24,12 +24,12 @@ from hitl_django import (
     StateGraph,
     ToolNode,
     once,
-    registry,
     services,
     task,
     transact,
 )
 from hitl_django.conf import hitl
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from tests.databases import end_session
 

@@ -18,19 +18,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from hitl_django import dispatch, leases, services, testing, worker
+from hitl_django import leases, services, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
-from hitl_django.engine.checkpoint import Commit, Outcome
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     LeaseLostError,
     OpenQuestionsError,
     RunStateError,
 )
+from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver
-from hitl_django.sweep import sweep
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 from tests.graphs import FAILING
 
 from . import invariants
@@ -185,7 +187,7 @@ class Runs(RuleBasedStateMachine):
     def advance(self, which: int) -> None:
         if (run := self.run(which)) is not None:
             before = self.states[run]
-            worker.advance(str(run))
+            runner.advance(str(run))
             self.expect(run, *(reachable(before) if before in DUE else [before]))
 
     @rule()
@@ -193,7 +195,7 @@ class Runs(RuleBasedStateMachine):
         if testing._hinted:
             run = testing._hinted.pop(0)
             before = {str(pk): state for pk, state in self.states.items()}
-            worker.advance(run)
+            runner.advance(run)
             for pk in self.states:
                 if str(pk) == run:
                     self.expect(pk, *reachable(before[run]))
@@ -221,7 +223,7 @@ class Runs(RuleBasedStateMachine):
         live = self.states[lease.run_id] == "running"
         place = {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}
         commit = Commit({"configurable": place}, outcome=Outcome("failed", error=ValueError("x")))
-        saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+        saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
         if mine and live:
             saver.commit(commit)
             self.held.remove(lease)  # a worker's last commit is its last

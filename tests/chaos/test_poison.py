@@ -8,10 +8,11 @@ import pytest
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.models import AuditEntry, Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 from tests import processes
 
 from . import invariants, recovery, victim
@@ -53,7 +54,7 @@ def test_a_run_that_kills_its_workers_is_parked_after_as_many_as_allowed(
     OrmQ.objects.all().delete()
     let_time_pass()
     sweep()
-    worker.advance(str(run))
+    runner.advance(str(run))
     assert (OrmQ.objects.count(), recovery.state_of(run)) == (0, "parked")
     other = services.start("chaos fan", EMPTY).id
     recovery.settle()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hitl_django.engine.pregel import Pregel
-from hitl_django.saver import DjangoSaver
-from hitl_django.saver.payloads import pack
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.checkpoints.codec import pack
+from hitl_django.engine.graph.pregel import Pregel
 from tests.engine.crashing import Frail
 from tests.engine.graphs import saved
 from tests.engine.random_graphs import GraphSpec, build, graphs

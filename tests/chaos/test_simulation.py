@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import testing
-from hitl_django.engine.checkpoint import Outcome
+from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.models import Thread
 
 from . import invariants, recovery

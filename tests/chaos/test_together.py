@@ -14,20 +14,11 @@ from django.contrib.auth.models import Group
 from django.db import OperationalError, connection
 from django.db.models import F
 
-from hitl_django import (
-    END,
-    START,
-    StateGraph,
-    get_runtime,
-    once,
-    registry,
-    services,
-    testing,
-    transact,
-    worker,
-)
-from hitl_django.engine.context import current
+from hitl_django import END, START, StateGraph, get_runtime, once, services, testing, transact
+from hitl_django.engine.task.context import current
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run, Thread
+from hitl_django.worker import runner
 from tests import processes
 
 from . import invariants, recovery, victim
@@ -91,7 +82,7 @@ def crash(run: str, marks: Path, nth: int, after: bool) -> None:
     register()
     Recording.effects = Effects(marks)
     with connection.execute_wrapper(victim.Bomb(nth, after)):
-        worker.advance(run)
+        runner.advance(run)
 
 
 def toil(runs: list[str], marks: Path, told: Any) -> None:
@@ -100,7 +91,7 @@ def toil(runs: list[str], marks: Path, told: Any) -> None:
     connection.ensure_connection()
     told.send(None)
     for run in runs:
-        worker.advance(run)
+        runner.advance(run)
     threading.Event().wait()  # to be killed
 
 

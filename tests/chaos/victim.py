@@ -15,10 +15,12 @@ from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django_q.models import OrmQ
 
-from hitl_django import leases, services, worker
+from hitl_django import leases, services
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.write_batch import Writing
 from hitl_django.models import Interrupt, Run
-from hitl_django.saver import DjangoSaver, Writing
-from hitl_django.sweep import sweep
+from hitl_django.worker import runner
+from hitl_django.worker.sweeper import sweep
 
 from . import recovery
 from .graphs import EMPTY, SHAPES, Effects, Recording, reply
@@ -52,9 +54,9 @@ def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
     Recording.effects = Effects(marks)
     with connection.execute_wrapper(Bomb(nth, after)):
         run = services.start(shape, EMPTY, key=key).id
-        worker.advance(str(run))
+        runner.advance(str(run))
         while recovery.answer([run]):
-            worker.advance(str(run))
+            runner.advance(str(run))
 
 
 #: Runs that are under way at any time.
@@ -98,7 +100,7 @@ def insist(shape: str, key: str, marks: Path, told: Any) -> None:
 
     run = again(lambda: services.start(shape, EMPTY, key=key)).id
     while again(lambda: Run.objects.get(pk=run)).state != Run.State.SUCCEEDED:
-        again(lambda: worker.advance(str(run)))
+        again(lambda: runner.advance(str(run)))
         for pk, question in again(
             lambda: list(
                 Interrupt.objects.filter(run=run, status="pending").values_list("pk", "payload")
@@ -160,7 +162,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     listener = logging.Handler()
     listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("hitl_django").addHandler(listener)
-    worker.advance(run)
+    runner.advance(run)
     told.send(said)
 
 
@@ -181,7 +183,7 @@ def die_in(run: str, node: str, marks: Path) -> None:
     """Advances a run whose function of this name kills its process."""
     Recording.effects = Effects(marks)
     Recording.at_begin = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == node else None
-    worker.advance(run)
+    runner.advance(run)
 
 
 def starve(run: str, node: str, other: str) -> None:
@@ -196,10 +198,10 @@ def starve(run: str, node: str, other: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), most))
-    worker.advance(run)
+    runner.advance(run)
     hoard.clear()
     Recording.at_begin = None
-    worker.advance(other)
+    runner.advance(other)
 
 
 def fork(thread: str, checkpoint: str, nth: int, after: bool) -> None:

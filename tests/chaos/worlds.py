@@ -15,14 +15,16 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from hitl_django import dispatch, leases, registry, services, testing
-from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django import leases, services, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError
-from hitl_django.engine.memory import InMemorySaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver
-from hitl_django.sweep import sweep
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker.sweeper import sweep
 from tests.engine.crashing import store_answer
 
 from . import invariants
@@ -165,7 +167,7 @@ class DatabaseWorld:
         return leases.claim(self.run)
 
     def saver(self, lease: leases.Lease) -> BaseCheckpointSaver:
-        return DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+        return DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
 
     def renew(self, lease: leases.Lease) -> bool:
         return leases.renew(lease)

@@ -18,9 +18,10 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 from django_q.scheduler import scheduler
 
-from hitl_django import dispatch, services
+from hitl_django import services
 from hitl_django.contrib.django_q2 import schedules
 from hitl_django.models import Interrupt, Run
+from hitl_django.task_queue import dispatcher
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
@@ -90,7 +91,7 @@ def test_a_lost_hint_is_made_good_by_the_scheduled_sweep(qcluster: Callable[[], 
 
     # What the cluster does twice a minute, done now.
     sweeps = Schedule.objects.filter(name__startswith=schedules.NAME)
-    assert {schedule.func for schedule in sweeps} == {dispatch.SWEEP}
+    assert {schedule.func for schedule in sweeps} == {dispatcher.SWEEP}
     sweeps.update(next_run=timezone.now() - timedelta(seconds=1))
     scheduler()
     assert OrmQ.objects.count() == sweeps.count()

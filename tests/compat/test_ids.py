@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hitl_django.engine import ids
-from hitl_django.engine.calls import CalledTask
-from hitl_django.engine.plan import Origin, Task
+from hitl_django.engine.drivers.task_calls import CalledTask
+from hitl_django.engine.loop.plan import Origin, Task
 
 from .driving import CONFIG, Case, attempted
 from .engines import LANGGRAPH, OURS

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from hitl_django.engine import layouts
 from hitl_django.engine.channels import EphemeralValue
+from hitl_django.engine.loop import checkpoint_upgrade
 
 from .engines import LANGGRAPH, OURS, Engine
 
@@ -223,7 +223,7 @@ def test_the_stored_checkpoint_is_left_as_it_is(case: Case) -> None:
 
 
 def test_a_checkpoint_of_today_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl_django.engine.blueprint.upgraded", None)
+    monkeypatch.setattr("hitl_django.engine.loop.graph_spec.upgraded", None)
     graph = line(OURS).compile(checkpointer=OURS.InMemorySaver())
     graph.invoke({"log": ["in"]}, CONFIG)
     assert graph.get_state(CONFIG).values["log"] == ["in", "a:state", "b:state"]
@@ -270,5 +270,5 @@ def test_what_starts_a_node_is_held_as_its_channel_holds_it() -> None:
 
     graph = line(OURS).compile()
     channels = {**graph.channels, "branch:to:b": Twice(Any, "branch:to:b")}
-    found = layouts.upgraded(stored(OURS, CASES[1]), graph.nodes, channels)
+    found = checkpoint_upgrade.upgraded(stored(OURS, CASES[1]), graph.nodes, channels)
     assert found["channel_values"]["branch:to:b"] == ["a", "a"]

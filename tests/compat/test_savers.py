@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from hitl_django.saver import DjangoSaver
+from hitl_django.checkpoints import DjangoSaver
 
 from . import driving
 from .driving import Case, transcript

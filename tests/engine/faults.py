@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from hitl_django.engine.checkpoint import Outcome
+from hitl_django.engine.savers.checkpoint import Outcome
 
 from .graphs import CONFIG, line, log_of, saved, says, side_by_side
 

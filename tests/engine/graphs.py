@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from hitl_django import START, Command, InMemorySaver, StateGraph, interrupt
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
 
 CONFIG = {"configurable": {"thread_id": "thread"}}
 

@@ -23,7 +23,7 @@ from hitl_django import (
     once,
 )
 from hitl_django.engine.constants import ATTEMPTS
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
 
 from .crashing import Crash, store_answer
 from .graphs import CONFIG, State, saved

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hitl_django import START, BaseCache, CachePolicy, InMemoryCache, StateGraph, interrupt
-from hitl_django.engine import cache as caching
+from hitl_django.engine.loop import node_cache as caching
 
 from .graphs import CONFIG, State, log_of, saved, says
 
@@ -98,9 +98,9 @@ def test_a_cache_is_used_by_many_threads_at_once() -> None:
 
 def test_the_same_input_has_the_same_key_in_every_process() -> None:
     said = (
-        "from hitl_django.engine.cache import key_of\n"
-        "from hitl_django.engine.nodes import Node\n"
-        "from hitl_django.engine.plan import Task\n"
+        "from hitl_django.engine.loop.node_cache import key_of\n"
+        "from hitl_django.engine.task.nodes import Node\n"
+        "from hitl_django.engine.loop.plan import Task\n"
         "from hitl_django import CachePolicy\n"
         "node = Node(None, (), (), cache=CachePolicy())\n"
         "value = {'set': {'a', 'b', 'c', 'd'}, 'n': [1, 2.5, None, ('t',)]}\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hitl_django import Command
-from hitl_django.engine.callbacks import GraphCallbackHandler
+from hitl_django.engine.task.callbacks import GraphCallbackHandler
 
 from .graphs import CONFIG, asks, line, saved, says
 

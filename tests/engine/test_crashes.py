@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hitl_django
-from hitl_django.engine.checkpoint import BaseCheckpointSaver
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.types import RunnableConfig
 
 from .crashing import Crash, Frail, store_answer

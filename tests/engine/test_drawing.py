@@ -11,8 +11,8 @@ import pytest
 from hitl_django import END, START, Command, NodeBuilder, Pregel, StateGraph
 from hitl_django.engine.channels import EphemeralValue, LastValue
 from hitl_django.engine.drawing import Picture, draw_mermaid, picture
-from hitl_django.engine.drawing.lettering import LONGEST, broken, width_of
-from hitl_django.engine.drawing.ordering import crossings
+from hitl_django.engine.drawing.layout.ordering import crossings
+from hitl_django.engine.drawing.layout.text_size import LONGEST, broken, width_of
 
 
 class State(TypedDict, total=False):

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hitl_django import Command, GraphRecursionError, InMemorySaver, StateGraph, interrupt, once
-from hitl_django.engine.checkpoint import Commit
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.checkpoint import Commit
 
 from .graphs import CONFIG, State, answer, asks, line, log_of, paused, saved, says, side_by_side
 

@@ -11,8 +11,8 @@ import pytest
 
 from hitl_django import Command, InMemorySaver, Send, StateGraph, interrupt
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.fingerprint import changes, fingerprint_of, shape_of
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.fingerprint import changes, fingerprint_of, shape_of
+from hitl_django.engine.graph.pregel import Pregel
 
 from .graphs import CONFIG
 

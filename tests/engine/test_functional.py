@@ -28,7 +28,7 @@ from hitl_django import (
     once,
     task,
 )
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, line, saved

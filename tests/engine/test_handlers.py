@@ -22,9 +22,9 @@ from hitl_django import (
     interrupt,
     once,
 )
-from hitl_django.engine.checkpoint import Outcome
 from hitl_django.engine.constants import ERROR, ERROR_SOURCE_NODE
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.checkpoint import Outcome
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, log_of, open_questions, saved, says

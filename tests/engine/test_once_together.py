@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hitl_django import AlreadyUnderWayError, InMemorySaver, once
-from hitl_django.engine.checkpoint import Commit
 from hitl_django.engine.constants import ONCE
+from hitl_django.engine.savers.checkpoint import Commit
 
 from .crashing import Crash
 from .graphs import CONFIG, State, line

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from hitl_django import END, START, Send, StateGraph
-from hitl_django.engine.apply import InputWrites, apply, count_version
-from hitl_django.engine.blueprint import Blueprint, State
-from hitl_django.engine.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.errors import InvalidUpdateError
-from hitl_django.engine.plan import Origin, breakpoint_hits, plan
+from hitl_django.engine.loop.apply import InputWrites, apply, count_version
+from hitl_django.engine.loop.graph_spec import Blueprint, State
+from hitl_django.engine.loop.plan import Origin, breakpoint_hits, plan
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 
 CHECKPOINT = "1f1e575e-a973-6cc3-8000-845cd20a5d8a"
 

@@ -21,9 +21,9 @@ from hitl_django import (
     UnserializableError,
     interrupt,
 )
-from hitl_django.engine.checkpoint import Commit, Outcome
 from hitl_django.engine.constants import INTERRUPT
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.graph.pregel import Pregel
+from hitl_django.engine.savers.checkpoint import Commit, Outcome
 
 from .crashing import Crash, Frail, store_answer
 from .graphs import CONFIG, State, asks, line, log_of, open_questions, saved, says, side_by_side

@@ -28,8 +28,8 @@ from hitl_django.engine.errors import (
     UnserializableError,
 )
 from hitl_django.engine.serde import MAX_DEPTH, Codec, TypeCodec, digest, register_model
-from hitl_django.engine.serde.classes import REGISTERED, TypeTable
-from hitl_django.engine.serde.table import SEND
+from hitl_django.engine.serde.extension_codes import SEND
+from hitl_django.engine.serde.registered_types import REGISTERED, TypeTable
 from hitl_django.engine.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 
 

@@ -20,8 +20,8 @@ from hitl_django.engine.errors import (
     UnserializableError,
 )
 from hitl_django.engine.serde import Codec
-from hitl_django.engine.serde.table import LOAD_BRANCH, LOAD_LEAF
-from hitl_django.engine.serde.wire import measure
+from hitl_django.engine.serde.encoded_size import measure
+from hitl_django.engine.serde.extension_codes import LOAD_BRANCH, LOAD_LEAF
 from hitl_django.engine.types import Command, Interrupt, Overwrite, Send
 from tests.engine.test_serde import EXACT, IMITATIONS, same
 

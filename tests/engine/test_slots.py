@@ -15,7 +15,7 @@ from hitl_django.engine.constants import (
     RESUME,
 )
 from hitl_django.engine.errors import UnknownInterruptError
-from hitl_django.engine.slots import (
+from hitl_django.engine.loop.task_status import (
     TaskStatus,
     answers_for,
     is_resume_map,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hitl_django import InMemorySaver, NodeError, StateGraph
-from hitl_django.engine.checkpoint import Commit
-from hitl_django.engine.drivers import standby as module
-from hitl_django.engine.drivers import threads
-from hitl_django.engine.drivers.standby import Standby
-from hitl_django.engine.drivers.task_threads import TaskThreads
-from hitl_django.engine.drivers.threads import SyncDriver
+from hitl_django.engine.drivers import thread_driver
+from hitl_django.engine.drivers import watchdog as module
+from hitl_django.engine.drivers.thread_driver import SyncDriver
+from hitl_django.engine.drivers.thread_pool import TaskThreads
+from hitl_django.engine.drivers.watchdog import Standby
+from hitl_django.engine.savers.checkpoint import Commit
 
 from .graphs import CONFIG, State, saved, says, side_by_side
 
@@ -110,7 +110,7 @@ def test_a_handler_runs_for_the_task_that_held_up_the_calling_thread() -> None:
 
 def test_a_saver_that_fails_meanwhile_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     # However long the first task takes: its writes wait until the second one holds up the thread.
-    monkeypatch.setattr(threads, "_SPELL", 600)
+    monkeypatch.setattr(thread_driver, "_SPELL", 600)
     asked = threading.Event()
 
     class Broken(InMemorySaver):

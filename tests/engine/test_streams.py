@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl_django import Command, get_stream_writer
-from hitl_django.engine.drivers.task_threads import TaskThreads
+from hitl_django.engine.drivers.thread_pool import TaskThreads
 
 from .graphs import CONFIG, State, asks, line, paused, saved, says, side_by_side
 

@@ -26,8 +26,8 @@ from hitl_django import (
     once,
     task,
 )
-from hitl_django.engine import timeouts
-from hitl_django.engine.pregel import Pregel
+from hitl_django.engine.drivers import timeouts
+from hitl_django.engine.graph.pregel import Pregel
 
 from .graphs import CONFIG, State, line, log_of, saved, says, side_by_side
 

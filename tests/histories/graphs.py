@@ -12,12 +12,12 @@ from typing import Annotated, Any, TypedDict
 
 from pydantic import BaseModel
 
-from hitl_django import registry
 from hitl_django.engine.constants import START
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.messages import add_messages
-from hitl_django.engine.node_api import interrupt, once
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.state.messages import add_messages
+from hitl_django.engine.task.node_api import interrupt, once
 from hitl_django.engine.types import Expiry, Send
+from hitl_django.graph_registry import registry
 
 #: What a thread may hold, of every family of types that can be stored.
 VALUES: dict[str, Any] = {

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from hitl_django import audit, testing
 from hitl_django.models import Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker.sweeper import sweep
 from tests.chaos import invariants
 from tests.reading import values_of
 

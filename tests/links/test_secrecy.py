@@ -154,7 +154,7 @@ def test_an_error_of_ours(
     if isinstance(error, type):
         error = error(f"no {url} here")
     form = {"decision": "reject", "signature": signature_of(visitor.get(url).content.decode())}
-    with mock.patch(f"hitl_django.links.page.{where}", side_effect=error):
+    with mock.patch(f"hitl_django.link_pages.page.{where}", side_effect=error):
         response = visitor.post(url, form if "services" in where else {})
     assert response.status_code == (503 if isinstance(error, OperationalError) else 500)
     assert_kept_to_itself(response)

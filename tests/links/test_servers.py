@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import Decision, Interrupt
+from hitl_django.worker import runner
 from tests.api.servers import HOST, PATIENCE, Server
 from tests.chaos.graphs import EMPTY
 
@@ -36,7 +37,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
 
 def new_link() -> str:
     run = services.start("chaos line", EMPTY).id
-    worker.advance(str(run))
+    runner.advance(str(run))
     return services.make_link(Interrupt.objects.get(run=run).pk, name=DANA).url
 
 

@@ -23,7 +23,7 @@ from django_q.models import Schedule
 from hitl_django import audit, services, testing
 from hitl_django.management import diagnosis
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
-from hitl_django.sweep import sweep
+from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db
 
@@ -143,7 +143,7 @@ def test_questions_that_nobody_lets_expire_are_noticed(worker: WorkerHeartbeat) 
 
 
 def test_a_queue_without_workers_misses_none() -> None:
-    with override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}):
+    with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         code, said = examined()
     assert (code, "No worker" in said) == (0, False)
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hitl_django.management.lines import BadLine, Line, Request, numbered, parse
+from hitl_django.management.jsonl import BadLine, Line, Request, numbered, parse
 
 
 def read(text: str | bytes, graph: str | None = "refund") -> Request:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from django.core.management.base import CommandError
 
-from hitl_django import parent_death
-from hitl_django.management import processes
-from hitl_django.management.processes import Listener, Program, Stopped, running
+from hitl_django.task_queue import parent_death
+from hitl_django.worker import child_process
+from hitl_django.worker.child_process import Listener, Program, Stopped, running
 from project.management.commands.demo import check_port
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
@@ -65,7 +65,7 @@ def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
 
 
 def test_one_that_will_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 0.2)
+    monkeypatch.setattr(child_process, "PATIENCE", 0.2)
     stubborn = program(tmp_path, STUBBORN)
     with running([stubborn], Listener()) as (child,):
         wait_until_up(stubborn)

@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from hitl_django import StateGraph, register
+from hitl_django.graph_registry.registry import unregister
 from hitl_django.models import AuditEntry, Run
-from hitl_django.registry import unregister
 
 pytestmark = pytest.mark.django_db
 

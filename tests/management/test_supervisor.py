@@ -15,13 +15,14 @@ from django.core.management import call_command
 from django.db import OperationalError
 from django.db.models.functions import Now
 
-from hitl_django import dispatch, pulse, services, testing
-from hitl_django import sweep as sweeping
+from hitl_django import services, testing
 from hitl_django.conf import hitl
-from hitl_django.management import processes, supervisor, sweeper
-from hitl_django.management.supervisor import PATIENCE, Watch
 from hitl_django.models import Run, Thread
-from hitl_django.pulse import Pulse
+from hitl_django.task_queue import dispatcher, supervisor_pipe
+from hitl_django.task_queue.supervisor_pipe import Pulse
+from hitl_django.worker import child_process, supervisor, sweep_loop
+from hitl_django.worker import sweeper as sweeping
+from hitl_django.worker.supervisor import PATIENCE, Watch
 
 NOBODY = 2**22 + 1  # no Linux has so many processes
 
@@ -72,7 +73,7 @@ def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) 
 def test_a_broker_that_is_down_is_not_the_workers_fault(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Critical("down")])
+    monkeypatch.setattr(dispatcher.InlineDispatcher, "probe", lambda self: [Critical("down")])
     watch = Watch()
     watch.tell([due], 0.0)
     assert watch.complaint(PATIENCE) is None
@@ -81,7 +82,7 @@ def test_a_broker_that_is_down_is_not_the_workers_fault(
 def test_what_is_missing_of_a_queue_that_can_be_reached_excuses_nobody(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch.InlineDispatcher, "probe", lambda self: [Error("no schedule")])
+    monkeypatch.setattr(dispatcher.InlineDispatcher, "probe", lambda self: [Error("no schedule")])
     watch = Watch()
     watch.tell([due], 0.0)
     assert "no worker" in str(watch.complaint(PATIENCE))
@@ -112,29 +113,29 @@ def test_nothing_told_is_nothing_missed() -> None:
 
 
 def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = pulse.Pipe()
-    monkeypatch.setenv(pulse.VARIABLE, pipe.environment()[pulse.VARIABLE])
+    pipe = supervisor_pipe.Pipe()
+    monkeypatch.setenv(supervisor_pipe.VARIABLE, pipe.environment()[supervisor_pipe.VARIABLE])
     assert list(pipe.heard()) == []
-    pulse.say("busy", 60)
-    pulse.say("idle")
+    supervisor_pipe.say("busy", 60)
+    supervisor_pipe.say("idle")
     os.write(pipe.writing, b"nonsense\nbusy x y\nsettl")
     me = os.getpid()
     assert list(pipe.heard()) == [Pulse("busy", me, 60.0), Pulse("idle", me)]
     os.write(pipe.writing, f"ed {me} 0\n".encode())
     assert list(pipe.heard()) == [Pulse("settled", me)]
     pipe.close()
-    pulse.say("idle")  # nobody listens any more
-    monkeypatch.setenv(pulse.VARIABLE, "")
-    pulse.say("idle")
+    supervisor_pipe.say("idle")  # nobody listens any more
+    monkeypatch.setenv(supervisor_pipe.VARIABLE, "")
+    supervisor_pipe.say("idle")
 
 
 def test_a_supervisor_that_does_not_listen_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pipe = pulse.Pipe()
-    monkeypatch.setenv(pulse.VARIABLE, str(pipe.writing))
+    pipe = supervisor_pipe.Pipe()
+    monkeypatch.setenv(supervisor_pipe.VARIABLE, str(pipe.writing))
     for _ in range(10_000):
-        pulse.say("idle")
+        supervisor_pipe.say("idle")
     assert all(one.word == "idle" for one in pipe.heard())
     pipe.close()
 
@@ -157,8 +158,8 @@ def test_a_queue_with_workers_of_its_own_is_swept_until_somebody_stops_it(
             raise error
         return sweeping.sweep()
 
-    monkeypatch.setattr(processes.time, "sleep", pause)
-    monkeypatch.setattr(sweeper, "sweep", sweep)
+    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(sweep_loop, "sweep", sweep)
     out = io.StringIO()
     call_command("hitl", "worker", stdout=out)
     assert "has workers of its own" in out.getvalue()
@@ -195,8 +196,8 @@ def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
 ) -> None:
     started = []
 
-    class Child(processes.Child):
-        def __init__(self, program: processes.Program) -> None:
+    class Child(child_process.Child):
+        def __init__(self, program: child_process.Program) -> None:
             super().__init__(program)
             started.append(self)
             signal.raise_signal(signal.SIGTERM)
@@ -207,7 +208,7 @@ def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
 
 
 def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:
-    from hitl_django.sweep import still_due, sweep
+    from hitl_django.worker.sweeper import still_due, sweep
 
     assert sweep() == []
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))

@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
-from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.permissions import ModelPermissionPolicy
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
 ENGINE = ("view_thread_state", "view_checkpoint", "view_channelblob", "view_pendingwrite")

@@ -16,7 +16,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from hitl_django import END, START, StateGraph, interrupt, registry, services, testing
+from hitl_django import END, START, StateGraph, interrupt, services, testing
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.registry import ReviewPolicy
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
@@ -29,7 +31,6 @@ from hitl_django.models import (
     Thread,
     WebhookEndpoint,
 )
-from hitl_django.registry import ReviewPolicy
 
 from .people import KEEPERS, MINTERS, SHUT
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.management.lines import numbered, parse
+from hitl_django.management.jsonl import numbered, parse
 from project.graphs import agent, newsletter, refund
 
 REQUESTS = Path(refund.__file__).parents[1] / "data" / "requests.jsonl"

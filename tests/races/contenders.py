@@ -15,9 +15,11 @@ from django.contrib.auth import get_user_model
 from django.db import connections
 from django.test import Client
 
-from hitl_django import leases, services, webhooks, worker
+from hitl_django import leases, services
 from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.notifications import webhooks
+from hitl_django.worker import runner
 from tests.admin.browsing import press, sheet_of, text_of
 
 
@@ -118,7 +120,7 @@ def claim(number: int, run: str) -> str:
 
 def advance(number: int, run: str) -> str:
     for _ in range(25):
-        worker.advance(run)
+        runner.advance(run)
     return "25 times"
 
 
@@ -129,7 +131,7 @@ def together(number: int, run: str) -> str:
         return f"answered:{services.decide(question.pk, 'respond', question.node).type}"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        worker.advance(run)
+        runner.advance(run)
         state = Run.objects.get(pk=run).state
         if state not in ("queued", "running", "interrupted"):
             return f"ended:{state}"

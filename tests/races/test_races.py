@@ -11,8 +11,10 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django_q.models import OrmQ
 
-from hitl_django import audit, registry, services, testing, webhooks
+from hitl_django import audit, services, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import IdempotencyKeyReusedError
+from hitl_django.graph_registry import registry
 from hitl_django.models import (
     AuditEntry,
     Decision,
@@ -22,7 +24,7 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver import DjangoSaver
+from hitl_django.notifications import webhooks
 from tests import processes
 from tests.chaos import invariants
 from tests.webhooks.receiver import Receiver, answering

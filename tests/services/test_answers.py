@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hitl_django import schemas
 from hitl_django.answers import UNSET, Asked, compose
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.text import question_title, shorten, storable, visible
+from hitl_django.json_text import json_schema
+from hitl_django.json_text.sanitize import question_title, shorten, storable, visible
 
 BOOLEAN = {"type": "boolean"}
 APPROVAL = {
@@ -97,7 +97,7 @@ def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
 
 def test_pointers_are_escaped() -> None:
     schema = {"properties": {"a/b~c": {"items": {"type": "integer"}}}}
-    assert schemas.faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
+    assert json_schema.faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
 
 
 def test_a_form_starts_with_what_was_shown() -> None:
@@ -115,8 +115,8 @@ def test_a_form_starts_with_what_was_shown() -> None:
 def test_a_pattern_that_backtracks_costs_no_time() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
     # Were it tried in every way there is, that would be 2 ** 50,000: this never came to an end.
-    assert schemas.faults(schema, "a" * 50_000 + "b")
-    assert schemas.faults(schema, "aaa") == []
+    assert json_schema.faults(schema, "a" * 50_000 + "b")
+    assert json_schema.faults(schema, "aaa") == []
 
 
 @pytest.mark.parametrize(
@@ -130,19 +130,19 @@ def test_a_pattern_that_backtracks_costs_no_time() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> None:
-    [(pointer, reason)] = schemas.faults(schema, {"a": 1} if "properties" in schema else 5)
+    [(pointer, reason)] = json_schema.faults(schema, {"a": 1} if "properties" in schema else 5)
     assert pointer == ""
     assert "schema" in reason
 
 
 @pytest.mark.parametrize("schema", [{"pattern": "(?=a)"}, {"pattern": "["}])
 def test_a_pattern_that_cannot_be_applied_is_left_out(schema: Any) -> None:
-    assert schemas.faults(schema, "anything") == []
+    assert json_schema.faults(schema, "anything") == []
 
 
 def test_unknown_fields_beside_a_property_pattern_are_not_judged() -> None:
     schema = {"patternProperties": {"^(x+)+$": {}}, "additionalProperties": False}
-    assert schemas.faults(schema, {"x" * 40 + "!": 1}) == []
+    assert json_schema.faults(schema, {"x" * 40 + "!": 1}) == []
 
 
 @pytest.mark.parametrize(

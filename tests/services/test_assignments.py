@@ -20,7 +20,7 @@ from hitl_django.engine.errors import (
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
-from hitl_django.policy import ModelPermissionPolicy
+from hitl_django.permissions import ModelPermissionPolicy
 
 REVIEW = ("view_interrupt", "decide_interrupt")
 HOUR = timedelta(hours=1)

@@ -25,8 +25,8 @@ from hitl_django.engine.errors import (
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
-from hitl_django.policy import ModelPermissionPolicy
-from hitl_django.services import decisions
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.services.reviews import decide
 from tests import graphs
 from tests.chaos import invariants
 
@@ -80,15 +80,15 @@ def before_the_lock(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) 
 
 def after_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Does something, once, when the next decision has read its question."""
-    read = decisions._read
+    read = decide._read
 
     def and_then(pk: UUID) -> Any:
         found = read(pk)
-        monkeypatch.setattr(decisions, "_read", read)
+        monkeypatch.setattr(decide, "_read", read)
         act()
         return found
 
-    monkeypatch.setattr(decisions, "_read", and_then)
+    monkeypatch.setattr(decide, "_read", and_then)
 
 
 @contextmanager

@@ -12,13 +12,15 @@ from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from hitl_django import dispatch, leases, models, services, worker
-from hitl_django.engine.checkpoint import Commit, Outcome
+from hitl_django import leases, models, services
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import InterruptNotFound, InvalidInputError, LinkNotFound
+from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.leases import RunFence
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
-from hitl_django.policy import ModelPermissionPolicy
-from hitl_django.saver import DjangoSaver
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
 from tests.reading import values_of
 
 Advance = Callable[[], int]
@@ -215,13 +217,13 @@ WORKED: dict[str, Callable[[leases.Lease], object]] = {
     "finish": lambda lease: commit(lease, Outcome("finished")),
     "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
     "leave": lambda lease: commit(lease, Outcome("drained")),
-    "advance": lambda lease: (lose(lease), worker.advance(str(lease.run_id))),
+    "advance": lambda lease: (lose(lease), runner.advance(str(lease.run_id))),
     "cancel": lambda lease: services.cancel(lease.run_id),
 }
 
 
 def commit(lease: leases.Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     saver.commit(Commit(place, outcome=outcome))
 
@@ -252,7 +254,7 @@ def test_a_worker_goes_on_with_each_of_its_runs_from_what_is_stored_of_that_one(
     held = [lease for lease in (leases.claim(run.id) for run in runs) if lease]
     for lease in reversed(held):
         lose(lease)
-        worker.advance(str(lease.run_id))
+        runner.advance(str(lease.run_id))
 
     threads = [Run.objects.get(pk=run.id).thread for run in runs]
     assert [values_of(thread)["log"][0] for thread in threads] == ["x", "y", "z"]

@@ -23,8 +23,8 @@ from hitl_django.engine.errors import (
     NotAllowedError,
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
-from hitl_django.policy import ModelPermissionPolicy
-from hitl_django.services import claims, questions
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.services.reviews import claim, lookup
 
 from .conftest import asked
 
@@ -424,7 +424,7 @@ def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
     question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
-    monkeypatch.setattr(claims, "_hold", lambda *_: 0)
+    monkeypatch.setattr(claim, "_hold", lambda *_: 0)
     with pytest.raises(HeldError, match="a moment ago") as refused:
         services.claim(question.pk, by=reviewer)
     assert refused.value.until is not None
@@ -432,15 +432,15 @@ def test_a_claim_that_is_given_back_while_another_is_refused_has_no_end_to_name(
 
 def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Does something, once, when somebody has found the question that they name."""
-    find = questions.find
+    find = lookup.find
 
     def and_then(*args: Any) -> Interrupt:
         found = find(*args)
-        monkeypatch.setattr(questions, "find", find)
+        monkeypatch.setattr(lookup, "find", find)
         act()
         return found
 
-    monkeypatch.setattr(questions, "find", and_then)
+    monkeypatch.setattr(lookup, "find", and_then)
 
 
 @pytest.mark.promise("P18")
@@ -531,9 +531,9 @@ def test_each_batch_of_candidates_is_of_others(
         copy.pk, copy.interrupt_id, copy.title = None, str(number), "odd"
     Interrupt.objects.bulk_create(copies)
     Interrupt.objects.filter(pk=question.pk).update(title="even", priority=-1)
-    monkeypatch.setattr(claims, "FEW", 2)
-    monkeypatch.setattr(claims, "MANY", 3)
-    monkeypatch.setattr(claims, "MOST", 12)
+    monkeypatch.setattr(claim, "FEW", 2)
+    monkeypatch.setattr(claim, "MANY", 3)
+    monkeypatch.setattr(claim, "MOST", 12)
     with override_settings(HITL={"POLICY": f"{__name__}.EvenOnly"}):
         assert services.take_next(by=reviewer) == question.pk
 

@@ -28,7 +28,7 @@ from hitl_django.engine.errors import (
 )
 from hitl_django.errors import SelfApprovalError
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
-from hitl_django.services import decisions
+from hitl_django.services.reviews import decide
 from tests.reading import values_of
 
 from .conftest import asked
@@ -117,15 +117,15 @@ def test_a_run_changed_by_hand_between_reading_and_writing_leaves_its_question_o
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Does something, once, when the next decision has read its question."""
-    read = decisions._read
+    read = decide._read
 
     def and_then(pk: uuid.UUID) -> Any:
         found = read(pk)
-        monkeypatch.setattr(decisions, "_read", read)
+        monkeypatch.setattr(decide, "_read", read)
         act()
         return found
 
-    monkeypatch.setattr(decisions, "_read", and_then)
+    monkeypatch.setattr(decide, "_read", and_then)
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_what_is_checked_is_the_question_that_was_named(advance: Advance) -> Non
 def test_permission_is_asked_inside_the_transaction(
     question: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hitl_django.policy import ModelPermissionPolicy
+    from hitl_django.permissions import ModelPermissionPolicy
 
     inside: list[bool] = []
 

@@ -15,10 +15,10 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
-from hitl_django.answers import UNSET, Asked, compose, meaning, recognise
+from hitl_django.answers import UNSET, Asked, compose, infer_decision, recognise
 from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.json_text.sanitize import question_title
 from hitl_django.models import Interrupt, Run
-from hitl_django.text import question_title
 from tests.reading import values_of
 
 from .conftest import asked
@@ -186,7 +186,7 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
         answer = compose(question, decision, value)
         ANSWERS[dialect].validate_json(json.dumps(answer))
         assert answer == compose(question, decision, value)
-        meant = meaning(question, answer)
+        meant = infer_decision(question, answer)
         assert compose(question, meant.type, meant.value) == answer
         if dialect == "hitl_request":
             assert len(answer["decisions"]) == len(payload["action_requests"])
@@ -214,7 +214,7 @@ def test_no_value_whatever_makes_an_answer_of_another_shape(
     assert faults is not None
     assert all(pointer == "" or pointer.startswith("/") for pointer, _ in faults)
     with contextlib.suppress(InvalidAnswerError):
-        meaning(question, value)
+        infer_decision(question, value)
         ANSWERS[dialect].validate_json(json.dumps(value))
 
 

@@ -17,8 +17,8 @@ from django.test import override_settings
 
 from hitl_django import Expiry, audit, services, signals
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
-from hitl_django.services import due
-from hitl_django.sweep import sweep
+from hitl_django.services.reviews import deadlines
+from hitl_django.worker.sweeper import sweep
 from tests import graphs
 from tests.reading import values_of
 
@@ -223,13 +223,13 @@ def test_what_changes_while_its_warning_is_about_to_be_sent_is_not_warned_of(
 ) -> None:
     row = question(DAY)
     pass_(DAY - timedelta(minutes=30))
-    warn = due._warn
+    warn = deadlines._warn
 
     def and_then(pk: UUID) -> bool:
         Interrupt.objects.update(**changes)
         return warn(pk)
 
-    monkeypatch.setattr(due, "_warn", and_then)
+    monkeypatch.setattr(deadlines, "_warn", and_then)
     assert services.warn_expiring() == 0
     assert Interrupt.objects.filter(pk=row.pk, warn_at=None).exists() is (None in changes.values())
 
@@ -242,7 +242,7 @@ def test_what_changes_while_its_warning_fails_is_not_put_off(
 ) -> None:
     row = question(DAY)
     pass_(DAY - timedelta(minutes=30))
-    put_off = due._put_off
+    put_off = deadlines._put_off
     left: list[Any] = []
 
     def and_then(*args: Any) -> None:
@@ -250,7 +250,7 @@ def test_what_changes_while_its_warning_fails_is_not_put_off(
         left.append(again(row).warn_at)
         put_off(*args)
 
-    monkeypatch.setattr(due, "_put_off", and_then)
+    monkeypatch.setattr(deadlines, "_put_off", and_then)
     monkeypatch.setattr(signals, "send_on_commit", None)
     services.warn_expiring()
     assert [again(row).warn_at] == left

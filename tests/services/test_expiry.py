@@ -11,11 +11,12 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import Expiry, audit, dispatch, services, signals
+from hitl_django import Expiry, audit, services, signals
 from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
-from hitl_django.services import closing
-from hitl_django.sweep import sweep
+from hitl_django.services.runs import close
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker.sweeper import sweep
 from tests import graphs
 from tests.chaos import invariants
 from tests.reading import values_of
@@ -202,7 +203,7 @@ def test_those_that_fail_each_time_leave_room_for_the_others(
     def broken(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no more room")
 
-    monkeypatch.setattr(closing, "cancel_run", broken)
+    monkeypatch.setattr(close, "cancel_run", broken)
     until = again(first).expires_at
     assert [services.expire_due() for _ in range(2)] == [0, 1]
     assert again(first).expires_at == until  # as its reviewer has seen it all the time
@@ -312,7 +313,7 @@ def test_an_answer_named_for_one_of_several_leaves_a_run_that_waits_for_all_wait
     services.start("jury", {"log": []})
     advance()
     hinted: list[Any] = []
-    monkeypatch.setattr(dispatch, "hint", lambda run_id, *_: hinted.append(run_id))
+    monkeypatch.setattr(dispatcher, "hint", lambda run_id, *_: hinted.append(run_id))
     terms = {"seconds": 1, "then": "answer", "answer": "yes"}
     first, *others = Interrupt.objects.values_list("pk", flat=True)
     for due, state, hints in (([first], "interrupted", 0), (others, "queued", 1)):

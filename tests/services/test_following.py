@@ -11,10 +11,11 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 
 import hitl_django
-from hitl_django import services, testing, worker
+from hitl_django import services, testing
 from hitl_django.engine.errors import EventsPrunedError, RunNotFound
 from hitl_django.models import Interrupt, Run, RunEvent
-from hitl_django.services import following
+from hitl_django.services.runs import event_stream
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def asking() -> services.RunInfo:
     with testing.inline():
         info = services.start("approval", {"text": "x"})
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
         return info
 
 
@@ -35,14 +36,14 @@ def go_on(info: services.RunInfo) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Has something done when there is nothing to read, once."""
-    looked = following.EventReader.has_news
+    looked = event_stream.EventReader.has_news
 
-    def look(reader: following.EventReader, after: int) -> bool:
+    def look(reader: event_stream.EventReader, after: int) -> bool:
         if not looked(reader, after):
             act()
         return looked(reader, after)
 
-    monkeypatch.setattr(following.EventReader, "has_news", look)
+    monkeypatch.setattr(event_stream.EventReader, "has_news", look)
 
 
 TOLD = ["queued", "interrupted", "queued", "succeeded"]
@@ -59,7 +60,7 @@ def test_a_run_is_followed_to_its_end(
 def test_a_run_that_ends_while_it_is_read_is_followed_to_its_end(
     asking: services.RunInfo,
 ) -> None:
-    reader, ended = following.EventReader(asking.id), []
+    reader, ended = event_stream.EventReader(asking.id), []
 
     def end(execute: Any, sql: str, *rest: Any) -> Any:
         if 'FROM "hitl_django_runevent"' in sql and not ended:
@@ -104,13 +105,13 @@ def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) 
     ]:
         page = services.run_events(info.id)
         assert ([event.kind for event in page.events], page.ended) == (kinds, ended)
-        reader = following.EventReader(info.id)
+        reader = event_stream.EventReader(info.id)
         assert reader.has_news(page.last - 1)
         assert not reader.has_news(page.last)
     # Whose number is behind all that others have told has news all the same.
     go_on(asking)
-    assert following.EventReader(asking.id).has_news(2)
-    assert not following.EventReader(others[0].id).has_news(2)
+    assert event_stream.EventReader(asking.id).has_news(2)
+    assert not event_stream.EventReader(others[0].id).has_news(2)
 
 
 def test_events_are_told_in_order_however_they_are_stored(asking: services.RunInfo) -> None:
@@ -130,7 +131,7 @@ def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
     with testing.inline() as advance:
         runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]
         advance()
-    readers = [following.EventReader(run.id) for run in runs]
+    readers = [event_stream.EventReader(run.id) for run in runs]
     assert [reader.has_news(0) for reader in readers] == [False, False, False]
     go_on(runs[1])
     assert [reader.has_news(0) for reader in readers] == [False, True, False]

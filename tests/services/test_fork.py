@@ -11,7 +11,8 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.db.models.signals import post_init
 
-from hitl_django import audit, leases, registry, services
+from hitl_django import audit, leases, services
+from hitl_django.checkpoints import DjangoSaver, digest_value, maintenance
 from hitl_django.engine import ids
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
@@ -23,9 +24,9 @@ from hitl_django.engine.errors import (
     RunStateError,
     ThreadNotFound,
 )
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver, digest_value, upkeep
 from tests import graphs
 from tests.services.conftest import asked
 
@@ -361,7 +362,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ran(advance)
-    at, delete, refused = after(thread, 3), upkeep._Dead.delete, []
+    at, delete, refused = after(thread, 3), maintenance._Dead.delete, []
 
     def delete_later(dead: Any) -> None:
         with pytest.raises(CheckpointNotFound) as error:
@@ -369,7 +370,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
         refused.append(error)
         delete(dead)
 
-    monkeypatch.setattr(upkeep._Dead, "delete", delete_later)
+    monkeypatch.setattr(maintenance._Dead, "delete", delete_later)
     DjangoSaver().prune([thread])
     assert len(refused) == 1
     assert log_of(thread) == ["a", "b", "c", "d", "e"]

@@ -12,42 +12,43 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError
 from django.db.models.functions import Now
 
-from hitl_django import heartbeats, leases, services, testing
+from hitl_django import leases, services, testing
 from hitl_django.engine.errors import NotAllowedError
 from hitl_django.models import Run, Thread, WorkerHeartbeat
+from hitl_django.task_queue import heartbeat
 
 
 @pytest.fixture(autouse=True)
 def _quiet(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(heartbeats, "_reported", None)
+    monkeypatch.setattr(heartbeat, "_reported", None)
     with testing.inline():
         yield
 
 
 def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    heartbeats.report()
+    heartbeat.report()
     row = WorkerHeartbeat.objects.get()
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
-    heartbeats.report()
+    heartbeat.report()
     assert services.worker_health().workers == 0
-    monkeypatch.setattr(heartbeats, "_reported", None)
-    heartbeats.report()
+    monkeypatch.setattr(heartbeat, "_reported", None)
+    heartbeat.report()
     assert WorkerHeartbeat.objects.get().pk == row.pk
     health = services.worker_health()
     assert (health.workers, health.is_alive, health.is_silent) == (1, True, False)
 
 
 def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    heartbeats.report()
+    heartbeat.report()
     monkeypatch.setattr("os.getpid", lambda: 4_000_000)
-    heartbeats.report()
+    heartbeat.report()
     assert WorkerHeartbeat.objects.count() == 2
 
 
 def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
-    heartbeats.report()
+    heartbeat.report()
     assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
 
 
@@ -58,8 +59,8 @@ def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         tried.append(pid)
         raise DatabaseError
 
-    monkeypatch.setattr(heartbeats, "_write", fail)
-    heartbeats.report()
+    monkeypatch.setattr(heartbeat, "_write", fail)
+    heartbeat.report()
     assert tried == [os.getpid()]
 
 

@@ -11,10 +11,11 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import END, START, Send, StateGraph, interrupt, registry, services
+from hitl_django import END, START, Send, StateGraph, interrupt, services
 from hitl_django.engine.errors import NotAllowedError, ThreadNotFound
+from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Interrupt
-from hitl_django.services import histories
+from hitl_django.services.runs import history
 from tests.services.conftest import asked
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +154,7 @@ def test_decisions_before_one_step_stand_in_the_order_in_which_they_were_made(
         return [Interrupt.objects.get(pk=taken.interrupt_id).node for taken in steps[0].decisions]
 
     assert decided() == ["right", "left"]
-    monkeypatch.setattr(histories, "DECISIONS", 1)
+    monkeypatch.setattr(history, "DECISIONS", 1)
     assert decided() == ["left"]
 
 
@@ -212,7 +213,7 @@ def test_a_page_stays_small_whatever_was_written(
     advance: Advance, made: Callable[..., str]
 ) -> None:
     nodes = {f"n{number}": {"text": "ü" * 3000} for number in range(60)}
-    huge = {"text": "x" * (histories.LARGEST + 1)}
+    huge = {"text": "x" * (history.LARGEST + 1)}
     name = made(chain(**nodes, huge=huge))
     thread = ran(name, {"text": "x"}, advance)
 
@@ -220,11 +221,11 @@ def test_a_page_stays_small_whatever_was_written(
         page = services.thread_history(thread, limit=100)
 
     total = sum(len(change.text.encode()) for step in page.steps for change in step.changes)
-    assert total <= histories.PAGE + 100 * histories.SHOWN
-    assert all(len(c.text) <= histories.SHOWN for step in page.steps for c in step.changes)
+    assert total <= history.PAGE + 100 * history.SHOWN
+    assert all(len(c.text) <= history.SHOWN for step in page.steps for c in step.changes)
     (written,) = page.steps[0].changes
     assert (written.node, written.key, written.cut) == ("huge", "", True)
-    assert int(written.text) > histories.LARGEST
+    assert int(written.text) > history.LARGEST
     # What is too large to be shown isn't read.
     assert not any("x" * 1000 in query["sql"] for query in seen)
     assert len(seen) == 6
@@ -243,7 +244,7 @@ def test_it_takes_as_many_queries_for_one_step_as_for_many(advance: Advance) -> 
 def test_of_very_many_tasks_some_are_shown(
     advance: Advance, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(histories, "TASKS", 5)
+    monkeypatch.setattr(history, "TASKS", 5)
     graph = (
         StateGraph(State).add_node("a", lambda state: {}).add_node("w", lambda s: {"log": ["w"]})
     )

@@ -133,10 +133,10 @@ def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance:
 @pytest.mark.promise("P10")
 def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
     from hitl_django import leases
-    from hitl_django.engine.checkpoint import Commit, Outcome
+    from hitl_django.checkpoints import DjangoSaver
     from hitl_django.engine.errors import LeaseLostError
+    from hitl_django.engine.savers.checkpoint import Commit, Outcome
     from hitl_django.leases import RunFence
-    from hitl_django.saver import DjangoSaver
 
     info = services.start("steps", {"log": []})
     lease = leases.claim(info.id)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django import alignment, patches
-from hitl_django.alignment import Effort, align
-from hitl_django.changes import Change, Span, changed_fields, changed_words
+from hitl_django.json_text import json_patch, sequence_diff
+from hitl_django.json_text.sequence_diff import Effort, align
+from hitl_django.json_text.text_diff import Change, Span, changed_fields, changed_words
 
 keys = st.text("ab/~0", max_size=2)
 numbers = st.integers(-3, 3) | st.floats(-2, 2)
@@ -53,13 +53,13 @@ def edited(draw: Any) -> tuple[Any, Any]:
 def test_applying_a_patch_gives_what_it_was_made_for(pair: tuple[Any, Any]) -> None:
     old, new = pair
     before = as_json(old)
-    patch = patches.diff(old, new)
-    assert as_json(patches.apply(old, patch)) == as_json(new)
+    patch = json_patch.diff(old, new)
+    assert as_json(json_patch.apply(old, patch)) == as_json(new)
     assert as_json(old) == before
     assert (patch == []) == (before == as_json(new))
     assert {step["op"] for step in patch} <= {"add", "remove", "replace"}
     # It is data like any other: stored and loaded, it does the same.
-    assert as_json(patches.apply(old, json.loads(json.dumps(patch)))) == as_json(new)
+    assert as_json(json_patch.apply(old, json.loads(json.dumps(patch)))) == as_json(new)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_applying_a_patch_gives_what_it_was_made_for(pair: tuple[Any, Any]) -> N
     ],
 )
 def test_a_patch_says_the_least_at_the_deepest_place(old: Any, new: Any, patch: Any) -> None:
-    assert patches.diff(old, new) == patch
-    assert as_json(patches.apply(old, patch)) == as_json(new)
+    assert json_patch.diff(old, new) == patch
+    assert as_json(json_patch.apply(old, patch)) == as_json(new)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_patch_says_the_least_at_the_deepest_place(old: Any, new: Any, patch: 
 )
 def test_a_step_that_cannot_be_applied_is_refused(document: Any, step: Any) -> None:
     with pytest.raises(ValueError, match="The patch"):
-        patches.apply(document, [step])
+        json_patch.apply(document, [step])
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")), st.integers(0, 30))
@@ -171,7 +171,7 @@ def test_long_texts_with_nothing_in_common_are_given_up_on() -> None:
     new = " ".join(f"b{n % 89} a{n % 7}" for n in range(60_000))
     lists = [n % 5 for n in range(5_000)], [n % 7 for n in range(5_000)]
     assert [span.kind for span in changed_words(old, new)] == ["removed", "added"]
-    assert patches.apply(lists[0], patches.diff(*lists)) == lists[1]
+    assert json_patch.apply(lists[0], json_patch.diff(*lists)) == lists[1]
 
 
 @pytest.mark.promise("P21")
@@ -180,16 +180,16 @@ def test_the_lists_of_a_document_are_compared_within_one_bound(
 ) -> None:
     """As many values as an answer may have, in twenty lists: each alone would be within it."""
     steps: list[int] = []
-    step = alignment._step
+    step = sequence_diff._step
 
     def counted(ends: dict[int, int], k: int, edits: int) -> int:
         steps.append(k)
         return step(ends, k, edits)
 
-    monkeypatch.setattr(alignment, "_step", counted)
+    monkeypatch.setattr(sequence_diff, "_step", counted)
     old, new = ([[side + n for n in range(at, at + 500)] for at in range(20)] for side in (0, 9999))
-    assert patches.apply(old, patches.diff(old, new)) == new
-    assert len(steps) <= patches.MOST_WORK
+    assert json_patch.apply(old, json_patch.diff(old, new)) == new
+    assert len(steps) <= json_patch.MOST_WORK
 
 
 def test_fields_are_told_one_by_one() -> None:

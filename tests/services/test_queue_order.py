@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from hitl_django import services
 from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.models.review import queue_order
-from hitl_django.services import queue
+from hitl_django.services.reviews import queue_filters
 
 #: What PostgreSQL may well do with the few rows of a test, depending on when it last counted them.
 OTHER_WAYS = ("seqscan", "bitmapscan", "sort", "incremental_sort", "hashjoin", "mergejoin")
@@ -33,8 +33,10 @@ def plan(rows: object) -> str:
 def test_a_page_of_it_is_read_without_sorting() -> None:
     for rows in (
         ReviewItem.pending.all(),
-        queue.waiting(None).filter(queue.AWAKE).order_by(*queue_order()),
-        queue.waiting(None).filter(queue.UNHELD, queue.AWAKE).order_by(*queue_order()),
+        queue_filters.waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
+        queue_filters.waiting(None)
+        .filter(queue_filters.UNHELD, queue_filters.AWAKE)
+        .order_by(*queue_order()),
     ):
         found = plan(rows.defer("payload")[:50])
         assert "hitl_interrupt_queue" in found, found
@@ -46,13 +48,16 @@ def test_a_page_of_it_is_read_without_sorting() -> None:
 def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> None:
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
-    rows, crews, nobodys = queue.waiting(None), *queue.free_parts(user, [crew.pk])[1:]
-    in_order(rows.filter(queue.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
+    rows, crews, nobodys = (
+        queue_filters.waiting(None),
+        *queue_filters.free_parts(user, [crew.pk])[1:],
+    )
+    in_order(rows.filter(queue_filters.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
     # With few rows there is nothing to choose between that one and these.
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX hitl_interrupt_queue")
-    in_order(rows.filter(queue.AWAKE, graph="typed"), "hitl_interrupt_graph")
-    in_order(rows.filter(queue.AWAKE, group=crew), "hitl_interrupt_group")
+    in_order(rows.filter(queue_filters.AWAKE, graph="typed"), "hitl_interrupt_graph")
+    in_order(rows.filter(queue_filters.AWAKE, group=crew), "hitl_interrupt_group")
     in_order(rows.filter(crews), "hitl_interrupt_group")
     in_order(rows.filter(nobodys), "hitl_interrupt_unassigned")
 
@@ -67,7 +72,9 @@ def in_order(rows: QuerySet[Any], index: str) -> None:
 
 @pytest.mark.django_db
 def test_words_that_many_rows_have_are_come_upon_in_order() -> None:
-    found = queue.Search.of(queue.waiting(None).order_by(*queue_order()), "refund order")
+    found = queue_filters.Search.of(
+        queue_filters.waiting(None).order_by(*queue_order()), "refund order"
+    )
     common = plan(found.found(100, 100).values("pk")[:50])
     assert "hitl_interrupt_queue" in common
     assert "Sort" not in common
@@ -75,7 +82,7 @@ def test_words_that_many_rows_have_are_come_upon_in_order() -> None:
 
 @pytest.mark.django_db
 def test_what_the_sweep_looks_for_has_an_index_each() -> None:
-    pending = Interrupt.objects.filter(queue.PENDING).order_by()
+    pending = Interrupt.objects.filter(queue_filters.PENDING).order_by()
     assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
     due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
     # Of an empty table SQLite may as well take the queue's own index, which begins with overdue.
@@ -87,6 +94,6 @@ def test_what_is_asked_at_one_moment_waits_in_the_order_of_asking(
 ) -> None:
     services.start("broad", {})
     advance()
-    waiting = list(queue.waiting(None).order_by(*queue_order()))
+    waiting = list(queue_filters.waiting(None).order_by(*queue_order()))
     assert len({question.task_id for question in waiting}) > 5
     assert [q.task_path for q in waiting] == sorted(q.task_path for q in waiting)

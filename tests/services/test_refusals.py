@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, services
 from hitl_django.engine.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
-from hitl_django.services import refusals
+from hitl_django.services import denied_log
 
 from .conftest import asked
 
@@ -33,7 +33,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "claim": lambda question, who: services.claim(question.pk, by=who, via="api"),
     "release": lambda question, who: (
-        Interrupt.objects.update(claimed_label="dan", claimed_until=Now() + refusals.WITHIN),
+        Interrupt.objects.update(claimed_label="dan", claimed_until=Now() + denied_log.WITHIN),
         services.release(question.pk, by=who, via="api"),
     ),
 }
@@ -82,10 +82,10 @@ def test_what_else_is_in_a_record_or_in_others_leaves_room_for_a_refusal(
     question, other = (asked("approval", {"text": "x"}, advance) for _ in range(2))
     onlooker = user("olga", "view_interrupt", "assign_interrupt")
     for who, where in ((user("oscar", "view_interrupt"), question), (onlooker, other)):
-        for _ in range(refusals.MOST):
+        for _ in range(denied_log.MOST):
             with pytest.raises(NotAllowedError):
                 services.decide(where.pk, "approve", by=who)
-    for _ in range(refusals.MOST):
+    for _ in range(denied_log.MOST):
         services.assign(question.pk, to=None, by=onlooker, via="code")
     with pytest.raises(NotAllowedError):
         services.decide(question.pk, "approve", by=onlooker)
@@ -100,18 +100,18 @@ def test_who_is_refused_too_often_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = user("oscar", "view_interrupt")
-    for _ in range(refusals.MOST + 3):
+    for _ in range(denied_log.MOST + 3):
         with pytest.raises(NotAllowedError):
             services.decide(question.pk, "approve", by=onlooker)
-    assert len(refusals_of(question.thread)) == refusals.MOST
-    assert caplog.text.count("may not decide") == refusals.MOST + 3
+    assert len(refusals_of(question.thread)) == denied_log.MOST
+    assert caplog.text.count("may not decide") == denied_log.MOST + 3
     assert "olga" not in caplog.text
 
     with pytest.raises(NotAllowedError):
         services.decide(question.pk, "approve", by=other)
     assert refusals_of(question.thread)[-1][0] == "oscar"
 
-    AuditEntry.objects.update(at=F("at") - refusals.WITHIN - timedelta(seconds=1))
+    AuditEntry.objects.update(at=F("at") - denied_log.WITHIN - timedelta(seconds=1))
     with pytest.raises(NotAllowedError):
         services.decide(question.pk, "approve", by=onlooker)
     assert refusals_of(question.thread)[-1][0] == "olga"

@@ -12,9 +12,10 @@ from django.db.models import Model
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import audit, retention, services
+from hitl_django import audit, services
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread
-from hitl_django.sweep import sweep
+from hitl_django.worker import retention
+from hitl_django.worker.sweeper import sweep
 from tests import graphs
 
 Advance = Callable[[], int]

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from hitl_django import VALUE, services
-from hitl_django.answers import UNSET, Asked, compose, meaning
+from hitl_django.answers import UNSET, Asked, compose, infer_decision
 from hitl_django.engine.errors import (
     IdempotencyKeyReusedError,
     InvalidAnswerError,
@@ -65,7 +65,7 @@ REQUEST = {
 def test_a_resume_value_is_the_decision_that_comes_to_it(
     question: Asked, resume: Any, decision: str, value: Any
 ) -> None:
-    meant = meaning(question, resume)
+    meant = infer_decision(question, resume)
     assert (meant.type, meant.value) == (decision, value)
 
 
@@ -93,14 +93,17 @@ def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
     question: Asked, resume: Any, pointers: list[str]
 ) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
-        meaning(question, resume)
+        infer_decision(question, resume)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
 def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own() -> None:
     question = Asked(payload=REQUEST, dialect="hitl_request", editable=["/1"])
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
-    for give in (meaning, lambda asked, resume: compose(asked, "respond", resume["decisions"])):
+    for give in (
+        infer_decision,
+        lambda asked, resume: compose(asked, "respond", resume["decisions"]),
+    ):
         with pytest.raises(InvalidAnswerError, match="may not be changed"):
             give(question, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 

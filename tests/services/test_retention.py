@@ -13,13 +13,14 @@ from django.core.management import CommandError, call_command
 from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
-from hitl_django import answers, audit, retention, services, shapes
+from hitl_django import answers, audit, services
 from hitl_django.engine.errors import (
     CorruptPayloadError,
     NotAllowedError,
     RunStateError,
     ThreadNotFound,
 )
+from hitl_django.graph_registry import compatibility
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -32,7 +33,8 @@ from hitl_django.models import (
     RunEvent,
     Thread,
 )
-from hitl_django.sweep import sweep
+from hitl_django.worker import retention
+from hitl_django.worker.sweeper import sweep
 from tests import graphs
 from tests.chaos import invariants
 
@@ -407,13 +409,13 @@ class TestShapes:
     @pytest.fixture(autouse=True)
     def _due(self, advance: Callable[[], int]) -> None:
         self.advance = advance
-        shapes._looked.clear()
+        compatibility._looked.clear()
 
     def age(self, days: float = 2) -> None:
         GraphShape.objects.update(created_at=timezone.now() - timedelta(days=days))
 
     def swept(self) -> int:
-        shapes._looked.clear()
+        compatibility._looked.clear()
         sweep()
         return GraphShape.objects.count()
 
@@ -427,7 +429,7 @@ class TestShapes:
         assert self.swept() == 0
 
     def test_they_go_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(shapes, "BATCH", 2)
+        monkeypatch.setattr(compatibility, "BATCH", 2)
         for number in range(3):
             GraphShape.objects.create(fingerprint=f"{number}", graph="approval", shape={})
         self.age()
@@ -446,13 +448,13 @@ class TestShapes:
         self.age()
         services.start("approval", {"text": "x"})
         assert GraphShape.objects.filter(created_at__lt=timezone.now() - timedelta(days=1)).exists()
-        later = shapes.monotonic() + shapes.AGAIN
-        monkeypatch.setattr(shapes, "monotonic", lambda: later)
+        later = compatibility.monotonic() + compatibility.AGAIN
+        monkeypatch.setattr(compatibility, "monotonic", lambda: later)
         services.start("approval", {"text": "x"})
         Run.objects.all().delete()
         assert self.swept() == 1
 
     def test_are_looked_at_now_and_then(self, django_assert_num_queries: Any) -> None:
-        shapes.remove_unused()
+        compatibility.remove_unused()
         with django_assert_num_queries(0):
-            shapes.remove_unused()
+            compatibility.remove_unused()

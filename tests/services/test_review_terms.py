@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core import checks
 
-from hitl_django import dispatch, registry, services
+from hitl_django import services
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import (
     InterruptNotFound,
@@ -18,14 +18,16 @@ from hitl_django.engine.errors import (
     NotAllowedError,
     UnserializableError,
 )
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.memory import InMemorySaver
-from hitl_django.engine.node_api import interrupt, review
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import interrupt, review
 from hitl_django.engine.terms import ReviewTerms
 from hitl_django.engine.types import Command
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.review_policy import VALUE, ReviewPolicy
 from hitl_django.models import Interrupt, Run
-from hitl_django.policy import get_policy
-from hitl_django.reviewing import VALUE, ReviewPolicy
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
 from tests.graphs import Reviewed, ask_in_terms
 from tests.reading import values_of
@@ -384,7 +386,7 @@ class TestGoingOn:
         # As after a retry by an operator: a worker takes the run up although questions are open.
         services.decide(questions[0].pk, "respond", 1)
         Run.objects.filter(pk=run.pk).update(state="queued")
-        dispatch.hint(run.pk)
+        dispatcher.hint(run.pk)
         advance()
         run.refresh_from_db()
         assert run.state == "interrupted"

@@ -10,11 +10,11 @@ from django.core import checks
 from django.db import connections
 from django.test import override_settings
 
-from hitl_django import registry
 from hitl_django.conf import KEYS, Settings, hitl
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import BrokenGraphError, UnknownGraphError
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.graph_registry import registry
 from tests import graphs
 
 
@@ -93,7 +93,7 @@ def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
         ({"WEBHOOK_NETWORKS": None}, "hitl_django.E003", "WEBHOOK_NETWORKS"),
         ({"WEBHOOK_ATTEMPTS": 0}, "hitl_django.E003", "WEBHOOK_ATTEMPTS"),
         ({"POLICY": "no.such.Policy"}, "hitl_django.E004", "POLICY"),
-        ({"DISPATCH": "hitl_django.dispatch.Nothing"}, "hitl_django.E004", "DISPATCH"),
+        ({"DISPATCH": "hitl_django.task_queue.dispatcher.Nothing"}, "hitl_django.E004", "DISPATCH"),
         ({"DISPATCH": 5}, "hitl_django.E004", "DISPATCH"),
         ({"LEASE_SECONDS": 10, "HEARTBEAT_SECONDS": 6}, "hitl_django.W006", "HEARTBEAT"),
     ],
@@ -109,10 +109,10 @@ def test_a_setting_that_hurts_is_named(given: Any, id_: str, words: str) -> None
 
 
 def found_alone(name: str) -> dict[str, str]:
-    from hitl_django import checks as ours
-    from hitl_django import project_checks
+    from hitl_django.checks import configuration as ours
+    from hitl_django.checks import project
 
-    check = getattr(ours, name, None) or getattr(project_checks, name)
+    check = getattr(ours, name, None) or getattr(project, name)
     return {str(one.id): one.msg for one in check(None)}
 
 
@@ -288,7 +288,7 @@ def test_a_project_without_our_addresses_is_told_what_it_lacks(urls: str | None)
 
 
 def test_a_queue_of_ones_own_is_told_who_sweeps() -> None:
-    with override_settings(HITL={"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}):
+    with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         assert list(found_alone("check_queue")) == ["hitl_django.I025"]
 
 

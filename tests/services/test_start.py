@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import path
 from django_q.models import OrmQ
 
-from hitl_django import audit, dispatch, leases, registry, services
+from hitl_django import audit, leases, services
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
@@ -27,9 +28,10 @@ from hitl_django.engine.errors import (
     UnknownGraphError,
     UnserializableError,
 )
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
-from hitl_django.policy import ModelPermissionPolicy
-from hitl_django.saver import DjangoSaver
+from hitl_django.permissions import ModelPermissionPolicy
+from hitl_django.task_queue import dispatcher
 
 Advance = Callable[[], int]
 
@@ -173,15 +175,15 @@ def test_the_same_key_with_another_input_is_refused(
 def test_a_key_lost_in_a_race_gives_the_winners_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hitl_django.services import starts
+    from hitl_django.services.runs import start
 
     winner = services.start("approval", {"text": "x"}, key="k")
-    look, blind = starts._Start.found, iter([True])
+    look, blind = start._Start.found, iter([True])
 
     def found(request: Any) -> Any:
         return None if next(blind, False) else look(request)
 
-    monkeypatch.setattr(starts._Start, "found", found)
+    monkeypatch.setattr(start._Start, "found", found)
     late = services.start("approval", {"text": "x"}, key="k")
     assert (late.id, late.created) == (winner.id, False)
     assert Thread.objects.count() == 1
@@ -412,7 +414,7 @@ def test_a_clash_that_is_not_of_keys_is_said(
     def clash(*args: Any) -> None:
         raise IntegrityError("another constraint")
 
-    monkeypatch.setattr(dispatch, "hint", clash)
+    monkeypatch.setattr(dispatcher, "hint", clash)
     for key in (None, "k"):
         with pytest.raises(IntegrityError, match="another constraint"):
             services.start("steps", {"log": []}, key=key)
@@ -444,6 +446,6 @@ def test_the_hint_carries_an_id_and_nothing_else(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hinted: list[object] = []
-    monkeypatch.setattr(dispatch, "hint", lambda run, writing: hinted.append(run))
+    monkeypatch.setattr(dispatcher, "hint", lambda run, writing: hinted.append(run))
     info = services.start("approval", {"text": "secret"})
     assert hinted == [info.id]

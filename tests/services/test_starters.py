@@ -9,10 +9,11 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core import checks
 
-from hitl_django import InvalidInputError, audit, registry, services
+from hitl_django import InvalidInputError, audit, services
 from hitl_django.errors import NotAllowedError
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Run, Thread
-from hitl_django.policy import ModelPermissionPolicy, get_policy
+from hitl_django.permissions import ModelPermissionPolicy, get_policy
 from hitl_django.services import SubjectKey
 from tests.graphs import approval
 

@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import Expiry, audit, services, shapes
+from hitl_django import Expiry, audit, services
 from hitl_django.errors import NotAllowedError
+from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
 from tests import graphs
 
@@ -121,7 +122,7 @@ def test_what_fails_once_it_is_recorded_never_was(
     who: str,
 ) -> None:
     # When a graph's shape was last of use is kept for itself, whatever becomes of the run.
-    monkeypatch.setattr(shapes, "remember", lambda registered: None)
+    monkeypatch.setattr(compatibility, "remember", lambda registered: None)
     by = user(
         "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",
         "view_thread", "operate_run", "start_run",

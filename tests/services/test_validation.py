@@ -13,8 +13,8 @@ from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 
-from hitl_django import audit, keywords, schemas, services
-from hitl_django.admin.cells import value_of
+from hitl_django import audit, services
+from hitl_django.admin.list_columns import value_of
 from hitl_django.engine.errors import (
     InterruptNotFound,
     InvalidAnswerError,
@@ -22,8 +22,9 @@ from hitl_django.engine.errors import (
     NotAllowedError,
     StaleQuestionError,
 )
+from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Decision, Interrupt, Thread
-from hitl_django.services.decisions import MOST_READS
+from hitl_django.services.reviews.decide import MOST_READS
 from tests.admin.browsing import post_of, press
 
 from .conftest import asked
@@ -50,13 +51,13 @@ def boss() -> User:
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Collects, of each time that a schema is applied, whether a transaction was open."""
     found: list[bool] = []
-    apply = schemas.faults
+    apply = json_schema.faults
 
     def noted(schema: Any, value: Any) -> Any:
         found.append(connection.in_atomic_block)
         return apply(schema, value)
 
-    monkeypatch.setattr(schemas, "faults", noted)
+    monkeypatch.setattr(json_schema, "faults", noted)
     return found
 
 
@@ -154,7 +155,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Changes a question each time that an answer to it has been validated, as often as named."""
 
     def change(question: Interrupt, times: int, **columns: Any) -> list[Any]:
-        apply, answers = schemas.faults, list[Any]()
+        apply, answers = json_schema.faults, list[Any]()
         rows = Interrupt.objects.filter(pk=question.pk)
 
         def and_change(schema: Any, value: Any) -> Any:
@@ -164,7 +165,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
                 rows.update(version=F("version") + 1, **columns)
             return found
 
-        monkeypatch.setattr(schemas, "faults", and_change)
+        monkeypatch.setattr(json_schema, "faults", and_change)
         return answers
 
     return change
@@ -248,14 +249,14 @@ def test_what_a_decision_is_validated_against_shares_one_budget(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
-    budgets: list[keywords.Budget | None] = []
-    apply = schemas.faults
+    budgets: list[schema_keywords.Budget | None] = []
+    apply = json_schema.faults
 
     def watched(*given: Any) -> list[tuple[str, str]]:
-        budgets.append(keywords._budget.get())
+        budgets.append(schema_keywords._budget.get())
         return apply(*given)
 
-    monkeypatch.setattr(schemas, "faults", watched)
+    monkeypatch.setattr(json_schema, "faults", watched)
     services.decide(question.pk, "approve", {"approved": True, "amount": 5})
     assert budgets
     assert None not in budgets

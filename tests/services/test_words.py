@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hitl_django.models import Interrupt
-from hitl_django.services import queue
+from hitl_django.services.reviews import queue_filters
 
 FOUND = [
     ("Refund Dana's order", "refund dana"),
@@ -51,6 +51,6 @@ def _finds(question: Interrupt, title: str, text: str) -> bool:
     rows = Interrupt.objects.filter(pk=question.pk)
     rows.update(title=title)
     for common in (False, True):
-        found = rows.filter(queue.matching(text, common=common)).exists()
-        assert rows.filter(queue.matching(text)).exists() is found
+        found = rows.filter(queue_filters.matching(text, common=common)).exists()
+        assert rows.filter(queue_filters.matching(text)).exists() is found
     return found

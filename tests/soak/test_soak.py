@@ -14,8 +14,9 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from hitl_django import services, worker
+from hitl_django import services
 from hitl_django.models import Interrupt, Run
+from hitl_django.worker import runner
 from tests.cluster.conftest import ROOT
 
 from .watch import Reading, Watch, percentiles
@@ -51,9 +52,9 @@ def watch(tmp_path: Path) -> Watch:
 def test_the_watch_notices_what_is_lost(watch: Watch) -> None:
     answered, unanswered = (services.start("approval", {"text": "it"}).id for _ in range(2))
     for run in (answered, unanswered):
-        worker.advance(str(run))
+        runner.advance(str(run))
     services.decide(Interrupt.objects.get(run=answered).pk, "respond", "yes")
-    worker.advance(str(answered))
+    runner.advance(str(answered))
     lost = uuid4()
     watch.under_way |= {answered: 2, unanswered: 1, lost: 0}
     watch.check()

@@ -21,8 +21,8 @@ from hitl_django import (
     UnserializableError,
     interrupt,
 )
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import PayloadLimitError
-from hitl_django.saver import DjangoSaver
 from tests.engine.faults import Trial, said_of
 from tests.engine.graphs import CONFIG, State, answer, line, log_of, open_questions, saved, says
 

@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hitl_django.checkpoints import codec as payloads
+from hitl_django.checkpoints import commit_rows, list_deltas
+from hitl_django.checkpoints.coordinates import Place
+from hitl_django.checkpoints.write_cache import Ground
 from hitl_django.engine.errors import PayloadError
-from hitl_django.engine.serde import Codec, wire
+from hitl_django.engine.serde import Codec, encoded_size
 from hitl_django.engine.serde import codec as coding
-from hitl_django.saver import growth, payloads, storing
-from hitl_django.saver.grounds import Ground
-from hitl_django.saver.places import Place
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(growth, "LEAST", 20)
-    monkeypatch.setattr(growth, "EACH", 4)
+    monkeypatch.setattr(list_deltas, "LEAST", 20)
+    monkeypatch.setattr(list_deltas, "EACH", 4)
 
 
 def use(codec: Codec) -> Codec:
-    payloads.codec = storing.codec = codec
+    payloads.codec = commit_rows.codec = codec
     return codec
 
 
@@ -46,14 +47,14 @@ class Channel:
         self.version = 0
 
     def store(self, value: Any) -> None:
-        batch = storing.Batch(Place("t", "", None), ground=self.ground)
+        batch = commit_rows.Batch(Place("t", "", None), ground=self.ground)
         _, name, version, *row = batch._blob("log", self.version + 1, value)
         self.rows[name, version] = tuple(row)
         self.version = version
         self.ground.tips.update(batch.grown)
 
     def stored(self) -> bytes:
-        return growth.whole("log", self.version, self.rows)[0]
+        return list_deltas.whole("log", self.version, self.rows)[0]
 
 
 texts = st.text(max_size=8) | st.sampled_from(["\0", "a\0b", "\xc4", "č", "\ud800", "x" * 40])
@@ -128,8 +129,10 @@ def test_what_is_stored_and_what_is_refused_is_what_the_whole_check_says(
 def test_a_list_is_as_large_as_its_beginning_and_what_was_added(value: list[Any], at: int) -> None:
     codec, beginning = Codec(), value[:at]
     added = b"".join(codec.encode(item) for item in value[at:])
-    size = wire.measure(codec.encode(beginning))
-    assert wire.measure_added(size, len(value[at:]), added) == wire.measure(codec.encode(value))
+    size = encoded_size.measure(codec.encode(beginning))
+    assert encoded_size.measure_added(size, len(value[at:]), added) == encoded_size.measure(
+        codec.encode(value)
+    )
 
 
 @pytest.fixture
@@ -137,7 +140,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How much each check looks at: bytes that are measured, values that are walked through."""
     looked: list[int] = []
 
-    def measure(data: bytes) -> wire.Size:
+    def measure(data: bytes) -> encoded_size.Size:
         looked.append(len(data))
         return measured(data)
 
@@ -145,8 +148,8 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         looked.append(len(value))
         return walked(value, dump)
 
-    measured, walked = wire.measure, coding.needs_walk
-    for module in (wire, coding):
+    measured, walked = encoded_size.measure, coding.needs_walk
+    for module in (encoded_size, coding):
         monkeypatch.setattr(module, "measure", measure)
     monkeypatch.setattr(coding, "needs_walk", needs_walk)
     return looked

@@ -10,10 +10,12 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models import F
 
-from hitl_django import leases, services, worker
-from hitl_django.leases import outcomes
+from hitl_django import leases, services
+from hitl_django.db import retry
+from hitl_django.db.retry import made_anew
+from hitl_django.leases import transitions
 from hitl_django.models import Decision, Interrupt, Run, RunEvent, Thread
-from hitl_django.saver import clashes, made_anew
+from hitl_django.worker import runner
 from tests.chaos import invariants
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,10 +35,10 @@ def undo(code: str = "40001") -> None:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clashes, "FIRST", 0)
+    monkeypatch.setattr(retry, "FIRST", 0)
 
 
-@pytest.mark.parametrize("code", clashes.CODES)
+@pytest.mark.parametrize("code", retry.CODES)
 def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
     tries: list[str] = []
 
@@ -51,7 +53,7 @@ def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
     assert tries == ["done"] * 4
     with pytest.raises(OperationalError, match=code):
         act("never", times=1000)
-    assert len(tries) == 4 + clashes.MOST + 1
+    assert len(tries) == 4 + retry.MOST + 1
 
 
 def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
@@ -87,11 +89,11 @@ def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
 ) -> None:
     # Asking for the second time it looks first, in the transaction, at what was answered.
     run = services.start("panel", {"log": []}, events=["updates"]).id
-    worker.advance(str(run))
+    runner.advance(str(run))
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
     undone: list[int] = []
-    pause = outcomes._pause_again
+    pause = transitions._pause_again
 
     def pause_and_undo(*args: Any) -> None:
         pause(*args)
@@ -99,13 +101,13 @@ def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
             undone.append(1)
             undo()
 
-    monkeypatch.setattr(outcomes, "_pause_again", pause_and_undo)
-    worker.advance(str(run))
+    monkeypatch.setattr(transitions, "_pause_again", pause_and_undo)
+    runner.advance(str(run))
     assert len(undone) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
     assert invariants.faults() == []
     services.decide(right.pk, "respond", "R")
-    worker.advance(str(run))
+    runner.advance(str(run))
     assert Run.objects.get().state == "succeeded"
     seen = list(RunEvent.objects.order_by("seq").values_list("seq", flat=True))
     assert seen == list(range(1, len(seen) + 1))
@@ -148,7 +150,7 @@ def test_who_decides_while_another_touches_the_thread_decides_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("approval", {"text": "x"}).id
-    worker.advance(str(run))
+    runner.advance(str(run))
     question = Interrupt.objects.get()
     Interrupt.objects.update(quorum=2)  # so that the thread is locked first
     seen: list[int] = []
@@ -174,7 +176,7 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("panel", {"log": []}).id
-    worker.advance(str(run))
+    runner.advance(str(run))
     for question in Interrupt.objects.order_by("task_path")[:1]:
         services.decide(question.pk, "respond", "L")
     seen: list[int] = []
@@ -193,7 +195,7 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
         writing.run = look_and_run
 
     monkeypatch.setattr(leases.RunFence, "hold", touch_and_hold)
-    worker.advance(str(run))
+    runner.advance(str(run))
     assert len(seen) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
     assert invariants.faults() == []

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from asgiref.sync import async_to_sync
 
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine import ids
-from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit, TaskWrites
 from hitl_django.engine.constants import (
     END,
     ERROR,
@@ -21,11 +21,11 @@ from hitl_django.engine.constants import (
     START,
     TASKS,
 )
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.memory import InMemorySaver
-from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, TaskWrites
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Command, Interrupt, Send
-from hitl_django.saver import DjangoSaver
 
 SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
 TASK, OTHER = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"

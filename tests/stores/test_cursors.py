@@ -13,11 +13,12 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, 
 from django.db.models import F, Q, TextField
 from django.db.transaction import TransactionManagementError
 
+from hitl_django.db import raw_cursor
+from hitl_django.db.bulk_insert import Insert, given
+from hitl_django.db.prepared_query import Given, Select, Update
+from hitl_django.db.write_batch import Writing
 from hitl_django.engine.errors import LeaseLostError
 from hitl_django.models import Thread
-from hitl_django.saver import Writing, cursors
-from hitl_django.saver.compiled import Given, Select, Update
-from hitl_django.saver.inserting import Insert, given
 from tests import databases
 
 pytestmark = [pytest.mark.sessions, pytest.mark.django_db(transaction=True)]
@@ -218,7 +219,7 @@ def test_a_connection_of_another_thread_is_refused() -> None:
 
     def use() -> None:
         try:
-            cursors.cursor(mine)
+            raw_cursor.cursor(mine)
         except DatabaseError as error:
             refused.append(str(error))
 

@@ -13,10 +13,12 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import models, registry, retention, services, shapes, testing
-from hitl_django.engine.checkpoint import Commit, TaskWrites
+from hitl_django import models, services, testing
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, maintenance
+from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
+from hitl_django.graph_registry import compatibility, registry
 from hitl_django.models import Checkpoint, GraphShape, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, upkeep
+from hitl_django.worker import retention
 
 from .test_conformance import TASK, checkpoint, place
 
@@ -105,11 +107,11 @@ def test_a_thread_is_deleted_whole_or_not_at_all(act: str) -> None:
 def test_of_a_history_all_goes_that_is_to_go_or_nothing(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "BATCH", 2)
+    monkeypatch.setattr(maintenance, "BATCH", 2)
     saver = history(run_id="one")
     saver.commit(told(6, saver.get_tuple(place()).config, run_id="two"))  # type: ignore[union-attr]
     # What nothing leads to any more goes later, in batches.
-    monkeypatch.setattr(upkeep._Dead, "delete", lambda dead: None)
+    monkeypatch.setattr(maintenance._Dead, "delete", lambda dead: None)
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"]), least=4)
     else:
@@ -170,18 +172,18 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
     GraphShape.objects.all().delete()
 
     def take_up() -> None:
-        shapes._stored.clear()
-        shapes.take_up(run.pk, key, "", registry.get("approval"))
+        compatibility._stored.clear()
+        compatibility.take_up(run.pk, key, "", registry.get("approval"))
 
     cut_everywhere(take_up, least=2)
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
 def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
-    shapes._stored.clear()
+    compatibility._stored.clear()
     with pytest.raises(CutError), cut_before(0):
-        shapes.remember(registry.get("approval"))
-    shapes.remember(registry.get("approval"))
+        compatibility.remember(registry.get("approval"))
+    compatibility.remember(registry.get("approval"))
     assert GraphShape.objects.exists()
 
 

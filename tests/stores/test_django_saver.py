@@ -10,15 +10,16 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, thread_rows
+from hitl_django.checkpoints import queries as saver_statements
+from hitl_django.checkpoints.codec import codec
+from hitl_django.db.write_batch import Writing
 from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, UnserializableError
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.engine.serde import digest
-from hitl_django.leases import statements
+from hitl_django.leases import queries as statements
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, Writing, threads
-from hitl_django.saver import statements as saver_statements
-from hitl_django.saver.payloads import codec
 
 from .test_conformance import TASK, checkpoint, place, put
 
@@ -196,7 +197,7 @@ def test_values_that_have_changed_since_are_not_read(
         )
     read: list[int] = []
     monkeypatch.setattr(
-        "hitl_django.saver.loading.intact",
+        "hitl_django.checkpoints.checkpoint_reader.intact",
         lambda data, stored, what: read.append(len(bytes(data))) or bytes(data),
     )
     assert saver.get_tuple(place()).checkpoint["channel_values"] == values
@@ -280,7 +281,7 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
 def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bool) -> None:
     theirs = Thread.objects.create(thread_id="t")
     saver, unbound = DjangoSaver(), a_commit()
-    looked = patch.object(threads, "find", side_effect=[None, theirs.pk])
+    looked = patch.object(thread_rows, "find", side_effect=[None, theirs.pk])
     with looked, transaction.atomic() if within else nullcontext():
         saver.commit(unbound)
     assert Thread.objects.get() == theirs

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl_django import InMemorySaver, MessagesState
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, list_deltas, maintenance
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.serde import Codec
 from hitl_django.models import ChannelBlob, Checkpoint, Run, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, growth, upkeep
 
 from .test_conformance import checkpoint, place
 
@@ -29,8 +29,8 @@ real = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(growth, "LEAST", 20)
-    monkeypatch.setattr(growth, "EACH", 4)
+    monkeypatch.setattr(list_deltas, "LEAST", 20)
+    monkeypatch.setattr(list_deltas, "EACH", 4)
 
 
 class Log(TypedDict, total=False):
@@ -72,7 +72,8 @@ def logs(saver: Any, configs: list[Any]) -> list[Any]:
 
 def parts() -> int:
     return sum(
-        growth.is_part(bytes(row)) for row in ChannelBlob.objects.values_list("data", flat=True)
+        list_deltas.is_part(bytes(row))
+        for row in ChannelBlob.objects.values_list("data", flat=True)
     )
 
 
@@ -104,10 +105,10 @@ def test_every_version_comes_back_byte_for_byte(steps: list[Any]) -> None:
             # A fork: the value and the tip of an earlier version.
             value, tip = history[-1 - by % len(history)]
         data = codec.encode(value)
-        rows["log", version], tip = growth.store(tip, version, data, len(value))
+        rows["log", version], tip = list_deltas.store(tip, version, data, len(value))
         history.append((value, tip))
     for version, (value, tip) in enumerate(history, 1):
-        data, found = growth.whole("log", version, rows)
+        data, found = list_deltas.whole("log", version, rows)
         assert data == codec.encode(value)
         assert found == tip
 
@@ -116,7 +117,7 @@ def series(count: int) -> tuple[dict[Any, Any], list[Any]]:
     codec, rows, tip, value = Codec(), {}, None, ["x" * 30]
     for version in range(1, count + 1):
         value = [*value, f"item {version}"]
-        rows["log", version], tip = growth.store(tip, version, codec.encode(value), len(value))
+        rows["log", version], tip = list_deltas.store(tip, version, codec.encode(value), len(value))
     return rows, value
 
 
@@ -130,7 +131,7 @@ def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
             damaged = bytearray(data)
             damaged[at] ^= 0x55
             try:
-                found = growth.whole("log", 6, {**rows, key: (bytes(damaged), stored)})[0]
+                found = list_deltas.whole("log", 6, {**rows, key: (bytes(damaged), stored)})[0]
             except CorruptPayloadError:
                 refused += 1
             else:
@@ -141,36 +142,36 @@ def test_a_changed_byte_is_noticed_or_changes_nothing() -> None:
 @pytest.mark.promise("P14")
 def test_a_part_that_is_missing_or_of_another_format_is_refused() -> None:
     rows, _ = series(6)
-    for version, *_ in growth._path("log", 6, rows):
+    for version, *_ in list_deltas._path("log", 6, rows):
         less = {key: row for key, row in rows.items() if key[1] != version}
         with pytest.raises(CorruptPayloadError):
-            growth.whole("log", 6, less)
+            list_deltas.whole("log", 6, less)
     data, stored = rows["log", 6]
-    assert growth.is_part(data)
+    assert list_deltas.is_part(data)
     for damaged in (data[:1] + b"\x02" + data[2:], data[:10]):
         with pytest.raises(CorruptPayloadError):
-            growth.whole("log", 6, {**rows, ("log", 6): (damaged, stored)})
+            list_deltas.whole("log", 6, {**rows, ("log", 6): (damaged, stored)})
 
 
 def test_each_item_is_stored_twice_however_long_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "EACH", 64)
+    monkeypatch.setattr(list_deltas, "EACH", 64)
     for count in (64, 640, 6400):
         rows, value = series(count)
-        heads = sum(part.size for data, _ in rows.values() if (part := growth.part_of(data)))
+        heads = sum(part.size for data, _ in rows.values() if (part := list_deltas.part_of(data)))
         stored = sum(len(data) for data, _ in rows.values()) - heads
         assert stored < 2 * len(Codec().encode(value))
         assert heads / count < 30 + count / 64 / 8
 
 
 def test_few_rows_lead_to_the_beginning_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "EACH", 64)
+    monkeypatch.setattr(list_deltas, "EACH", 64)
     rows, value = series(2000)
     for version in (1, 2, 64, 65, 66, 129, 1999, 2000):
-        needed = growth._path("log", version, rows)
+        needed = list_deltas._path("log", version, rows)
         assert len(needed) <= 64 + version // 64
         less = {("log", one): rows["log", one] for one, *_ in needed}
         length = len(value) - 2000 + version
-        assert growth.whole("log", version, less)[0] == Codec().encode(value[:length])
+        assert list_deltas.whole("log", version, less)[0] == Codec().encode(value[:length])
 
 
 # Through the saver.
@@ -202,7 +203,7 @@ def test_a_thread_of_messages_is_the_same_in_the_database_and_in_memory() -> Non
 
 @real
 def test_bytes_of_a_step_don_t_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "EACH", 16)
+    monkeypatch.setattr(list_deltas, "EACH", 16)
     saver, sizes = DjangoSaver(), {}
     for steps in (40, 160):
         name = f"of {steps}"
@@ -306,7 +307,7 @@ def test_a_service_continues_the_list_in_its_transaction() -> None:
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
         put_log(saver, saver.get_tuple(place()).config, [*log, "the next turn"])
     assert logs(DjangoSaver(), [place()]) == [[*log, "the next turn"]]
-    assert growth.is_part(bytes(ChannelBlob.objects.order_by("-pk")[0].data))
+    assert list_deltas.is_part(bytes(ChannelBlob.objects.order_by("-pk")[0].data))
 
 
 @real
@@ -332,13 +333,13 @@ def test_what_is_read_while_history_goes_is_not_continued(
     line = grown(saver, 8, run_id="one")
     log = logs(saver, line)[-1]
     grown(saver, 4, line[3], log[:4], run_id="one")  # the newest is on another branch
-    act_on = getattr(upkeep, act)
+    act_on = getattr(maintenance, act)
 
     def meanwhile(*args: Any) -> None:
         saver.get_tuple(line[-1])  # as another thread does
         act_on(*args)
 
-    monkeypatch.setattr(upkeep, act, meanwhile)
+    monkeypatch.setattr(maintenance, act, meanwhile)
     if act == "delete_runs":
         saver.delete_for_runs(["one"])
     else:
@@ -352,7 +353,7 @@ def test_what_is_read_while_history_goes_is_not_continued(
 def test_a_damaged_part_in_the_database_is_refused() -> None:
     grown(DjangoSaver(), 8)
     row = ChannelBlob.objects.order_by("-version")[2]
-    assert growth.is_part(bytes(row.data))
+    assert list_deltas.is_part(bytes(row.data))
     ChannelBlob.objects.filter(pk=row.pk).update(data=bytes(row.data)[:-1] + b"?")
     with pytest.raises(CorruptPayloadError):
         DjangoSaver().get_tuple(place())

@@ -15,15 +15,15 @@ from hitl_django import (
     NodeTimeoutError,
     Send,
     StateGraph,
-    registry,
     services,
     testing,
 )
 from hitl_django import interrupt as ask
-from hitl_django.engine.checkpoint import BaseCheckpointSaver, Commit
-from hitl_django.engine.memory import InMemorySaver
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
-from hitl_django.saver import DjangoSaver
 from tests.engine.graphs import CONFIG, State, log_of
 
 SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}

@@ -14,9 +14,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver as Theirs
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 
-from hitl_django.engine.checkpoint import BaseCheckpointSaver
-from hitl_django.engine.memory import InMemorySaver
-from hitl_django.saver import DjangoSaver
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.memory import InMemorySaver
 
 
 class Adapted(Theirs):  # type: ignore[type-arg]

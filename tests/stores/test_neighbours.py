@@ -11,15 +11,15 @@ import pytest
 from django.db import transaction
 
 from hitl_django import services
-from hitl_django.engine.checkpoint import Commit, TaskWrites
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, list_deltas, queries, thread_position
+from hitl_django.checkpoints import django_saver as module
+from hitl_django.checkpoints.codec import unpack
+from hitl_django.checkpoints.commit_rows import ANSWERS, KEYED_ANSWERS
+from hitl_django.checkpoints.inline_writes import MOST
 from hitl_django.engine.constants import ERROR, KEYED, PULL, PUSH, RESUME
+from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.models import ChannelBlob, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, growth, heads, statements
-from hitl_django.saver import saver as module
-from hitl_django.saver.payloads import unpack
-from hitl_django.saver.steps import MOST
-from hitl_django.saver.storing import ANSWERS, KEYED_ANSWERS
-from hitl_django.services import histories
+from hitl_django.services.runs import history as histories
 
 from .test_conformance import OTHER, TASK, checkpoint, place
 
@@ -34,8 +34,8 @@ BRANCH = 2  # where another line begins
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(growth, "LEAST", 20)
-    monkeypatch.setattr(growth, "EACH", 3)
+    monkeypatch.setattr(list_deltas, "LEAST", 20)
+    monkeypatch.setattr(list_deltas, "EACH", 3)
 
 
 def build(where: Where) -> None:
@@ -108,7 +108,7 @@ def test_a_place_is_read_as_if_there_were_no_other(
     for where in PLACES:
         build(where)
     assert {where: read(*where) for where in PLACES} == expected
-    assert any(growth.is_part(bytes(row.data)) for row in ChannelBlob.objects.all())
+    assert any(list_deltas.is_part(bytes(row.data)) for row in ChannelBlob.objects.all())
     assert len({str(found) for found in expected.values()}) == len(PLACES)
 
 
@@ -133,10 +133,10 @@ def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
             channel = RESUME if name is None else KEYED
             expected[one.pk] = [[channel, answers_to((thread, ns), number, task)[channel]]]
     Interrupt.objects.bulk_create(questions)
-    found = Interrupt.objects.values_list("pk", *statements.answers())
+    found = Interrupt.objects.values_list("pk", *queries.answers())
     assert {pk: unpack(data, stored, "answers") for pk, data, stored in found} == expected
     for one in questions:
-        [row] = statements.CONTROL.run(
+        [row] = queries.CONTROL.run(
             "default",
             thread=one.thread_id,
             ns=one.checkpoint_ns,
@@ -155,16 +155,18 @@ def history(thread: str) -> Any:
 #: What is read of a thread's root graph.
 OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "history": history,
-    "line": lambda thread: heads.line_of("default", key(thread)),
-    "head": lambda thread: heads.read_head("default", key(thread)),
-    "finished": lambda thread: of_head(heads.finished_nodes, thread),
-    "failed": lambda thread: of_head(heads.failed_nodes, thread),
-    "held": lambda thread: of_head(heads.held_channels, thread, ["log", "note", "absent"]),
+    "line": lambda thread: thread_position.line_of("default", key(thread)),
+    "head": lambda thread: thread_position.read_head("default", key(thread)),
+    "finished": lambda thread: of_head(thread_position.finished_nodes, thread),
+    "failed": lambda thread: of_head(thread_position.failed_nodes, thread),
+    "held": lambda thread: of_head(
+        thread_position.held_channels, thread, ["log", "note", "absent"]
+    ),
 }
 
 
 def of_head(read: Callable[..., Any], thread: str, *more: Any) -> Any:
-    head = heads.read_head("default", key(thread))
+    head = thread_position.read_head("default", key(thread))
     assert head is not None
     return read("default", key(thread), head, *more)
 
@@ -186,7 +188,7 @@ def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> Non
     for where in PLACES:
         build(where)
     for thread in threads:
-        found = of_head(heads.finished_below, thread)
+        found = of_head(thread_position.finished_below, thread)
         said = {name.rpartition(" apart of ")[0] or name.rpartition(" ")[0] for _, name in found}
         assert {ns for ns, _ in found} == {"below:1"}
         assert said == {f"{thread}/below:1"}
@@ -244,10 +246,10 @@ def test_what_ran_on_a_line_that_was_left_is_not_what_led_here(much: bool) -> No
     put(2, 1, [ended("left", much=much)])
     put(3, 1, [ended("chosen", much=much)])
     # That one has one child more: what was written upon it stays with it.
-    assert of_head(heads.finished_nodes, "one") >= {"first", "chosen"}
+    assert of_head(thread_position.finished_nodes, "one") >= {"first", "chosen"}
     put(4, 2, [ended("on the line that was left", much=much)])
     put(5, 3, [ended("last", much=much)])
-    found = of_head(heads.finished_nodes, "one")
+    found = of_head(thread_position.finished_nodes, "one")
     assert found >= {"first", "chosen", "last"}
     assert "on the line that was left" not in found
 
@@ -258,7 +260,7 @@ def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None
     newest = put(1, 0, [])
     DjangoSaver().put_writes(newest, [(ERROR, "no")], TASK, f"~{PULL}, now")
     DjangoSaver().put_writes(newest, [(RESUME, ["yes"])], OTHER, f"~{PULL}, answered")
-    assert of_head(heads.failed_nodes, "one") == {"now"}
+    assert of_head(thread_position.failed_nodes, "one") == {"now"}
 
 
 def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() -> None:
@@ -270,14 +272,14 @@ def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() 
         stored = checkpoint(values, versions)
         DjangoSaver().put(place(thread, ns), stored, {"source": "loop", "step": 1}, versions)
     for thread, held in [("one", {"kept"}), ("two", {"kept", "emptied"})]:
-        assert of_head(heads.held_channels, thread, [*versions, "absent"]) == held
+        assert of_head(thread_position.held_channels, thread, [*versions, "absent"]) == held
 
 
 @pytest.mark.parametrize("much", [False, True])
 def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     much: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "BACK", 2)
+    monkeypatch.setattr(thread_position, "BACK", 2)
     put(0, None, [])
     put(1, None, [], "below:1")
     put(2, 1, [ended("early", much=much)], "below:1")
@@ -285,7 +287,7 @@ def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     put(4, None, [], "below:2")
     put(5, 4, [ended("late", much=much), ended("sent", much=much, sent=True)], "below:2")
     put(6, 3, [])
-    assert of_head(heads.finished_below, "one") == {("below:2", "late")}
+    assert of_head(thread_position.finished_below, "one") == {("below:2", "late")}
 
 
 def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
@@ -324,10 +326,13 @@ def test_what_led_on_first_stands_whatever_was_stored_first() -> None:
 
 
 def test_a_node_that_ran_often_crowds_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heads, "BELOW", 2)
+    monkeypatch.setattr(thread_position, "BELOW", 2)
     put(0, None, [])
     for number in range(1, 6):
         before = number - 1 if number > 1 else None
         put(number, before, [ended("often" if number < 5 else "once", much=True)], "below:1")
     put(6, 0, [])
-    assert of_head(heads.finished_below, "one") == {("below:1", "often"), ("below:1", "once")}
+    assert of_head(thread_position.finished_below, "one") == {
+        ("below:1", "often"),
+        ("below:1", "once"),
+    }

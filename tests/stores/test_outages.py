@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group
 from django.db import DatabaseError, Error, IntegrityError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from hitl_django.saver.outages import is_database_lost
+from hitl_django.db.outages import is_database_lost
 from tests.databases import end_session
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,10 +8,10 @@ import pytest
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model
 
+from hitl_django.db.bulk_insert import Insert, given
+from hitl_django.db.prepared_query import Select
+from hitl_django.db.row_mapper import Record
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
-from hitl_django.saver.compiled import Select
-from hitl_django.saver.inserting import Insert, given
-from hitl_django.saver.records import Record
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt, Decision, AuditEntry])

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django.engine.checkpoint import Commit, TaskWrites
-from hitl_django.engine.memory import InMemorySaver
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.checkpoints.inline_values import FEW, SHORT
+from hitl_django.checkpoints.inline_writes import MOST
+from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
+from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
-from hitl_django.saver import DjangoSaver
-from hitl_django.saver.scalars import FEW, SHORT
-from hitl_django.saver.steps import MOST
 
 from .test_conformance import checkpoint, place
 

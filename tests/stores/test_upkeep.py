@@ -9,15 +9,15 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django.engine.checkpoint import BaseCheckpointSaver
+from hitl_django.checkpoints import DjangoSaver, maintenance
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError, RunStateError, ThreadNotFound
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.memory import InMemorySaver
-from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Command, Send
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
-from hitl_django.saver import DjangoSaver, upkeep
 
 from .test_conformance import TASK, checkpoint, place
 
@@ -278,7 +278,7 @@ def test_deciding_what_goes_takes_as_many_statements_for_a_long_thread() -> None
 
 @pytest.mark.django_db
 def test_what_goes_is_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "BATCH", 4)
+    monkeypatch.setattr(maintenance, "BATCH", 4)
     saver = DjangoSaver()
     for config in chain(saver, 10):
         saver.put_writes(config, [("a", 1)], TASK)
@@ -296,7 +296,7 @@ def test_pruning_that_was_cut_short_is_completed_by_the_next(
     saver = DjangoSaver()
     chain(saver, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep._Dead, "delete", lambda dead: None)
+        patch.setattr(maintenance._Dead, "delete", lambda dead: None)
         saver.prune(["t"])
     assert counts() == [1, 0, 6]
     saver.prune(["t"])
@@ -357,9 +357,9 @@ def test_nobody_waits_for_a_thread_that_nothing_is_done_to() -> None:
     for name in ("t", "other", "another"):
         chain(saver, 1, place(name))
     key = dict(Thread.objects.values_list("thread_id", "pk"))
-    locked = upkeep._lock("default", thread_id__in=["t", "other"])
+    locked = maintenance._lock("default", thread_id__in=["t", "other"])
     assert locked == {"t": key["t"], "other": key["other"]}
-    assert upkeep._lock("default", pk=key["t"]) == {"t": key["t"]}
+    assert maintenance._lock("default", pk=key["t"]) == {"t": key["t"]}
 
 
 @pytest.mark.django_db
@@ -379,13 +379,13 @@ def test_a_run_that_goes_on_before_the_lock_is_taken_keeps_its_history(
     chain(saver, 2, run_id=str(run.pk))
     run.thread = Thread.objects.get()
     run.save()
-    lock = upkeep._lock
+    lock = maintenance._lock
 
     def retried_first(*args: Any, **which: Any) -> Any:
         Run.objects.update(state=Run.State.QUEUED)
         return lock(*args, **which)
 
-    monkeypatch.setattr(upkeep, "_lock", retried_first)
+    monkeypatch.setattr(maintenance, "_lock", retried_first)
     with pytest.raises(RunStateError, match="is kept"):
         delete(saver, run)
     assert steps(saver, place()) == [2, 1]

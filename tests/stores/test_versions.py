@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl_django import InMemorySaver
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, version_deltas
+from hitl_django.checkpoints.codec import codec
+from hitl_django.checkpoints.list_deltas import Tip
+from hitl_django.checkpoints.write_cache import Grounds
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.serde import digest
 from hitl_django.models import ChannelBlob, Checkpoint, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey, versions
-from hitl_django.saver.grounds import Grounds
-from hitl_django.saver.growth import Tip
-from hitl_django.saver.payloads import codec
 
 from .test_conformance import checkpoint, place
 
@@ -66,7 +66,7 @@ def found(configs: list[Any], saver: Any = None) -> list[Any]:
 
 
 def bases() -> Any:
-    return ChannelBlob.objects.filter(channel__startswith=versions.PREFIX).order_by("version")
+    return ChannelBlob.objects.filter(channel__startswith=version_deltas.PREFIX).order_by("version")
 
 
 # What is stored, without a database.
@@ -86,16 +86,16 @@ def test_every_checkpoint_comes_back(changes: list[Any]) -> None:
         seen = {name: one for name, one in {**seen, **read}.items() if name not in gone}
         head = {"v": 4, "id": str(number), "channel_versions": now, "versions_seen": seen}
         saved.append(head)
-        record, base, row = versions.tell(head, base)
+        record, base, row = version_deltas.tell(head, base)
         if row is not None:
             rows[base.key] = row
         stored.append(codec.encode_record(record))
     for head, data in zip(saved, stored, strict=True):
         record = codec.decode(data)
-        key = versions.base_of(record)
+        key = version_deltas.base_of(record)
         assert key is not None
-        opened = versions.open_base(key, rows[key], digest(rows[key]))
-        assert versions.whole(record, {key: opened}) == head
+        opened = version_deltas.open_base(key, rows[key], digest(rows[key]))
+        assert version_deltas.whole(record, {key: opened}) == head
 
 
 @pytest.mark.parametrize("width", [100, 300, 1000])
@@ -104,7 +104,7 @@ def test_differences_and_bases_stay_small_beside_the_whole(width: int) -> None:
     for number in range(2, 500):
         now = {**now, str(number % width): number << 32}
         head = {"channel_versions": now, "versions_seen": {"node": {"a": number}}}
-        record, base, row = versions.tell(head, base)
+        record, base, row = version_deltas.tell(head, base)
         size += len(codec.encode_record(record)) + len(row or b"")
     assert size / 500 < 2.5 * (2 * width) ** 0.5 * len(codec.encode({"999": 1 << 40}))
 
@@ -305,7 +305,7 @@ def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
 
 def test_a_saver_remembers_a_bounded_number_of_threads() -> None:
     grounds = Grounds(6, wide=3)
-    tip, base = Tip(1, 10, b"", (1,), 10, 0), versions.Base(("x", 1), {}, {})
+    tip, base = Tip(1, 10, b"", (1,), 10, 0), version_deltas.Base(("x", 1), {}, {})
     for number in range(20):
         grounds.add(str(number), "", {"log": tip}, base if number % 2 else None)
         assert len(grounds._places) <= 6

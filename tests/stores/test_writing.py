@@ -9,9 +9,9 @@ import pytest
 from django.db import connection, models, transaction
 from django.db.models import Q
 
+from hitl_django.db.prepared_query import Given, Update
+from hitl_django.db.write_batch import Writing
 from hitl_django.models import Thread
-from hitl_django.saver import Writing
-from hitl_django.saver.compiled import Given, Update
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

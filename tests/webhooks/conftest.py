@@ -9,7 +9,7 @@ import pytest
 
 from hitl_django import services, testing
 from hitl_django.models import WebhookEndpoint
-from hitl_django.webhooks import sending
+from hitl_django.notifications.webhooks import delivery
 
 from .receiver import Behaviour, Receiver, all_closed, answering
 
@@ -21,7 +21,7 @@ HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
 def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     settings.HITL = dict(HERE)
     # So that on a slow machine, too, one task sends all that a test has for it.
-    monkeypatch.setattr(sending, "SLICE", 3600.0)
+    monkeypatch.setattr(delivery, "SLICE", 3600.0)
     return settings.HITL
 
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from hitl_django.models import Delivery, WebhookEndpoint
-from hitl_django.webhooks import claims
+from hitl_django.notifications.webhooks import claims
 
 from .test_sending import message_to
 

@@ -9,8 +9,9 @@ import pytest
 from django.db import transaction
 from django.db.models.functions import Now
 
-from hitl_django import leases, outbox, services
+from hitl_django import leases, services
 from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
+from hitl_django.notifications import outbox
 from tests.benchmarks.counts import counting
 
 Advance = Callable[[], int]

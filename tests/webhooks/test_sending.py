@@ -19,10 +19,12 @@ from django.contrib.auth.models import Permission
 from django.db.models import F
 from django.db.models.functions import Now
 
-from hitl_django import services, webhooks
+from hitl_django import services
 from hitl_django.models import Delivery, Interrupt, WebhookEndpoint
-from hitl_django.sweep import sweep
-from hitl_django.webhooks import claims, sending
+from hitl_django.notifications import webhooks
+from hitl_django.notifications.webhooks import claims
+from hitl_django.notifications.webhooks import delivery as sending
+from hitl_django.worker.sweeper import sweep
 from tests.architecture.test_readme import snippets
 
 from . import receiver as faults
@@ -414,7 +416,9 @@ def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
     endpoint, quiet = hook(receive()), hook(receive())
     message_to(endpoint)
     hinted: list[str] = []
-    monkeypatch.setattr("hitl_django.dispatch.hint_webhook", lambda pk: hinted.append(str(pk)))
+    monkeypatch.setattr(
+        "hitl_django.task_queue.dispatcher.hint_webhook", lambda pk: hinted.append(str(pk))
+    )
     sweep()
     assert hinted == []  # just told: a worker may be on its way
     WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
@@ -446,7 +450,7 @@ def test_a_task_ends_with_its_time_and_has_another_go_on(
     endpoint = hook(receive())
     first, second = message_to(endpoint), message_to(endpoint)
     hinted: list[Any] = []
-    monkeypatch.setattr("hitl_django.dispatch.hint_webhook", hinted.append)
+    monkeypatch.setattr("hitl_django.task_queue.dispatcher.hint_webhook", hinted.append)
     monkeypatch.setattr(sending, "SLICE", 0)
     assert deliver(first).state == "delivered"
     second.refresh_from_db()
@@ -572,7 +576,7 @@ def test_a_task_takes_no_longer_than_its_worker_gives_it(
     monkeypatch: pytest.MonkeyPatch, given: float | None, most: float
 ) -> None:
     monkeypatch.setattr(sending, "SLICE", 20.0)
-    monkeypatch.setattr("hitl_django.dispatch.time_slice", lambda: given)
+    monkeypatch.setattr("hitl_django.task_queue.dispatcher.time_slice", lambda: given)
     assert sending._slice() == most
 
 

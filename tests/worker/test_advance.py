@@ -19,25 +19,25 @@ from django.test import override_settings
 
 from hitl_django import (
     RetryPolicy,
-    dispatch,
     get_runtime,
     interrupt,
     leases,
     once,
-    registry,
     services,
     signals,
     testing,
-    worker,
 )
-from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.engine.errors import LeaseLostError, SaverFailed, StaleQuestionError
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
-from hitl_django.events import Log
-from hitl_django.leases import RunFence, claims, outcomes, watch
+from hitl_django.graph_registry import registry
+from hitl_django.leases import RunFence, acquire, renewal, transitions
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver, ThreadKey
+from hitl_django.notifications import Log
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
 from tests import graphs
 
 Advance = Callable[[], int]
@@ -105,14 +105,14 @@ def test_a_run_goes_to_its_end_and_leaves_its_thread_free(advance: Advance) -> N
 def test_a_hint_that_comes_again_does_nothing(advance: Advance, times: int) -> None:
     info = services.start("steps", {"log": []})
     for _ in range(times):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     run = run_of(info)
     assert (run.state, run.thread.epoch) == ("succeeded", 1)
 
 
 @pytest.mark.parametrize("bad", ["", "x", "00000000-0000-0000-0000-000000000000"])
 def test_a_hint_for_no_run_does_nothing(advance: Advance, bad: str) -> None:
-    worker.advance(bad)
+    runner.advance(bad)
 
 
 @pytest.mark.promise("P10")
@@ -121,7 +121,7 @@ def test_a_live_lease_keeps_others_out(advance: Advance) -> None:
     held = leases.claim(info.id)
     assert held is not None
     assert leases.claim(info.id) is None
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert run_of(info).state == "running"
     assert leases.renew(held)
 
@@ -132,11 +132,11 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
     frozen = leases.claim(info.id)
     assert frozen is not None
     lose_lease()
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert run_of(info).state == "succeeded"
     count = Checkpoint.objects.count()
 
-    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatch.hint))
+    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatcher.hint))
     place = {"configurable": {"thread_id": info.thread_id}}
     for commit in (
         Commit(place, [TaskWrites("t", "", [("log", ["late"])])]),
@@ -308,11 +308,11 @@ def test_the_end_of_the_process_is_a_crash_not_a_failure(
     made("die", die)
     info = services.start("die", {"count": 1})
     with pytest.raises(signal):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     run = run_of(info)
     assert (run.state, run.error) == ("running", "")
     assert run.thread.lease_until is not None
-    assert not watch._watch._runs
+    assert not renewal._watch._runs
 
 
 @pytest.mark.promise("P11")
@@ -329,18 +329,18 @@ def test_a_run_that_kills_its_workers_is_parked_after_five(
     info = services.start("die", {"count": 1})
     for _ in range(5):
         with pytest.raises(SystemExit):
-            worker.advance(str(info.id))
+            runner.advance(str(info.id))
         lose_lease()
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     run = run_of(info)
     assert (run.state, len(bodies)) == ("parked", 5)
     assert "5 times" in run.error
     assert run.thread.lease_until is None
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert len(bodies) == 5
     assert services.retry(info.id).state == "queued"
     with pytest.raises(SystemExit):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     assert len(bodies) == 6
 
 
@@ -357,7 +357,7 @@ def test_that_a_run_was_parked_as_it_was_claimed_is_told(
 
     signals.run_failed.connect(hear)
     with django_capture_on_commit_callbacks(execute=True):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     assert heard == [(str(info.id), "parked")]
 
 
@@ -375,9 +375,9 @@ def test_a_step_far_into_the_graph_is_tried_as_often_as_the_first(advance: Advan
         info = services.start("die late", {"log": []})
         for _ in range(5):
             with pytest.raises(SystemExit):
-                worker.advance(str(info.id))
+                runner.advance(str(info.id))
             lose_lease()
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     finally:
         registry.unregister("die late")
     run = run_of(info)
@@ -397,11 +397,11 @@ def test_a_graph_that_is_not_deployed_is_tried_again_then_parked(advance: Advanc
     info = services.start("steps", {"log": []})
     Run.objects.update(graph="gone")
     for _ in range(5):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.thread.lease_until) == ("queued", None)
         assert "No graph named 'gone'" in run.error
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     run = run_of(info)
     assert run.state == "parked"
     assert "No graph named 'gone'" in run.error
@@ -420,10 +420,10 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
         except ConnectionError as error:
             raise OperationalError from error
 
-    monkeypatch.setattr(worker, "_drive", stop)
+    monkeypatch.setattr(runner, "_drive", stop)
     monkeypatch.setattr(leases, "abandon", refuse)
     info = services.start("steps", {"log": []})
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert "could not be given back" in caplog.text
     assert "the server closed the connection" in caplog.text
     assert "canary" not in caplog.text
@@ -472,7 +472,7 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
     registry.register("sliced")(lambda: graph)
     asked: list[str] = []
 
-    class Control(worker.RunControl):
+    class Control(runner.RunControl):
         def request_drain(self, reason: str = "") -> None:
             super().request_drain(reason)
             asked.append(reason)
@@ -481,14 +481,14 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
     try:
         info = services.start("sliced", {"log": []})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(worker, "RunControl", Control)
-            patch.setattr(dispatch, "time_slice", lambda: 500)
-            patch.setattr(watch, "monotonic", clock)
+            patch.setattr(runner, "RunControl", Control)
+            patch.setattr(dispatcher, "time_slice", lambda: 500)
+            patch.setattr(renewal, "monotonic", clock)
             # The thread that renews has a connection of its own, to which this test's transaction
             # is nothing but a lock (SQLite), or a lease that is not there (PostgreSQL).
-            patch.setattr(claims, "renew", lambda lease: True)
+            patch.setattr(acquire, "renew", lambda lease: True)
             with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
-                worker.advance(str(info.id))
+                runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert asked == ["time slice used up"]
@@ -508,7 +508,7 @@ def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
     info = services.start("steps", {"log": []})
     with monkeypatch.context() as patch:
         patch.setattr(leases, "claim", refuse)
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     assert "could not be claimed" in caplog.text
     assert run_of(info).state == "queued"
     advance()
@@ -519,7 +519,7 @@ def test_a_claim_that_the_database_refuses_is_nothing_to_the_queue(
 def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    park = outcomes.park
+    park = transitions.park
 
     def cancel_and_park(lease: leases.Lease, error: str) -> None:
         services.cancel(lease.run_id)
@@ -527,8 +527,8 @@ def test_a_run_that_is_cancelled_as_it_is_to_be_parked_is_cancelled(
 
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=5)
-    monkeypatch.setattr(outcomes, "park", cancel_and_park)
-    worker.advance(str(info.id))
+    monkeypatch.setattr(transitions, "park", cancel_and_park)
+    runner.advance(str(info.id))
     run = run_of(info)
     assert (run.state, run.thread.lease_until) == ("cancelled", None)
 
@@ -551,9 +551,9 @@ def test_attempts_of_a_node_are_counted_on_by_the_worker_that_comes_next(
     deployed("failing", StateGraph(graphs.Count).add_node("a", fail, retry_policy=policy))
     info = services.start("failing", {"count": 1})
     with pytest.raises(SystemExit):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     lose_lease()
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert attempts == [1, 2, 2, 3]
     assert (run_of(info).state, run_of(info).error) == ("failed", "ConnectionError: ")
 
@@ -577,22 +577,22 @@ def test_a_node_that_takes_longer_than_its_time_fails_its_run(
 def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
     advance: Advance, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_drained", None)
-    graph = graphs.steps().add_node("told", lambda state: worker.drain("SIGTERM"))
+    monkeypatch.setattr(runner, "_drained", None)
+    graph = graphs.steps().add_node("told", lambda state: runner.drain("SIGTERM"))
     graph.add_edge("__start__", "told")
     registry.register("told")(lambda: graph)
     try:
         info, other = services.start("told", {"log": []}), services.start("steps", {"log": []})
         testing._hinted.clear()
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert run.thread.attempts == 0
-        worker.advance(str(other.id))
+        runner.advance(str(other.id))
         assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
         assert testing._hinted == [str(info.id), str(other.id)]
 
-        monkeypatch.setattr(worker, "_drained", None)  # as in the process that comes next
+        monkeypatch.setattr(runner, "_drained", None)  # as in the process that comes next
         assert advance() == 2
         assert {run_of(info).state, run_of(other).state} == {"succeeded"}
     finally:
@@ -603,17 +603,17 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
 def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_drained", None)
+    monkeypatch.setattr(runner, "_drained", None)
     claim = leases.claim
 
     def claim_and_drain(run_id: Any) -> Any:
         lease = claim(run_id)
-        worker.drain()
+        runner.drain()
         return lease
 
     monkeypatch.setattr(leases, "claim", claim_and_drain)
     info = services.start("steps", {"log": []})
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert run_of(info).state == "queued"
 
 
@@ -643,7 +643,7 @@ def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
     pause(lease, right, "Question to right", hinted)
     assert Run.objects.get().state == "queued"
     assert hinted == [right.run_id]
-    worker.advance(str(right.run_id))
+    runner.advance(str(right.run_id))
     assert Run.objects.get().state == "succeeded"
 
 
@@ -739,7 +739,7 @@ def test_a_question_comes_back_when_its_failed_run_is_retried(advance: Advance) 
 @pytest.mark.django_db(transaction=True)
 def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., None]) -> None:
     renewed = threading.Event()
-    renew = claims.renew
+    renew = acquire.renew
 
     def noting(lease: Any) -> bool:
         try:
@@ -759,10 +759,10 @@ def test_the_heartbeat_renews_the_lease_while_a_node_runs(made: Callable[..., No
 
     made("slow", slow)
     with testing.inline(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(claims, "renew", noting)
+        patch.setattr(acquire, "renew", noting)
         with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
             info = services.start("slow", {"count": 0})
-            worker.advance(str(info.id))
+            runner.advance(str(info.id))
     assert before[1] > before[0]
     assert run_of(info).state == "succeeded"
 

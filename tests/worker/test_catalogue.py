@@ -9,10 +9,11 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, transaction
 
-from hitl_django import registry, services, testing
-from hitl_django.engine.graph import StateGraph
+from hitl_django import services, testing
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run, Thread
-from hitl_django.saver import DjangoSaver
 from tests import graphs
 from tests.engine.graphs import says
 

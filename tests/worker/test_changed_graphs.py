@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from hitl_django import registry, services, shapes, testing
+from hitl_django import services, testing
+from hitl_django.checkpoints import ThreadKey
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import GraphChangedError, LeaseLostError
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.task.node_api import interrupt
+from hitl_django.graph_registry import compatibility, registry
 from hitl_django.models import GraphShape, Interrupt, Run, Thread
-from hitl_django.saver import ThreadKey
 from tests.graphs import Log
 from tests.reading import values_of
 
@@ -31,7 +32,7 @@ def advance(db: None) -> Iterator[Advance]:
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
     """Replaces the graph "evolving" by one with these nodes in a row; names with ? ask."""
-    shapes._stored.clear()
+    compatibility._stored.clear()
 
     def node(name: str) -> Any:
         return lambda state: {"log": [interrupt(name) if name.endswith("?") else name]}
@@ -49,7 +50,7 @@ def deploy() -> Iterator[Deploy]:
 
     yield put
     registry.unregister("evolving")
-    shapes._stored.clear()
+    compatibility._stored.clear()
 
 
 def paused(deploy: Deploy, advance: Advance) -> Interrupt:
@@ -99,7 +100,7 @@ def test_a_run_under_the_same_shape_compares_nothing(
 ) -> None:
     question = paused(deploy, advance)
     deploy("plan", "review?", "pay", version="1.0.1")
-    monkeypatch.setattr(shapes, "take_up", None)
+    monkeypatch.setattr(compatibility, "take_up", None)
     services.decide(question.pk, "approve")
     advance()
     assert Run.objects.get().state == "succeeded"
@@ -134,7 +135,7 @@ def test_a_worker_that_was_replaced_notes_no_shape(deploy: Deploy, advance: Adva
     deploy("plan", "review?", "pay", "mail")
     late = ThreadKey(thread.pk, thread.thread_id, thread.epoch - 1)
     with pytest.raises(LeaseLostError):
-        shapes.take_up(run.pk, late, run.fingerprint, registry.get("evolving"))
+        compatibility.take_up(run.pk, late, run.fingerprint, registry.get("evolving"))
     assert Run.objects.get().fingerprint == run.fingerprint
 
 

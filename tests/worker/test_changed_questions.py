@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from hitl_django import audit, registry, services, testing
+from hitl_django import audit, services, testing
 from hitl_django.engine.constants import START
-from hitl_django.engine.graph import StateGraph
-from hitl_django.engine.node_api import interrupt
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import RetryPolicy
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from tests.graphs import Log
 from tests.reading import values_of

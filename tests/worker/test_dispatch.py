@@ -11,22 +11,24 @@ from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.signing import SignedPackage
 
-from hitl_django import dispatch, services, worker
+from hitl_django import services
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
 from hitl_django.engine.errors import AlreadyDecidedError
 from hitl_django.models import Interrupt, Run
-from hitl_django.services import decisions
+from hitl_django.services.reviews import decide
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-INLINE = {"DISPATCH": "hitl_django.dispatch.InlineDispatcher"}
+INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 @pytest.mark.promise("P9")
 def test_the_queues_row_is_part_of_the_transaction() -> None:
     with transaction.atomic():
-        dispatch.hint("an id")
+        dispatcher.hint("an id")
         assert OrmQ.objects.count() == 1
         transaction.set_rollback(True)
     assert not OrmQ.objects.exists()
@@ -35,18 +37,18 @@ def test_the_queues_row_is_part_of_the_transaction() -> None:
 @pytest.mark.promise("P9")
 def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     run = services.start("approval", {"text": "x"})
-    worker.advance(str(run.id))
+    runner.advance(str(run.id))
     OrmQ.objects.all().delete()
     question = Interrupt.objects.get()
-    read = decisions._read
+    read = decide._read
 
     def overtaken(pk: Any) -> Any:
         found = read(pk)
-        monkeypatch.setattr(decisions, "_read", read)
+        monkeypatch.setattr(decide, "_read", read)
         services.decide(question.pk, "reject")
         return found
 
-    monkeypatch.setattr(decisions, "_read", overtaken)
+    monkeypatch.setattr(decide, "_read", overtaken)
     with pytest.raises(AlreadyDecidedError):
         services.decide(question.pk, "approve")
     assert OrmQ.objects.count() == 1
@@ -69,11 +71,11 @@ def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyP
         lambda *args, **kwargs: sent.append(1),
     )
     with transaction.atomic():
-        dispatch.hint("an id")
+        dispatcher.hint("an id")
         assert sent == []
     assert sent == [1]
     with transaction.atomic():
-        dispatch.hint("an id")
+        dispatcher.hint("an id")
         transaction.set_rollback(True)
     assert sent == [1]
 
@@ -102,11 +104,11 @@ def test_inline_runs_follow_the_commit() -> None:
 def test_the_time_slice_leaves_the_queue_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Conf, "TIMEOUT", 100)
     assert Dispatcher().time_slice() == 60
-    assert dispatch.time_slice() == 60
+    assert dispatcher.time_slice() == 60
     with override_settings(HITL={"TIME_SLICE_SECONDS": 5}):
-        assert dispatch.time_slice() == 5
+        assert dispatcher.time_slice() == 5
     monkeypatch.setattr(Conf, "TIMEOUT", None)
-    assert dispatch.time_slice() is None
+    assert dispatcher.time_slice() is None
 
 
 def test_migrating_arranges_for_the_sweep_once() -> None:

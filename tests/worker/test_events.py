@@ -22,14 +22,14 @@ from hitl_django import (
     get_stream_writer,
     interrupt,
     leases,
-    registry,
     services,
     task,
     testing,
-    worker,
 )
-from hitl_django.events import Log
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, PendingWrite, Run, RunEvent, Thread
+from hitl_django.notifications import Log
+from hitl_django.worker import runner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,7 +52,7 @@ def tell() -> Iterator[Tell]:
         started = {"events": options.pop("start_events")} if "start_events" in options else {}
         registry.register(NAME, **options)(lambda: graph)
         info = services.start(NAME, given or {"count": 0}, **started)
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
         return info
 
     with testing.inline():
@@ -103,7 +103,7 @@ def data_of(info: Any, kind: str) -> list[Any]:
 def answer(info: Any, value: Any = "yes") -> None:
     question = Interrupt.objects.get(run=info.id, status="pending")
     services.decide(question.pk, "respond", value)
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
 
 
 # The states of a run.
@@ -144,7 +144,7 @@ def test_a_failed_run_that_is_tried_again_and_cancelled_tells_so(tell: Tell) -> 
 
     info = tell(line(a=fails))
     services.retry(info.id)
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     services.cancel(info.id)
     assert kinds_of(info) == ["queued", "failed", "queued", "failed", "cancelled"]
     assert "mother" not in repr([event.data for event in events_of(info)])
@@ -158,9 +158,9 @@ def test_a_parked_run_tells_so(tell: Tell, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "MAX_ATTEMPTS": 1}
     info = services.start("doomed", {"count": 0})
     with pytest.raises(SystemExit):
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     Thread.objects.update(lease_until=None)
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     registry.unregister("doomed")
     assert kinds_of(info) == ["queued", "parked"]
 
@@ -221,7 +221,7 @@ def test_a_step_of_a_continued_thread_is_told_by_its_own_run(tell: Tell) -> None
     first = tell(line(a=one), events=["updates", "values"])
     thread = Run.objects.get().thread.thread_id
     second = services.start(NAME, {"count": 5}, thread_id=thread)
-    worker.advance(str(second.id))
+    runner.advance(str(second.id))
     assert kinds_of(second) == kinds_of(first)
     assert data_of(second, "values")[-1]["count"] == 7
 
@@ -261,7 +261,7 @@ def test_what_a_task_said_that_nobody_stored_is_told_by_the_next_worker(tell: Te
     info = Run.objects.get()
     assert kinds_of(info) == ["queued", "custom", "updates"]
     Thread.objects.update(lease_until=None)
-    worker.advance(str(info.pk))
+    runner.advance(str(info.pk))
     assert kinds_of(info) == [
         "queued", "custom", "updates", "custom", "updates", "succeeded",
     ]  # fmt: skip
@@ -298,7 +298,7 @@ def test_what_graphs_further_down_say_is_stored_with_their_own_steps(tell: Tell)
     info = Run.objects.get()
     assert data_of(info, "custom") == ["x"]
     Thread.objects.update(lease_until=None)
-    worker.advance(str(info.pk))
+    runner.advance(str(info.pk))
     assert data_of(info, "custom") == ["x", "z"]
 
 
@@ -472,7 +472,7 @@ def test_what_was_counted_for_a_commit_that_failed_leaves_no_gap(
 
     monkeypatch.setattr(Log, "tell", counted_in_vain)
     info = tell(line(a=one, b=one), events=["updates"])
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert not faults
     assert kinds_of(info)[-1] == "succeeded"  # and their numbers have no gap
     run = Run.objects.get(pk=info.id)

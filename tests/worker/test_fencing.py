@@ -10,14 +10,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
-from hitl_django import dispatch, leases, services, testing
-from hitl_django.engine.checkpoint import Commit, Outcome, Question, TaskWrites
+from hitl_django import leases, services, testing
+from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
-from hitl_django.leases import Lease, RunFence, outcomes, statements
-from hitl_django.leases.questions import withdraw
+from hitl_django.leases import Lease, RunFence, queries, transitions
+from hitl_django.leases.interrupts import withdraw
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
-from hitl_django.saver import DjangoSaver
+from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
 
 Advance = Callable[[], int]
@@ -44,7 +45,7 @@ def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
 
 
 def commit(lease: Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatch.hint))
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     writes = () if outcome else [TaskWrites("t", "", [("log", ["late"])])]
     saver.commit(Commit(place, writes, outcome=outcome))
@@ -89,7 +90,7 @@ def test_a_worker_that_was_replaced_parks_nothing_that_it_had_claimed(advance: A
     frozen, at_work = replaced("steps", {"log": []})
     before = [list(model.objects.values()) for model in (Thread, Run)]
 
-    outcomes.park(frozen, "The run got nowhere.")
+    transitions.park(frozen, "The run got nowhere.")
 
     assert [list(model.objects.values()) for model in (Thread, Run)] == before
     commit(at_work, Outcome("finished"))
@@ -102,7 +103,7 @@ def test_a_statement_of_another_epoch_finds_no_thread(advance: Advance, name: st
     frozen, at_work = replaced("steps", {"log": []})
     bystander = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.filter(pk=bystander.thread.pk).update(epoch=at_work.thread.epoch)
-    statement, duration = getattr(statements, name), timedelta(seconds=30)
+    statement, duration = getattr(queries, name), timedelta(seconds=30)
     before = list(Thread.objects.order_by("pk").values())
 
     assert statement.run("default", **frozen.ours(), duration=duration) == 0
@@ -121,7 +122,7 @@ def test_a_run_that_was_left_meanwhile_is_left_as_it_is(
     info = services.start("steps", {"log": []})
     Run.objects.update(state=state)
     left = {"state": "failed", "step": 1, "error": "late", "traceback": None, "last_event": 9}
-    assert getattr(statements, name).run("default", run=info.id, **left) == 0
+    assert getattr(queries, name).run("default", run=info.id, **left) == 0
     run = Run.objects.get()
     assert (run.state, run.error) == (state, "")
 
@@ -145,7 +146,7 @@ def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
     Thread.objects.update(lease_until=None)
     for name in ("RENEW", "HOLD"):
         given = {**lease.ours(), "duration": timedelta(seconds=30)}
-        assert getattr(statements, name).run("default", **given) == 0
+        assert getattr(queries, name).run("default", **given) == 0
     assert Thread.objects.get().lease_until is None
 
 

@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from hitl_django import (
-    Command,
-    InvalidInputError,
-    entrypoint,
-    registry,
-    services,
-    task,
-    testing,
-)
+from hitl_django import Command, InvalidInputError, entrypoint, services, task, testing
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.saver import DjangoSaver
-from hitl_django.services.results import run_result
+from hitl_django.services.runs.result import run_result
 from tests import graphs
 
 Advance = Callable[[], int]

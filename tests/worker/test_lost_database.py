@@ -10,20 +10,11 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from hitl_django import (
-    END,
-    START,
-    RetryPolicy,
-    StateGraph,
-    dispatch,
-    once,
-    registry,
-    services,
-    testing,
-    transact,
-)
+from hitl_django import END, START, RetryPolicy, StateGraph, once, services, testing, transact
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run
-from hitl_django.saver import DjangoSaver
+from hitl_django.task_queue import dispatcher
 from tests.graphs import Log
 
 pytestmark = [
@@ -82,7 +73,7 @@ def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk:
         found = Run.objects.get(pk=run.id)
         assert (found.state, found.thread.lease_until) == ("queued", None)
         assert found.error == "OperationalError: of the file"
-        dispatch.hint(run.id)
+        dispatcher.hint(run.id)
         advance()
     assert Run.objects.get(pk=run.id).state == "succeeded"
 

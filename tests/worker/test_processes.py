@@ -10,8 +10,9 @@ import pytest
 from django_q.conf import Conf
 from django_q.signals import post_execute_in_worker, post_spawn, pre_execute
 
-from hitl_django import dispatch, heartbeats, pulse, worker
-from hitl_django.contrib.django_q2 import workers
+from hitl_django.contrib.django_q2 import worker_process
+from hitl_django.task_queue import dispatcher, heartbeat, supervisor_pipe
+from hitl_django.worker import runner
 
 
 def handlers() -> list[object]:
@@ -22,8 +23,8 @@ def test_a_process_that_runs_tasks_itself_keeps_its_signals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []
-    monkeypatch.setattr(heartbeats, "report", lambda: said.append("report"))
-    monkeypatch.setattr(pulse, "say", lambda *words: said.append(words))
+    monkeypatch.setattr(heartbeat, "report", lambda: said.append("report"))
+    monkeypatch.setattr(supervisor_pipe, "say", lambda *words: said.append(words))
     before = handlers()
     post_spawn.send("django_q", proc_name="one")
     pre_execute.send("django_q", func=None, task={"func": "f"})
@@ -41,10 +42,10 @@ def test_a_forked_process_is_a_worker_only_if_nobody_minds_its_signals(
         signal.SIGTERM, signal.SIG_DFL if other == "sync" else lambda number, frame: None
     )
     try:
-        assert not workers._is_worker()
+        assert not worker_process._is_worker()
         if other == "sync":
             monkeypatch.setattr(Conf, "SYNC", False)
-            assert workers._is_worker()
+            assert worker_process._is_worker()
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -58,14 +59,14 @@ def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
             signal.raise_signal(signal.SIGTERM)
 
     left_behind = [Connection()]
-    monkeypatch.setattr(heartbeats, "report", left_behind.clear)
-    monkeypatch.setattr(worker, "drain", lambda reason: None)
+    monkeypatch.setattr(heartbeat, "report", left_behind.clear)
+    monkeypatch.setattr(runner, "drain", lambda reason: None)
     for name, value in {"pid": os.getpid(), "task": None, "until": 0.0, "is_ending": False}.items():
-        monkeypatch.setattr(workers._Process, name, value)
-    before = signal.signal(signal.SIGTERM, workers._terminate)
+        monkeypatch.setattr(worker_process._Process, name, value)
+    before = signal.signal(signal.SIGTERM, worker_process._terminate)
     try:
-        workers._begins(task={"func": dispatch.ADVANCE})
+        worker_process._begins(task={"func": dispatcher.ADVANCE})
         with pytest.raises(SystemExit):
-            workers._ends()
+            worker_process._ends()
     finally:
         signal.signal(signal.SIGTERM, before)

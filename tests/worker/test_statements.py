@@ -11,12 +11,17 @@ from uuid import uuid4
 import pytest
 from django.db import connection, connections, transaction
 
-from hitl_django import interrupt, leases, registry, services, testing, worker
-from hitl_django.engine.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django import interrupt, leases, services, testing
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db import raw_cursor
+from hitl_django.db.row_mapper import Record
+from hitl_django.db.write_batch import Writing
 from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError, RunStateError
-from hitl_django.engine.graph import StateGraph
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
-from hitl_django.leases import statements as lease_statements
+from hitl_django.leases import queries as lease_statements
 from hitl_django.models import (
     AuditEntry,
     Checkpoint,
@@ -26,10 +31,9 @@ from hitl_django.models import (
     Run,
     Thread,
 )
-from hitl_django.saver import DjangoSaver, Writing, cursors
-from hitl_django.saver.records import Record
-from hitl_django.services import decisions
-from hitl_django.services import statements as service_statements
+from hitl_django.services import queries as service_statements
+from hitl_django.services.reviews import decide
+from hitl_django.worker import runner
 from tests import databases, graphs
 from tests.benchmarks.counts import counting
 
@@ -55,7 +59,7 @@ def counted() -> Iterator[str]:
 
 def paused(name: str) -> tuple[services.RunInfo, Any]:
     info = services.start(name, {"count": 0})
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     return info, Interrupt.objects.get(run=info.id)
 
 
@@ -65,12 +69,12 @@ def test_a_start_a_step_a_pause_and_a_decision_are_one_transaction_each(counted:
     with counting() as starting:
         info = services.start(counted, {"count": 0})
     with counting() as asking:
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     question = Interrupt.objects.get(run=info.id)
     with counting() as deciding:
         services.decide(question.pk, "respond", 1)
     with counting() as ending:
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
     counts = (starting, asking, deciding, ending)
     # A claim comes before the steps: the first, then the pause; two at the end.
@@ -91,15 +95,17 @@ def test_what_a_run_goes_on_from_comes_with_its_claim(
     services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
     sent: list[str] = []
     for name in ("execute", "execute_together"):
-        method = getattr(cursors.Cursor, name)
+        method = getattr(raw_cursor.Cursor, name)
         monkeypatch.setattr(
-            cursors.Cursor, name, lambda *args, name=name, to=method: sent.append(name) or to(*args)
+            raw_cursor.Cursor,
+            name,
+            lambda *args, name=name, to=method: sent.append(name) or to(*args),
         )
     info, question = paused(counted)
     assert sent == ["execute", "execute", "execute_together", "execute", "execute"]
     services.decide(question.pk, "respond", 1)
     sent.clear()
-    worker.advance(str(info.id))
+    runner.advance(str(info.id))
     assert sent == ["execute_together", "execute", "execute"]
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
@@ -163,7 +169,7 @@ def test_a_row_is_found_by_its_key_however_few_of_its_state_are_known(name: str)
 def test_a_question_is_asked_without_a_look_by_a_thread_that_never_asked(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     with counting() as asking:
-        worker.advance(str(info.id))
+        runner.advance(str(info.id))
     reads = [text for text in asking.texts if text.startswith("SELECT") and "interrupt" in text]
     assert reads == []
     assert Thread.objects.get(thread_id=info.thread_id).asked
@@ -220,7 +226,7 @@ def test_a_decision_that_finds_its_question_closed_writes_nothing(
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(decisions, "_decide_at_once", lambda *request: None)
+        patch.setattr(decide, "_decide_at_once", lambda *request: None)
         patch.setattr(Writing, "run", late)
         with pytest.raises(AlreadyDecidedError):
             services.decide(question.pk, "respond", 1)
@@ -239,7 +245,7 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(decisions, "_decide_at_once", lambda *request: None)
+        patch.setattr(decide, "_decide_at_once", lambda *request: None)
         patch.setattr(Writing, "run", late)
         with pytest.raises(RunStateError, match="parked"):
             services.decide(question.pk, "respond", 1)

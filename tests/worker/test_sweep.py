@@ -13,9 +13,11 @@ from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import override_settings
 
-from hitl_django import dispatch, leases, retention, services, testing
+from hitl_django import leases, services, testing
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.sweep import missed_since, still_due, sweep
+from hitl_django.task_queue import dispatcher
+from hitl_django.worker import retention
+from hitl_django.worker.sweeper import missed_since, still_due, sweep
 
 Advance = Callable[[], int]
 
@@ -104,7 +106,7 @@ def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
             thread.start()
             thread.join()
 
-    monkeypatch.setattr(dispatch, "hint", meanwhile)
+    monkeypatch.setattr(dispatcher, "hint", meanwhile)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         found.append(sweep())
     assert [len(ids) for ids in found] == [0, 2, 2]
@@ -151,7 +153,7 @@ def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
     info = services.start("steps", {"log": []})
     forget(info)
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch, "hint", refuse)
+        patch.setattr(dispatcher, "hint", refuse)
         with pytest.raises(ConnectionError):
             sweep()
     assert sweep() == [info.id]

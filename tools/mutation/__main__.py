@@ -1,7 +1,7 @@
 """Changes the package one line at a time and runs the tests that reach the line.
 
     python -m tools.mutation --changed [BASE]   what differs from a commit (HEAD), in minutes
-    python -m tools.mutation --module hitl_django/services/decisions.py
+    python -m tools.mutation --module hitl_django/services/reviews/decide.py
     python -m tools.mutation --all              everything that a promise stands on: many hours
 
 A mutant that no test notices is shown, unless ``accepted.toml`` says why none can; the exit code is
@@ -39,10 +39,11 @@ RECORDING = 1800.0
 
 #: What the promises stand on.
 MODULES = (
-    "services", "leases", "saver", "worker.py", "sweep.py", "policy.py", "outbox.py", "dispatch.py",
-    "webhooks", "api/conditions.py", "links", "retention.py", "audit.py", "engine/loop.py",
-    "engine/opening.py", "engine/stopping.py", "engine/storing.py", "engine/plan.py",
-    "engine/apply.py", "engine/slots.py",
+    "services", "leases", "db", "checkpoints", "worker/runner.py", "worker/sweeper.py",
+    "worker/retention.py", "permissions.py", "audit.py", "task_queue/dispatcher.py",
+    "notifications/outbox.py", "notifications/webhooks", "link_pages", "api/preconditions.py",
+    "engine/loop/loop.py", "engine/loop/start.py", "engine/loop/stop.py", "engine/loop/commit.py",
+    "engine/loop/plan.py", "engine/loop/apply.py", "engine/loop/task_status.py",
 )  # fmt: skip
 
 

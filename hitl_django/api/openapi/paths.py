@@ -9,9 +9,9 @@ import django_filters as filters
 from django.urls.converters import UUIDConverter
 
 from ...conf import hitl
-from ..fields import WITHOUT_NUL
 from ..operations import Header, Operation, Shown
 from ..paging import CURSOR, PAGE_SIZE
+from ..serializers.fields import WITHOUT_NUL
 from . import problems
 from .schemas import Schemas
 

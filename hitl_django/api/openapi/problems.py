@@ -13,10 +13,10 @@ from django.http import Http404
 from rest_framework import exceptions
 
 from ...engine.errors import PayloadLimitError
-from ..errors import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry
-from ..members import NONE
 from ..operations import RETRY_AFTER, Header, Operation
-from ..strictjson import MalformedBody, UnstorableBody
+from ..problem_extensions import NONE
+from ..problems import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry
+from ..strict_json import MalformedBody, UnstorableBody
 from .schemas import Schemas
 
 #: What any request can be told, whatever it asks for.

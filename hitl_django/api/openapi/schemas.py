@@ -12,7 +12,7 @@ from typing import Any
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
 
-from ..fields import Body, Computed
+from ..serializers.fields import Body, Computed
 
 NULL = {"type": "null"}
 _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {

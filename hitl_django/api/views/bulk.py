@@ -10,15 +10,17 @@ from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import keywords, services
+from hitl_django import services
+from hitl_django.json_text import schema_keywords
+
 from ...conf import hitl
-from ..conditions import bound_to, idempotency_key
-from ..errors import answer_to, problem
 from ..operations import IDEMPOTENCY_KEY, Shown, operation
-from ..resource import Resource
-from ..serializers import MOST, BulkBody, BulkResultsSerializer
-from ..strictjson import Limits
+from ..preconditions import bound_to, idempotency_key
+from ..problems import answer_to, problem
+from ..serializers.interrupts import MOST, BulkBody, BulkResultsSerializer
+from ..strict_json import Limits
 from ..throttles import UserThrottle
+from .base import Resource
 
 
 class BulkDecisions(Resource):
@@ -61,7 +63,7 @@ class BulkDecisions(Resource):
         if not throttle.allows_more(request, len(items) - 1):
             raise Throttled(throttle.wait())
         # What one body may hold is bounded, and so is what it may make the server do.
-        with keywords.budget():
+        with schema_keywords.budget():
             results = self._decide_each(key, items)
         return Response(self.render(BulkResultsSerializer, {"results": results}))
 

@@ -17,13 +17,13 @@ from ... import services
 from ...engine import errors
 from ...errors import RunNotFound
 from ...services import EventPage, EventReader
-from .. import waiting
-from ..errors import InvalidRequest
-from ..faults import Fault
+from .. import event_stream
+from ..invalid_params import Fault
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation
+from ..problems import InvalidRequest
 from ..renderers import EventStream, Negotiated, PlainJSONRenderer
-from ..resource import Resource
-from ..serializers import EventPageSerializer, EventSerializer, EventsQuery
+from ..serializers.interrupts import EventPageSerializer, EventSerializer, EventsQuery
+from .base import Resource
 
 _NUMBER = re.compile("[0-9]{1,9}")
 
@@ -69,14 +69,14 @@ class RunEvents(Resource):
         limit, seconds = asked.get("limit", services.EVENT_PAGE), asked.get("wait", 0)
         page = reader.read(after, limit)
         idle = seconds and not page.events and not page.ended and request.method != "HEAD"
-        if not idle or not waiting.may_wait(request._request):
+        if not idle or not event_stream.may_wait(request._request):
             # Who wanted to wait and may not shouldn't come back at once.
             return Response(self._page(page), headers={"Retry-After": "1"} if idle else None)
 
-        def steps(most: float) -> waiting.Steps:
-            return waiting.one_page(reader, after, limit, most, self._page_bytes)
+        def steps(most: float) -> event_stream.Steps:
+            return event_stream.one_page(reader, after, limit, most, self._page_bytes)
 
-        return waiting.answer(request._request, steps, seconds, PlainJSONRenderer.media_type)
+        return event_stream.answer(request._request, steps, seconds, PlainJSONRenderer.media_type)
 
     def _stream(self, request: Request, reader: EventReader, after: int) -> Any:
         page = reader.read(after, 1)
@@ -85,11 +85,11 @@ class RunEvents(Resource):
         if request.method == "HEAD":
             return Response(content_type=EventStream.media_type)
 
-        def steps(most: float) -> waiting.Steps:
-            return waiting.stream(reader, after, most, self._frames)
+        def steps(most: float) -> event_stream.Steps:
+            return event_stream.stream(reader, after, most, self._frames)
 
-        if waiting.may_wait(request._request):
-            made: Any = waiting.answer(request._request, steps, None, EventStream.media_type)
+        if event_stream.may_wait(request._request):
+            made: Any = event_stream.answer(request._request, steps, None, EventStream.media_type)
         else:
             frames = [step for step in steps(0) if isinstance(step, bytes)]
             made = HttpResponse(b"".join(frames), content_type=EventStream.media_type)

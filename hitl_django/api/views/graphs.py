@@ -6,12 +6,14 @@ from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import pictures, registry, services
+from hitl_django import services
+from hitl_django.graph_registry import registry, svg
+
 from ...engine.errors import BrokenGraphError, ThreadNotFound, UnknownGraphError
-from .. import visible
+from .. import querysets
 from ..operations import Shown, operation
-from ..resource import Resource
-from ..serializers import DiagramQuery, GraphDetailSerializer, GraphSerializer
+from ..serializers.interrupts import DiagramQuery, GraphDetailSerializer, GraphSerializer
+from .base import Resource
 
 SVG = "image/svg+xml"
 
@@ -22,7 +24,7 @@ class GraphList(Resource):
     @operation("list_graphs", answers={200: Shown("All of them.", GraphSerializer, paged=True)})
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
-        graphs = [registry.look(name) for name in visible.graphs(request.user)]
+        graphs = [registry.look(name) for name in querysets.graphs(request.user)]
         results = self.render(GraphSerializer, graphs, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
@@ -54,8 +56,8 @@ class GraphDiagram(Resource):
         registered = seen(request, name)
         thread_id = self.query().get("thread")
         if thread_id is None:
-            drawn = pictures.svg(pictures.picture_of(registered.graph), title=str(registered.title))
-        elif visible.thread(request.user, thread_id).graph != name:
+            drawn = svg.svg(svg.picture_of(registered.graph), title=str(registered.title))
+        elif querysets.thread(request.user, thread_id).graph != name:
             raise Http404
         else:
             drawn = services.thread_picture(thread_id, by=request.user)
@@ -66,6 +68,6 @@ class GraphDiagram(Resource):
 
 def seen(request: Request, name: str) -> registry.Registered:
     """Return a graph of which the user may know."""
-    if not visible.sees_graph(request.user, name):
+    if not querysets.sees_graph(request.user, name):
         raise UnknownGraphError(name, ())
     return registry.get(name)

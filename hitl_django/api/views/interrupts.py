@@ -14,8 +14,7 @@ from ...conf import hitl
 from ...engine import errors
 from ...errors import SelfApprovalError
 from ...models import Interrupt
-from .. import visible
-from ..conditions import etag_of, expected, idempotency_key, is_known
+from .. import querysets
 from ..filters import InterruptFilter
 from ..operations import (
     ETAG,
@@ -27,8 +26,8 @@ from ..operations import (
     Shown,
     operation,
 )
-from ..resource import Collection, Resource
-from ..serializers import (
+from ..preconditions import etag_of, expected, idempotency_key, is_known
+from ..serializers.interrupts import (
     DecisionBody,
     DecisionSerializer,
     InterruptDetailSerializer,
@@ -36,7 +35,8 @@ from ..serializers import (
     ValidationSerializer,
     absolute,
 )
-from ..strictjson import Limits
+from ..strict_json import Limits
+from .base import Collection, Resource
 
 #: Why a decision is not taken.
 REFUSALS = (
@@ -61,7 +61,7 @@ class InterruptList(Collection):
     filterset_class = InterruptFilter
 
     def get_queryset(self) -> QuerySet[Interrupt]:
-        rows = visible.interrupts(self.request.user).defer("payload", "response_schema")
+        rows = querysets.interrupts(self.request.user).defer("payload", "response_schema")
         return rows.order_by("created_at")
 
     @operation(
@@ -86,7 +86,7 @@ class InterruptDetail(Resource):
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Shows a question with all that is needed to answer it; its ETag is for If-Match."""
-        interrupt = visible.interrupt(request.user, interrupt_id)
+        interrupt = querysets.interrupt(request.user, interrupt_id)
         headers = {"ETag": etag_of(interrupt)}
         if is_known(request, interrupt):
             return Response(status=304, headers=headers)
@@ -128,7 +128,7 @@ class DecisionList(Answering):
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the decisions on a question, newest first; votes and refused ones included."""
-        interrupt = visible.interrupt(request.user, interrupt_id)
+        interrupt = querysets.interrupt(request.user, interrupt_id)
         results = self.render(DecisionSerializer, interrupt.decisions.all(), many=True)
         return Response({"next": None, "previous": None, "results": results})
 

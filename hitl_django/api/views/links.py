@@ -10,10 +10,10 @@ from rest_framework.response import Response
 from ... import services
 from ...engine import errors
 from ...errors import LinkNotFound
-from .. import visible
-from ..links import LinkBody, LinkSerializer, NewLinkSerializer
+from .. import querysets
 from ..operations import Shown, operation
-from ..resource import Resource
+from ..serializers.links import LinkBody, LinkSerializer, NewLinkSerializer
+from .base import Resource
 
 
 class LinkList(Resource):
@@ -52,7 +52,7 @@ class LinkDetail(Resource):
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
         """Takes a link back that hasn't been used; it stays in the list."""
-        question = visible.interrupt(request.user, interrupt_id)
+        question = querysets.interrupt(request.user, interrupt_id)
         if not question.links.filter(pk=link_id).exists():
             raise LinkNotFound
         services.revoke_link(link_id, by=request.user, via="api")

@@ -12,16 +12,18 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import dispatch, services
+from hitl_django import services
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
 from ...engine import errors
 from ...models import Comment, Interrupt
-from ...policy import get_policy
-from .. import visible
-from ..conditions import etag_of, idempotency_key
+from .. import querysets
 from ..filters import CommentFilter
 from ..operations import ETAG, IDEMPOTENCY_KEY, REPLAYED, Shown, operation
-from ..resource import Collection, Resource
-from ..reviewing import (
+from ..preconditions import etag_of, idempotency_key
+from ..serializers.interrupts import EmptyBody, InterruptDetailSerializer
+from ..serializers.queue import (
     AssignBody,
     ClaimBody,
     ClaimSerializer,
@@ -32,7 +34,7 @@ from ..reviewing import (
     StatsQuery,
     StatsSerializer,
 )
-from ..serializers import EmptyBody, InterruptDetailSerializer
+from .base import Collection, Resource
 
 CLOSED = (errors.AlreadyDecidedError, errors.LeaseHeldError)
 QUESTION = Shown("The question as it is now.", InterruptDetailSerializer, headers=(ETAG,))
@@ -42,7 +44,7 @@ class Turn(Resource):
     """An address that changes whose turn a question is, and shows it."""
 
     def shown(self, interrupt_id: UUID) -> Response:
-        interrupt = visible.interrupt(self.request.user, interrupt_id)
+        interrupt = querysets.interrupt(self.request.user, interrupt_id)
         headers = {"ETag": etag_of(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
@@ -144,7 +146,7 @@ class Assign(Turn):
         if name is None or group is not None:
             return group
         # Which groups there are is told to nobody who may not assign: the service refuses them.
-        interrupt = visible.interrupt(self.request.user, interrupt_id)
+        interrupt = querysets.interrupt(self.request.user, interrupt_id)
         if not get_policy().may_assign(self.request.user, interrupt):
             return None
         raise errors.InvalidInputError("There is no such group.", [("group", "is not a group")])
@@ -173,8 +175,8 @@ class CommentList(Collection):
     filterset_class = CommentFilter
 
     def get_queryset(self) -> QuerySet[Comment]:
-        asked: Interrupt = visible.interrupt(self.request.user, self.kwargs["interrupt_id"])
-        rows = Comment.objects.using(dispatch.alias()).filter(interrupt=asked)
+        asked: Interrupt = querysets.interrupt(self.request.user, self.kwargs["interrupt_id"])
+        rows = Comment.objects.using(dispatcher.alias()).filter(interrupt=asked)
         return rows.order_by("created_at")
 
     @operation(

@@ -9,16 +9,16 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from hitl_django.permissions import get_policy
+
 from ... import services
 from ...engine import errors
 from ...engine.errors import RunStateError, UnknownGraphError
 from ...models import Interrupt, Run
-from ...policy import get_policy
-from .. import visible
+from .. import querysets
 from ..filters import RunFilter
 from ..operations import LOCATION, Shown, operation
-from ..resource import Collection, Resource
-from ..serializers import (
+from ..serializers.interrupts import (
     CancelBody,
     EmptyBody,
     InterruptSerializer,
@@ -27,6 +27,7 @@ from ..serializers import (
     RunSerializer,
     StartBody,
 )
+from .base import Collection, Resource
 
 
 class RunList(Collection):
@@ -37,7 +38,7 @@ class RunList(Collection):
     part = "/input"
 
     def get_queryset(self) -> QuerySet[Run]:
-        rows = visible.runs(self.request.user).defer("error", "traceback")
+        rows = querysets.runs(self.request.user).defer("error", "traceback")
         return rows.order_by("-created_at")
 
     @operation("list_runs", answers={200: Shown("A page of runs.", RunSerializer, paged=True)})
@@ -95,9 +96,9 @@ class RunDetail(Resource):
     @operation("get_run", answers={200: Shown("The run.", RunDetailSerializer)})
     def get(self, request: Request, run_id: UUID) -> Response:
         """Says where a run is, what it asks, and what came of it."""
-        run = visible.run(request.user, run_id)
+        run = querysets.run(request.user, run_id)
         open_questions = (
-            visible.interrupts(request.user)
+            querysets.interrupts(request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
             .defer("payload", "response_schema")
         )

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from ..operations import ETAG, IF_NONE_MATCH, Shown, operation
 from ..renderers import PlainJSONRenderer
-from ..resource import Resource
+from .base import Resource
 
 
 class SchemaDetail(Resource):

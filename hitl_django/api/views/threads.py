@@ -9,12 +9,17 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import dispatch, services
+from hitl_django import services
+from hitl_django.task_queue import dispatcher
+
 from ...engine import errors
 from ...errors import CheckpointNotFound
 from ...models import Checkpoint, Thread
-from .. import visible
-from ..executions import (
+from .. import querysets
+from ..filters import CheckpointFilter, ThreadFilter
+from ..operations import LOCATION, Shown, operation
+from ..serializers.interrupts import RunInfoSerializer
+from ..serializers.threads import (
     CheckpointSerializer,
     ForkBody,
     StateQuery,
@@ -22,16 +27,13 @@ from ..executions import (
     ThreadDetailSerializer,
     ThreadSerializer,
 )
-from ..filters import CheckpointFilter, ThreadFilter
-from ..operations import LOCATION, Shown, operation
-from ..resource import Collection, Resource
-from ..serializers import RunInfoSerializer
+from .base import Collection, Resource
 
 
 def with_last_run(user: Any) -> QuerySet[Thread]:
     """Return the threads that a user may see, with the last of the runs that they may see."""
-    latest = visible.runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
-    return visible.threads(user).annotate(
+    latest = querysets.runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    return querysets.threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
     )
 
@@ -76,7 +78,7 @@ class ThreadDetail(Resource):
         State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
         decisions and the audit trail stay, with who, when and the digests of what was said.
         """
-        visible.thread(request.user, thread_id)
+        querysets.thread(request.user, thread_id)
         services.forget(thread_id, by=request.user, via="api")
         return Response(status=204)
 
@@ -106,8 +108,8 @@ class ThreadHistory(Collection):
     filterset_class = CheckpointFilter
 
     def get_queryset(self) -> QuerySet[Checkpoint]:
-        thread = visible.thread(self.request.user, self.kwargs["thread_id"])
-        rows = Checkpoint.objects.using(dispatch.alias()).filter(thread=thread, ns="")
+        thread = querysets.thread(self.request.user, self.kwargs["thread_id"])
+        rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
         return rows.defer("data", "metadata").order_by("-checkpoint_id")
 
     @operation(

@@ -12,11 +12,10 @@ from rest_framework.response import Response
 from ... import services
 from ...engine import errors
 from ...models import Delivery
-from .. import visible
+from .. import querysets
 from ..operations import Header, Shown, operation
-from ..resource import Collection, Resource
-from ..serializers import EmptyBody, absolute
-from ..webhooks import (
+from ..serializers.interrupts import EmptyBody, absolute
+from ..serializers.webhooks import (
     DeliveryFilter,
     DeliverySerializer,
     NewWebhookSerializer,
@@ -24,6 +23,7 @@ from ..webhooks import (
     WebhookChange,
     WebhookSerializer,
 )
+from .base import Collection, Resource
 
 LOCATION = Header("Location", "The address of what was made.", {"type": "string", "format": "uri"})
 #: A secret is for one pair of eyes, and for no cache on the way.
@@ -44,7 +44,7 @@ class WebhookList(Resource):
     @operation("list_webhooks", answers={200: Shown("All of them.", WebhookSerializer, paged=True)})
     def get(self, request: Request) -> Response:
         """Lists the webhooks that you may see, newest first; all on one page."""
-        results = self.render(WebhookSerializer, visible.webhooks(request.user), many=True)
+        results = self.render(WebhookSerializer, querysets.webhooks(request.user), many=True)
         return Response({"next": None, "previous": None, "results": results})
 
     @operation(
@@ -72,7 +72,7 @@ class WebhookDetail(Resource):
     @operation("get_webhook", answers={200: Shown("The webhook.", WebhookSerializer)})
     def get(self, request: Request, webhook_id: UUID) -> Response:
         """Says where a webhook leads, what it hears of, and how it is."""
-        return Response(self.render(WebhookSerializer, visible.webhook(request.user, webhook_id)))
+        return Response(self.render(WebhookSerializer, querysets.webhook(request.user, webhook_id)))
 
     @operation(
         "change_webhook",
@@ -133,8 +133,8 @@ class DeliveryList(Collection):
     filterset_class = DeliveryFilter
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        webhook = visible.webhook(self.request.user, self.kwargs["webhook_id"])
-        rows = visible.deliveries(self.request.user).filter(endpoint=webhook)
+        webhook = querysets.webhook(self.request.user, self.kwargs["webhook_id"])
+        rows = querysets.deliveries(self.request.user).filter(endpoint=webhook)
         return rows.order_by("-created_at")
 
     @operation(
@@ -153,7 +153,7 @@ class DeliveryDetail(Resource):
     def get(self, request: Request, delivery_id: UUID) -> Response:
         """Says how far a message has come."""
         return Response(
-            self.render(DeliverySerializer, visible.delivery(request.user, delivery_id))
+            self.render(DeliverySerializer, querysets.delivery(request.user, delivery_id))
         )
 
 

@@ -7,8 +7,8 @@ from rest_framework.response import Response
 
 from ... import services
 from ..operations import Shown, operation
-from ..resource import Resource
-from ..serializers import WorkerHealthSerializer
+from ..serializers.interrupts import WorkerHealthSerializer
+from .base import Resource
 
 
 class WorkerHealthDetail(Resource):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import workers
+from . import worker_process
 from .dispatcher import Dispatcher
 
 __all__ = ["Dispatcher"]
 
-workers.connect()
+worker_process.connect()

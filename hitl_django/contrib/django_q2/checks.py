@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core import checks
 from django_q.conf import Conf
 
-from hitl_django import dispatch
+from hitl_django.task_queue import dispatcher
 
 
 def check_cluster() -> list[checks.CheckMessage]:
@@ -35,7 +35,8 @@ def _faults() -> Iterator[checks.CheckMessage]:
         yield checks.Warning(
             "Q_CLUSTER['sync'] runs every task in the process that queues it, inside its "
             "transaction.",
-            hint="Remove 'sync', or use hitl_django.dispatch.InlineDispatcher in tests.",
+            hint="Remove 'sync', or use hitl_django.task_queue.dispatcher.InlineDispatcher "
+            "in tests.",
             id="hitl_django.W013",
         )
     if int(Conf.WORKERS) < 2:
@@ -68,11 +69,11 @@ def _broker() -> Iterator[checks.CheckMessage]:
             hint="pip install 'hitl-django[redis]', or set Q_CLUSTER['orm'].",
             id="hitl_django.E017",
         )
-    if Conf.ORM and dispatch.alias() != Conf.ORM:
+    if Conf.ORM and dispatcher.alias() != Conf.ORM:
         yield checks.Warning(
             "Q_CLUSTER['orm'] is another database than the one that runs are written to, so a "
             "hint can't be part of the transaction it belongs to.",
-            hint=f"Set Q_CLUSTER['orm'] to {dispatch.alias()!r}; until then lost hints wait for "
+            hint=f"Set Q_CLUSTER['orm'] to {dispatcher.alias()!r}; until then lost hints wait for "
             "the sweep.",
             id="hitl_django.W014",
         )

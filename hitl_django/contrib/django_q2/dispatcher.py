@@ -10,11 +10,11 @@ from django.db import transaction
 from django_q.conf import Conf
 from django_q.tasks import async_task
 
-from hitl_django import dispatch
-from hitl_django.saver import Writing
+from hitl_django.db.write_batch import Writing
+from hitl_django.task_queue import dispatcher
 
-from . import checks, probing, schedules
-from .queue import Queue
+from . import checks, health, schedules
+from .task_rows import Queue
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
 #: hardly ever has to kill a worker in the middle of a node.
@@ -30,11 +30,11 @@ class Dispatcher:
     """
 
     def hint(self, run_id: str, writing: Writing) -> None:
-        _send(dispatch.ADVANCE, run_id, writing)
+        _send(dispatcher.ADVANCE, run_id, writing)
 
     def hint_webhook(self, endpoint_id: str) -> None:
-        writing = Writing(dispatch.alias())
-        _send(dispatch.DELIVER, endpoint_id, writing)
+        writing = Writing(dispatcher.alias())
+        _send(dispatcher.DELIVER, endpoint_id, writing)
         writing.run()
 
     def time_slice(self) -> float | None:
@@ -47,7 +47,7 @@ class Dispatcher:
         return checks.check_cluster()
 
     def probe(self) -> Sequence[CheckMessage]:
-        return probing.probe()
+        return health.probe()
 
     def command(self) -> Sequence[str]:
         return ["qcluster"]
@@ -65,10 +65,10 @@ def _send(function: str, subject: str, writing: Writing) -> None:
         queue = Queue(writing)
         send()
     else:
-        writing.tell(partial(transaction.on_commit, send, using=dispatch.alias(), robust=True))
+        writing.tell(partial(transaction.on_commit, send, using=dispatcher.alias(), robust=True))
 
 
 def shares_transaction() -> bool:
     """Says whether the broker's rows are in the database that runs are written to."""
     other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
-    return not other and dispatch.alias() == Conf.ORM
+    return not other and dispatcher.alias() == Conf.ORM

@@ -8,8 +8,8 @@ from django.db import connections, router
 from django.utils import timezone
 from django_q.models import Schedule
 
-from hitl_django import dispatch
 from hitl_django.conf import hitl
+from hitl_django.task_queue import dispatcher
 
 NAME = "hitl_django sweep"
 #: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
@@ -42,7 +42,7 @@ def per_minute() -> int:
 def _create(name: str, using: str, *, delay: int) -> None:
     Schedule.objects.using(using).create(
         name=name,
-        func=dispatch.SWEEP,
+        func=dispatcher.SWEEP,
         kwargs="q_options={'save': False, 'ack_failure': True}",
         schedule_type=Schedule.MINUTES,
         minutes=max(1, round(hitl.SWEEP_SECONDS / MINUTE)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .flat import Drawing, DrawnEdge, DrawnNode, drawing_of
+from .drawable_graph import Drawing, DrawnEdge, DrawnNode, drawing_of
 from .mermaid import draw_mermaid
 from .outline import Outline, OutlineEdge, OutlineNode, outline_of
 from .picture import Picture, PlacedEdge, PlacedNode, picture

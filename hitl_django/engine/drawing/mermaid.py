@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ..constants import END, START
 
 if TYPE_CHECKING:
-    from ..pregel import Pregel
-    from .flat import Drawing, DrawnEdge, DrawnNode
+    from ..graph.pregel import Pregel
+    from .drawable_graph import Drawing, DrawnEdge, DrawnNode
 
 #: Names that can stand for themselves; anything else is numbered.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..channels import LastValueAfterFinish, NamedBarrierValueAfterFinish
 from ..constants import END, START
-from ..handlers import handler_name
+from ..loop.error_handlers import handler_name
 
 if TYPE_CHECKING:
-    from ..nodes import Node
-    from ..pregel import Pregel
+    from ..graph.pregel import Pregel
+    from ..task.nodes import Node
 
 Kind = Literal["start", "node", "end"]
 Leads = Literal["always", "maybe", "on_error", "guessed"]

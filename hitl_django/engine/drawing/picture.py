@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..constants import END, START
-from .flat import BETWEEN
-from .lettering import LETTER, LINE, LONGEST, Say, broken, width_of
+from .drawable_graph import BETWEEN
+from .layout.layout import Plane, Point, Wire, lay_out
+from .layout.text_size import LETTER, LINE, LONGEST, Say, broken, width_of
 from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, outline_of
-from .plane import Plane, Point, Wire, lay_out
 
 if TYPE_CHECKING:
-    from ..pregel import Pregel
+    from ..graph.pregel import Pregel
 
 MARGIN, PAD_X, PAD_Y, BOX_PAD = 12.0, 18.0, 10.0, 16.0
 #: Room at a node's corner for the mark that says what has become of it.

@@ -7,8 +7,8 @@ task runs has its saver calls made here. A single task runs inline, without a th
 
 from __future__ import annotations
 
-from .asking import ask
-from .event_loop import AsyncDriver, aask
-from .threads import SyncDriver
+from .asyncio_driver import AsyncDriver, aask
+from .direct import ask
+from .thread_driver import SyncDriver
 
 __all__ = ["AsyncDriver", "SyncDriver", "aask", "ask"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import xxhash
 
-from .classes import TypeCodec, adopt_model, register_model, register_type
 from .codec import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Checked, Codec
-from .typed import JsonPlusSerializer
+from .registered_types import TypeCodec, adopt_model, register_model, register_type
+from .typed_serializer import JsonPlusSerializer
 
 __all__ = [
     "MAX_BYTES",

@@ -16,10 +16,10 @@ from ..errors import (
     UnknownTagError,
     UnserializableError,
 )
-from .classes import REGISTERED, TypeCodec, TypeTable
-from .table import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
-from .walk import needs_walk, rewrite
-from .wire import Size, measure, measure_added
+from .encoded_size import Size, measure, measure_added
+from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
+from .registered_types import REGISTERED, TypeCodec, TypeTable
+from .strict_walk import needs_walk, rewrite
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 255  # ormsgpack's own, in both directions

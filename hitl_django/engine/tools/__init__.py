@@ -6,9 +6,9 @@ messages may be dicts or objects such as langchain's. Neither is imported here.
 
 from __future__ import annotations
 
-from .asking import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
-from .messages import tools_condition
-from .node import ToolNode
+from .review_types import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
+from .tool_messages import tools_condition
+from .tool_node import ToolNode
 
 __all__ = [
     "ActionRequest",

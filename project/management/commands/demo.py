@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hitl_django.management.processes import PATIENCE, Child, Listener, Program, Stopped, running
+from hitl_django.worker.child_process import PATIENCE, Child, Listener, Program, Stopped, running
 from project import people, settings
 
 HOST = "127.0.0.1"

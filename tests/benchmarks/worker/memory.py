@@ -17,7 +17,8 @@ django.setup()
 import psutil  # noqa: E402
 from django.test import override_settings  # noqa: E402
 
-from hitl_django import END, START, StateGraph, registry, services  # noqa: E402
+from hitl_django import END, START, StateGraph, services  # noqa: E402
+from hitl_django.graph_registry import registry  # noqa: E402
 from hitl_django.models import Run  # noqa: E402
 from hitl_django.testing import inline  # noqa: E402
 

@@ -1,0 +1,308 @@
+"""What a question takes to be answered: which buttons, which fields, and what each button sends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import answers
+from hitl_django.answers import APPROVE, APPROVED, EDIT, RAW, REJECT, RESPOND, UNSET, Asked
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
+from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms.json_input import from_json, to_json, unix
+from hitl_django.json_text.text_diff import Span
+from hitl_django.models import Decision, Interrupt
+from hitl_django.services import DecisionInfo
+
+from .decision_form import Button, Slip, label_of
+from .decision_texts import leads_of
+from .payload_display import told_elsewhere
+
+JSON = Any
+#: A label, a text, and what was changed of it word by word.
+Typed = tuple[str, str, Sequence[Span]]
+
+#: In these dialects an edit holds the action's name besides its arguments.
+NAMED_ACTIONS = ("human_interrupt", "hitl_request")
+ARGS = "args"
+
+UNSENT = _(
+    "You changed something, and “%(approve)s” would send what was asked instead. "
+    "Choose “%(edit)s”, or undo your changes first."
+)
+
+
+class Sheet:
+    """A question with the forms that answer it; ``data`` is what came back of them.
+
+    ``form`` asks for the typed answer, or for the edited version of what was asked where the
+    question has no schema; it is None where a button says it all. ``more`` names a list in the
+    form that is to have more blank rows: the sheet is then shown again as it was sent.
+    """
+
+    #: The actions of a request that are decided one by one.
+    actions: Sequence[Any] = ()
+
+    def __init__(
+        self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+    ) -> None:
+        self.item, self.data, self.more = item, data, more
+        self.asked: Asked = answers.asked_of(item)
+        self.decisions = self.asked.allowed
+        #: Several questions stand on one page, and no two of their fields have the same id.
+        self.auto_id = f"q{item.pk.hex}-%s"
+        first = {
+            "digest": item.payload_digest,
+            "version": item.version,
+            "key": uuid.uuid4().hex,
+        }
+        self.slip = Slip(data, initial=first, use_required_attribute=False, auto_id=self.auto_id)
+        #: Whether there is no form, because nobody could edit that much in a browser.
+        self.is_too_large = False
+        self.form = self._form()
+        #: Why it can't be approved either, where that repeats what was asked.
+        self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
+        self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
+        self.errors: list[Any] = []
+        #: Why the user can't approve it, and has no button to.
+        self.barred: Any = ""
+        #: Whether the user can send no version and no words of their own, so that none are asked.
+        self.is_shut = False
+
+    @property
+    def is_typed(self) -> bool:
+        """Says whether a schema says what the answer is."""
+        return self.item.response_schema is not None
+
+    @property
+    def is_raw(self) -> bool:
+        """Says whether it is asked as plain JSON, so that any JSON answers it."""
+        return self.item.dialect == RAW
+
+    @property
+    def edits_payload(self) -> bool:
+        """Says whether the form edits what was asked, and not the answer to it."""
+        return not self.is_typed and self.form is not None
+
+    @property
+    def opens_form(self) -> bool:
+        """Says whether the form came back with something in it that is to be looked at."""
+        form = self.form
+        if form is None or not form.is_bound:
+            return False
+        return bool(self.more) or not form.is_valid() or form.is_edited()
+
+    @property
+    def takes_reply(self) -> bool:
+        """Says whether it may be answered in words, or raw JSON by any JSON."""
+        return not self.is_typed and RESPOND in self.decisions
+
+    @property
+    def most(self) -> int | None:
+        """Returns how many bytes Django reads of a form."""
+        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+    @property
+    def edit_label(self) -> Any:
+        return self.label(EDIT)
+
+    @property
+    def reply_label(self) -> Any:
+        return self.label(RESPOND)
+
+    @property
+    def has_errors(self) -> bool:
+        """Says whether the page came back because something has to be put right."""
+        return bool(self.errors or self.slip.errors or (self.form and self.form.errors))
+
+    def shown_in_form(self) -> list[str]:
+        """Names the long texts of the payload that the form holds anyway."""
+        if self.form is None or self.edits_payload or not isinstance(self.item.payload, dict):
+            return []
+        return [name for name in self.form.long_texts() if name in self.item.payload]
+
+    def buttons(self) -> list[Button]:
+        """Returns the decisions that have a button in the bar, in its order."""
+        if self.barred or self.unsendable:
+            return [button for button in self._buttons() if button.value == REJECT]
+        return self._buttons()
+
+    def _buttons(self) -> list[Button]:
+        found = []
+        if APPROVE in self.decisions:
+            found.append(Button(APPROVE, self.label(APPROVE), "default", self.leads[APPROVE]))
+        if RESPOND in self.decisions and not self.takes_reply:
+            found.append(Button(RESPOND, self.label(RESPOND), "default", self.leads[RESPOND]))
+        if REJECT in self.decisions:
+            found.append(Button(REJECT, self.label(REJECT), "hitl-reject", self.leads[REJECT]))
+        return found
+
+    def label(self, decision: str) -> Any:
+        """Returns what a button says."""
+        return label_of(self.item, decision)
+
+    def read(self, pressed: str) -> tuple[str, JSON] | None:
+        """Returns the decision and its value as they go to the service.
+
+        None where something has to be put right first; then ``errors`` and the forms say what.
+        """
+        if pressed not in self.decisions:
+            self.errors.append(_("Use one of the buttons to say what you decide."))
+        elif not self.slip.is_valid():
+            pass
+        elif not self.is_typed:
+            return self._read_untyped(pressed)
+        elif self.form is None:
+            return pressed, UNSET
+        elif self.form.is_valid():
+            edited = pressed == APPROVE and self.form.is_edited()
+            return (EDIT if edited else pressed), self.form.answer
+        return None
+
+    def is_stale(self) -> bool:
+        """Says whether what came back was made of another version, or doesn't say of which."""
+        seen = (self.slip["digest"].data, str(self.slip["version"].data or ""))
+        return seen != (self.item.payload_digest, str(self.item.version))
+
+    def recorded(self, user: Any) -> DecisionInfo | None:
+        """Returns what was recorded when the same page was sent before."""
+        key = self.slip["key"].data
+        if not key:
+            return None
+        made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
+        found = made.order_by("version").first()
+        return None if found is None else DecisionInfo.of(found, self.item.run_id, repeated=True)
+
+    def refuse(self, error: HitlError) -> None:
+        """Shows what the service found wrong with the answer."""
+        faults = error.faults if isinstance(error, InvalidAnswerError) else ()
+        if self.form is not None and faults:
+            self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
+        else:
+            self.errors.append(str(error))
+
+    def typed(self) -> list[Typed]:
+        """Returns what a person typed or changed, with its label: nothing of it may be lost."""
+        kept = self.form.typed() if self.form is not None and self.form.is_bound else []
+        for name in ("reply", "reason"):
+            text = self.slip[name].data if self.slip.is_bound else ""
+            if text:
+                kept.append((str(self.slip[name].label), str(text), ()))
+        return kept
+
+    def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
+        if pressed == RESPOND:
+            return self._read_reply()
+        form = self.form
+        if pressed == EDIT and form is not None:
+            return (EDIT, self._whole(form.answer)) if form.is_valid() else None
+        if (
+            pressed == APPROVE
+            and form is not None
+            and not (form.is_valid() and not form.is_edited())
+        ):
+            # Approving sends a plain yes; what was changed would be lost without a word.
+            self.errors.append(UNSENT % {"approve": self.label(APPROVE), "edit": self.label(EDIT)})
+            return None
+        return pressed, UNSET
+
+    def _read_reply(self) -> tuple[str, JSON] | None:
+        reply = unix(self.slip.cleaned_data["reply"])
+        try:
+            if not reply.strip():
+                raise ValidationError(_("Write an answer first."))
+            if not (self.is_raw and self.slip.cleaned_data["reply_is_json"]):
+                return RESPOND, reply
+            return RESPOND, from_json(reply)
+        except ValidationError as error:
+            self.slip.add_error("reply", error)
+        except ValueError as error:
+            self.slip.add_error("reply", _("This is not JSON: %(error)s.") % {"error": error})
+        return None
+
+    def _too_large_to_approve(self) -> str:
+        if APPROVE in self.decisions:
+            try:
+                answers.resume_value(self.asked, APPROVE)
+            except PayloadLimitError as error:
+                return str(error)
+            except HitlError:
+                pass  # that is for whoever presses the button to be told
+        return ""
+
+    def _form(self) -> AnswerForm | None:
+        if self.is_typed:
+            return self._typed_form()
+        return self._edit_form() if EDIT in self.decisions else None
+
+    def _typed_form(self) -> AnswerForm | None:
+        schema = self.item.response_schema
+        if EDIT not in self.decisions and RESPOND not in self.decisions:
+            return None
+        assert schema is not None
+        shape, original = self._editable(read_shape(schema)), self.asked.start
+        if EDIT in self.decisions:
+            # The buttons say whether it is approved.
+            shape = shape.without(APPROVED)
+            original = {key: value for key, value in original.items() if key != APPROVED}
+        elif original is None and "default" not in schema:
+            original = MISSING
+        if shape.kind == "object" and not shape.properties and not original:
+            return None
+        if original is not MISSING and is_too_large(original):
+            self.is_too_large = True
+            if RESPOND not in self.decisions:
+                return None
+            original = MISSING
+        return self.make_form(shape, original)
+
+    def _edit_form(self) -> AnswerForm | None:
+        start = self.asked.start
+        original = start[ARGS] if self.item.dialect in NAMED_ACTIONS else start
+        if is_too_large(original):
+            self.is_too_large = True
+            return None
+        shape = self._editable(infer_shape(original), self._under)
+        # What addresses the reviewer isn't what is reviewed. It comes back as it was.
+        spoken = {"title", "question", "why"} if self.is_raw else set[str]()
+        for name in spoken.intersection(told_elsewhere(self.item.payload, self.item.title)):
+            shape = shape.without(name)
+        if shape.kind == "object" and not shape.properties:
+            return None
+        return self.make_form(replace(shape, title=str(_("Your version"))), original)
+
+    def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
+        """Makes a form of the sheet, from what came back if anything did."""
+        return AnswerForm(
+            shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
+        )
+
+    def _editable(self, shape: Shape, under: str = "") -> Shape:
+        """Leaves out what nobody may change; it goes back as it was."""
+        free = self.asked.editable
+        if free is None:
+            return shape
+        return shape.only([way if way.startswith("/") else f"/{way}" for way in free], under)
+
+    @property
+    def _under(self) -> str:
+        """Where the form's value stands in what is sent, as a JSON pointer."""
+        return f"/{ARGS}" if self.item.dialect in NAMED_ACTIONS else ""
+
+    def _whole(self, answer: JSON) -> JSON:
+        return {**self.asked.start, ARGS: answer} if self._under else answer
+
+    def _within(self, pointer: str) -> str:
+        return pointer.removeprefix(self._under) if not self.is_typed else pointer
+
+
+def is_too_large(value: JSON) -> bool:
+    """Says whether a value is more than an answer may be."""
+    return len(to_json(value).encode()) > hitl.ANSWER_MAX_BYTES

@@ -1,0 +1,276 @@
+"""What all pages share: nothing is added, changed or deleted, and the policy says what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.text import capfirst
+from django.utils.timesince import timesince
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Interrupt, Run
+from hitl_django.permissions import get_policy
+
+from .outage_page import answer_outages
+
+View = Callable[..., HttpResponse]
+
+MINUTE = timedelta(minutes=1)
+#: Characters that a list is searched for, as over the API.
+SEARCHED = 200
+#: Stands for the title of a question whose thread was forgotten.
+ERASED = _("(erased)")
+
+
+class LinkedList(ChangeList):
+    """A list whose rows know the way to their own page and back."""
+
+    model_admin: ReadOnlyAdmin
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if not self.get_filters_params() and not self.query:
+            # Then all there is was counted; Django would offer to show all of it.
+            self.full_result_count = self.result_count
+        for row in self.result_list:
+            row.link = self.model_admin.url("change", request, row.pk)
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Shows a model's rows as far as the policy lets a user see them."""
+
+    actions: Any = None
+    list_display_links = None
+    change_list_template = "hitl_django/admin/list.html"
+    #: What the list says where it has nothing to show.
+    empty_text: Any = _("There is nothing here yet.")
+    list_title: Any = ""
+    list_per_page = 50
+    show_full_result_count = False
+    view_on_site = False
+    #: Lookups that pages link to, besides those of the list's filters.
+    linked_lookups: Sequence[str] = ()
+
+    def url(self, page: str, request: HttpRequest, *args: Any) -> str:
+        """Returns the address of one of the model's pages, with the list's filters."""
+        name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        url = reverse(name, args=args)
+        kept: dict[str, Any] = {
+            "preserved_filters": self.get_preserved_filters(request),
+            "opts": self.opts,
+        }
+        return str(add_preserved_filters(kept, url))
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        """Returns the model's pages beside Django's: by name, the route and what answers."""
+        return {}
+
+    def get_urls(self) -> list[Any]:
+        urls = super().get_urls()
+        for name, (route, view) in self.own_pages().items():
+            page: Any = self.admin_site.admin_view(view)
+            page.model_admin = self  # as Django's own pages have it
+            urls.insert(
+                0, path(route, page, name=f"{self.opts.app_label}_{self.opts.model_name}_{name}")
+            )
+        for url in urls:
+            # Around what the site does before a page, which asks the database who is signed in.
+            url.callback = answer_outages(url.callback)
+        return urls
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Narrows the model's rows to those the user may see."""
+        raise NotImplementedError
+
+    def rows(self) -> QuerySet[Any]:
+        """Returns the rows of a detail page, not yet narrowed to what the user may see."""
+        return self.model._default_manager.all()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return self.visible(request, super().get_queryset(request))
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Returns a row; one that the user may not see doesn't exist."""
+        try:
+            pk = self.opts.pk.to_python(object_id)
+        except forms.ValidationError:
+            raise Http404 from None
+        found = self.visible(request, self.rows()).filter(pk=pk).first()
+        if found is None:
+            raise Http404(_("There is no such page."))
+        return found
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        # Each word is a condition, and a database takes only so many of them.
+        return super().get_search_results(request, queryset, search_term[:SEARCHED])
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LinkedList
+
+    def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
+        # A lookup of a stranger's making would tell what a list doesn't show: whether a payload
+        # or a traceback has a word in it.
+        offered = {*self.linked_lookups}
+        for one in self.list_filter:
+            if isinstance(one, str):
+                offered |= {one, f"{one}__exact", f"{one}__isnull"}
+            elif isinstance(one, type) and issubclass(one, admin.SimpleListFilter):
+                offered.add(str(one.parameter_name))
+        return lookup in offered
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # A policy that lets a user see nothing at all says so with an empty queryset, for which
+        # no query is made.
+        return not self.visible(request, self.rows()).query.is_empty()
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return self.show(request, self.get_object(request, unquote(object_id)))
+
+    def show(self, request: HttpRequest, row: Any) -> HttpResponse:
+        """Shows a row on its own page."""
+        raise NotImplementedError
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        title = self.list_title or capfirst(self.opts.verbose_name_plural)
+        own = {"title": title, "empty_text": self.empty_text}
+        response = super().changelist_view(request, {**own, **(extra_context or {})})
+        if isinstance(response, TemplateResponse) and (found := response.context_data):
+            for spec in found["cl"].filter_specs:
+                spec.template = "hitl_django/admin/filter.html"  # whatever a theme has
+            found.update(self.list_context(found["cl"]))
+        return response
+
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        """Returns what the list's template needs besides."""
+        return {}
+
+    def page(
+        self,
+        request: HttpRequest,
+        original: Any,
+        template: str,
+        *,
+        status: int = 200,
+        **context: Any,
+    ) -> TemplateResponse:
+        """Renders a page inside the admin: of a row, or of what ``original`` says."""
+        request.current_app = self.admin_site.name
+        # Themes link to the page of what has one.
+        row = original if isinstance(original, self.model) else str(original)
+        frame = {
+            **self.admin_site.each_context(request),
+            "add": False,
+            "change": True,
+            "has_view_permission": self.has_view_permission(request),
+            "is_popup": False,
+            "media": forms.Media(),
+            "opts": self.opts,
+            "original": row,
+        }
+        context["title"] = visible(str(context.get("title", original))) or ERASED
+        return TemplateResponse(
+            request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
+        )
+
+    def too_large(self, request: HttpRequest, *, too_many: bool) -> TemplateResponse:
+        """Says that what was sent is more than can be read, and what to do about it."""
+        return self.page(
+            request,
+            _("This is too large to be sent"),
+            "too_large.html",
+            status=413,
+            most=None if too_many else filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+            most_fields=settings.DATA_UPLOAD_MAX_NUMBER_FIELDS,
+            back=request.get_full_path(),
+        )
+
+
+class GraphFilter(admin.SimpleListFilter):
+    """Filters by graph, among those that the user sees something of."""
+
+    title = _("graph")
+    parameter_name = "graph"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        seen = model_admin.get_queryset(request).order_by("graph")
+        return [(name, visible(name)) for name in seen.values_list("graph", flat=True).distinct()]
+
+    def has_output(self) -> bool:
+        # With a single graph there is nothing to choose, unless it is what was chosen.
+        return len(self.lookup_choices) > 1 or bool(self.value())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(graph=self.value()) if self.value() else queryset
+
+
+def ago(moment: Any) -> str:
+    """Says in one unit how long ago a moment was; nothing within its first minute."""
+    return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
+
+
+def entry(row: Any, title: str, *words: Any) -> str:
+    """Returns a row's first column: a link to its page, and below it a line in small print."""
+    line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words))
+    return format_html(
+        '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
+        row.link,
+        visible(title) or ERASED,
+        line,
+    )
+
+
+def place(row: Any) -> str:
+    """Returns where a question was asked: its graph and node."""
+    names = visible(row.graph), visible(row.node)
+    return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
+
+
+def visible_interrupts(request: HttpRequest, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
+    """Returns the questions that the user may see."""
+    rows = Interrupt.objects.all() if rows is None else rows
+    return get_policy().visible_interrupts(request.user, rows)
+
+
+def sees_runs(request: HttpRequest) -> bool:
+    """Says whether the user may see runs at all, so that a link to one leads somewhere."""
+    return not get_policy().visible_runs(request.user, Run.objects.all()).query.is_empty()

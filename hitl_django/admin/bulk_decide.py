@@ -1,0 +1,283 @@
+"""Approving and rejecting many questions at once: each is a decision of its own.
+
+What was listed is what is decided: a row's tick names its version and digest. The first page lists
+what was selected and what of it can't be decided like this, the second says what became of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from hitl_django import services
+from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.engine.errors import (
+    AlreadyApprovedError,
+    AlreadyDecidedError,
+    ClaimRequiredError,
+    HeldError,
+    HitlError,
+    InvalidAnswerError,
+    RunStateError,
+    StaleQuestionError,
+)
+from hitl_django.errors import InterruptNotFound, NotAllowedError, SelfApprovalError
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Decision, Interrupt, Run
+
+from .base import View, place, visible_interrupts
+from .list_columns import value_of
+from .question_page import ItemPages
+from .quorum_display import OWN
+from .refusal_messages import CLOSED, WHO
+
+#: No list shows more at once.
+MOST = 200
+BULK = (Decision.Type.APPROVE, Decision.Type.REJECT)
+
+TITLES = {
+    Decision.Type.APPROVE: _("Approve several questions"),
+    Decision.Type.REJECT: _("Reject several questions"),
+}
+DONE = {Decision.Type.APPROVE: _("Approved."), Decision.Type.REJECT: _("Rejected.")}
+
+STALE = _("It has changed since it was listed. Look at what it asks now.")
+HOLDS = _("%(who)s holds it.")
+GONE = _("It isn't there any more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A question as it was listed."""
+
+    pk: UUID
+    version: int
+    digest: str
+
+    @classmethod
+    def of(cls, text: str) -> Choice | None:
+        """Reads what a tick says; None where it says something else."""
+        pk, _, rest = text.partition(".")
+        version, _, digest = rest.partition(".")
+        try:
+            return cls(UUID(pk), int(version), digest)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One of the selected questions; ``problem`` says why it isn't decided, ``done`` that it is.
+
+    ``note`` is what to know before it is.
+    """
+
+    title: str
+    place: str
+    url: str
+    value: str = ""
+    problem: Any = ""
+    done: Any = ""
+    note: Any = ""
+
+
+class BulkPages(ItemPages):
+    """The two pages of a decision on several questions."""
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "bulk": ("bulk/", self.bulk_view)}
+
+    # Each decision is a transaction of its own, whatever a request is elsewhere.
+    @transaction.non_atomic_requests
+    def bulk_view(self, request: HttpRequest) -> HttpResponse:
+        """Lists what was selected, and decides it once that is confirmed."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":  # whoever had to log in first comes like this
+            return HttpResponseRedirect(self.url("changelist", request))
+        read = [Choice.of(text) for text in request.POST.getlist("item")[:MOST]]
+        choices = list({choice.pk: choice for choice in read if choice is not None}.values())
+        decision = request.POST.get("decision", "")
+        if not choices or decision not in BULK:
+            self.message_user(request, _("Nothing was selected."), level=messages.WARNING)
+            return HttpResponseRedirect(self.url("changelist", request))
+        if "confirmed" not in request.POST:
+            return self._confirm_many(request, decision, choices)
+        if decision == Decision.Type.REJECT and not request.POST.get("reason", "").strip():
+            error = _("Say why: it is recorded with each of them.")
+            return self._confirm_many(request, decision, choices, error=error)
+        return self._decide_many(request, decision, choices)
+
+    def _confirm_many(
+        self, request: HttpRequest, decision: str, choices: Sequence[Choice], *, error: Any = ""
+    ) -> HttpResponse:
+        rows = self._chosen(request, choices)
+        refused = services.refusals_of(rows, decision, by=request.user)
+        lines = []
+        for choice in choices:
+            row = rows.get(choice.pk)
+            problem = self._obstacle(row, choice, refused.get(choice.pk), request.user)
+            lines.append(self._line(request, row, problem=problem))
+        ready = [line for line in lines if not line.problem]
+        key = request.POST.get("key", "")
+        return self._bulk_page(
+            request,
+            "bulk.html",
+            decision,
+            ready=ready,
+            refused=[line for line in lines if line.problem],
+            error=error,
+            key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
+            reason=request.POST.get("reason", "")[:REASON_LENGTH],
+            max_reason=REASON_LENGTH,
+            needs_reason=decision == Decision.Type.REJECT,
+        )
+
+    def _decide_many(
+        self, request: HttpRequest, decision: str, choices: Sequence[Choice]
+    ) -> HttpResponse:
+        found = [self._decide_one(request, decision, choice) for choice in choices]
+        rows = self._chosen(request, choices)
+        lines = [
+            self._line(request, rows.get(choice.pk), done=done, problem=problem)
+            for choice, (done, problem) in zip(choices, found, strict=True)
+        ]
+        made = [line for line in lines if line.done]
+        words = ngettext("%(n)d was recorded.", "%(n)d were recorded.", len(made))
+        return self._bulk_page(
+            request,
+            "bulk_done.html",
+            decision,
+            made=made,
+            failed=[line for line in lines if line.problem],
+            again=any(line.value for line in lines if line.problem),
+            summary=words % {"n": len(made)},
+        )
+
+    def _decide_one(self, request: HttpRequest, decision: str, choice: Choice) -> tuple[Any, Any]:
+        """Returns what was done, or why nothing was."""
+        try:
+            made = services.decide(
+                choice.pk,
+                decision,
+                by=request.user,
+                via="admin",
+                reason=request.POST.get("reason", "").strip()[:REASON_LENGTH],
+                # Sent again, by a reload or by a network, it is what it was the first time.
+                key=request.POST.get("key", "")[:36],
+                digest=choice.digest,
+                version=choice.version,
+            )
+        except HitlError as error:
+            return "", problem_of(error)
+        if not made.complete:
+            counted = {"n": made.approvals, "needed": made.quorum}
+            return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
+        return DONE[Decision.Type(decision)], ""
+
+    def _obstacle(
+        self, row: Interrupt | None, choice: Choice, refused: HitlError | None, user: Any
+    ) -> Any:
+        """Says why a question can't be decided in bulk, before it is tried."""
+        if row is None:
+            return GONE
+        if row.status == Interrupt.Status.PENDING:
+            if (row.version, row.payload_digest) != (choice.version, choice.digest):
+                return STALE
+            if row.run.state not in Run.ANSWERABLE:
+                return problem_of(RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE))
+            is_theirs = _is_held(row) and row.claimed_by_id == user.pk
+            if refused is None and row.claim_required and not is_theirs:
+                return PROBLEMS[ClaimRequiredError]
+        return "" if refused is None else problem_of(refused)
+
+    def _chosen(self, request: HttpRequest, choices: Sequence[Choice]) -> dict[UUID, Interrupt]:
+        rows = visible_interrupts(request).filter(pk__in=[choice.pk for choice in choices])
+        found = rows.select_related("run").defer("payload", "response_schema")
+        return {row.pk: row for row in found}
+
+    def _line(
+        self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
+    ) -> Line:
+        if row is None:
+            return Line("–", "", "", problem=problem, done=done)
+        pending = row.status == Interrupt.Status.PENDING
+        return Line(
+            visible(row.title),
+            place(row),
+            self.url("change", request, row.pk),
+            value_of(row) if pending else "",
+            problem,
+            done,
+            note_on(row, request.user) if pending else "",
+        )
+
+    def _bulk_page(
+        self, request: HttpRequest, template: str, decision: str, **context: Any
+    ) -> HttpResponse:
+        page = self.page(
+            request,
+            TITLES[Decision.Type(decision)],
+            template,
+            decision=decision,
+            bulk_url=self.url("bulk", request),
+            list_url=self.url("changelist", request),
+            **context,
+        )
+        page["Cache-Control"] = "no-store"
+        return page
+
+
+def note_on(row: Interrupt, user: Any) -> Any:
+    """Says who else looks at a question at this moment."""
+    if not _is_held(row) or row.claimed_by_id == user.pk:
+        return ""
+    return HOLDS % {"who": visible(row.claimed_label)}
+
+
+def _is_held(row: Interrupt) -> bool:
+    """Says whether somebody holds a question at this moment."""
+    return row.claimed_until is not None and row.claimed_until > timezone.now()
+
+
+def problem_of(error: HitlError) -> Any:
+    """Says why a question was not decided, in words for its line."""
+    if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
+        return _became(error)
+    if isinstance(error, HeldError):
+        return HOLDS % {"who": visible(error.holder_label)}
+    for kind, words in PROBLEMS.items():
+        if isinstance(error, kind):
+            return words
+    return _("It could not be recorded.")
+
+
+PROBLEMS: dict[type[HitlError], Any] = {
+    AlreadyApprovedError: _("You approved it before. Others have to agree."),
+    ClaimRequiredError: _(
+        "Only the person who holds it can decide it. Open it and claim it first."
+    ),
+    StaleQuestionError: STALE,
+    InterruptNotFound: GONE,
+    SelfApprovalError: OWN,
+    NotAllowedError: _("You may not decide it."),
+    RunStateError: _("Its run has stopped. It can be decided once somebody lets the run go on."),
+    InvalidAnswerError: _("It needs an answer that only its own page can take."),
+}
+
+
+def _became(error: AlreadyDecidedError) -> Any:
+    made = error.decision
+    if made is not None and made.type in WHO:
+        return WHO[made.type] % {"who": visible(made.by_label)}
+    return CLOSED[Interrupt.Status(error.status)].headline

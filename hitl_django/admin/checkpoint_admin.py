@@ -1,0 +1,172 @@
+"""The engine's own rows, to be looked at where something has to be understood.
+
+They aren't in the admin's index unless ``HITL["ADMIN_ENGINE"]`` asks for that; the page of a thread
+leads to them for those who may see them. Lists show no value, and a page only as much as there is
+room for, to those who may see the thread's state.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.admin_sites import find_page
+from hitl_django.checkpoints.codec import codec
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import PayloadError
+from hitl_django.forms.json_input import visible
+from hitl_django.graph_registry import registry
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+from hitl_django.notifications.redaction import shown
+from hitl_django.permissions import get_policy
+
+from .base import ReadOnlyAdmin, entry
+from .payload_display import MAX_TEXT, Fact
+
+#: Rows that a list counts, and bytes that a page decodes.
+COUNTED, DECODED = 10_000, 512 * 1024
+
+
+class BoundedPaginator(Paginator):
+    """Counts no further than is sensible to leaf through: the tables may hold very many rows."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return int(rows.order_by()[:COUNTED].count())
+
+
+class ThreadFilter(admin.SimpleListFilter):
+    """Keeps to the rows of one thread, by its id; it is set by a link and offers no choices."""
+
+    title = _("thread")
+    parameter_name = "thread"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        given = request.GET.get(self.parameter_name)
+        return [(given, visible(given))] if given else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(thread__thread_id=self.value()) if self.value() else queryset
+
+
+class EngineAdmin(ReadOnlyAdmin):
+    """What the tables of the engine share."""
+
+    list_filter = (ThreadFilter,)
+    list_select_related = ("thread",)
+    ordering = ("-pk",)
+    paginator = BoundedPaginator
+    payloads: ClassVar[tuple[str, ...]] = ("data",)
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}"):
+            return rows.none()
+        threads = get_policy().visible_threads(request.user, Thread.objects.all())
+        # Where all or nothing can be seen, no subquery says so at less cost.
+        if threads.query.is_empty():
+            return rows.none()
+        return rows.filter(thread__in=threads) if threads.query.where else rows
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(hitl.ADMIN_ENGINE) and super().has_module_permission(request)
+
+    def rows(self) -> QuerySet[Any]:
+        return super().rows().select_related("thread")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*self.payloads)
+
+    @admin.display(description=_("row"))
+    def row(self, row: Any) -> str:
+        return entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
+
+    def show(self, request: HttpRequest, row: Any) -> HttpResponse:
+        """Shows one row, and what it holds to those who may see the thread's state."""
+        sees = get_policy().may_view_state(request.user, row.thread)
+        return self.page(
+            request,
+            row,
+            "engine.html",
+            title=f"{self.opts.verbose_name}: {row}",
+            columns=[
+                (field.verbose_name, visible(str(getattr(row, field.attname))))
+                for field in self.opts.concrete_fields
+                if field.name not in self.payloads and field.name != "thread"
+            ],
+            sees=sees,
+            held=[_held(row, name) for name in self.payloads if getattr(row, name)] if sees else [],
+        )
+
+
+def _held(row: Any, name: str) -> Fact:
+    """Returns what a column of bytes holds, as far as it can be shown."""
+    data = bytes(getattr(row, name))
+    if len(data) > DECODED:
+        return Fact(name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none")
+    redact = registry.redacted_of(row.thread.graph)
+    try:
+        value = codec.decode(data)
+        if isinstance(row, Checkpoint) and name == "writes":
+            value = [(path or task, codec.decode(wrote)) for task, path, wrote in value]
+    except PayloadError as error:
+        return Fact(name, visible(str(error)), "none")
+    if isinstance(row, ChannelBlob):
+        # Under its key, so that a secret one hides its value.
+        value = {row.channel: value}
+    if isinstance(row, PendingWrite):
+        value = [{key: one} for key, one in value]
+    if isinstance(row, Checkpoint) and name == "writes":
+        value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
+    view, cut = shown(value, MAX_TEXT, redact)
+    text = json.dumps(view, ensure_ascii=False, indent=2)
+    return Fact(name, visible(text), "code", len(data) if cut else 0)
+
+
+class CheckpointAdmin(EngineAdmin):
+    """States between two super-steps."""
+
+    list_display = ("row", "step", "source", "created_at")
+    payloads = ("data", "metadata", "scalars", "writes")
+    empty_text = _("There is no checkpoint yet.")
+
+
+class ChannelBlobAdmin(EngineAdmin):
+    """Values of channels."""
+
+    list_display = ("row", "version", "size")
+    empty_text = _("There is no channel value yet.")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).annotate(size=Length("data"))
+
+    @admin.display(description=_("bytes"))
+    def size(self, row: Any) -> int:
+        return int(row.size)
+
+
+class PendingWriteAdmin(EngineAdmin):
+    """What tasks wrote."""
+
+    list_display = ("row", "task_path", "slot")
+    empty_text = _("There is no pending write.")
+
+
+def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
+    """Returns the lists of a thread's rows that the user may see, with their addresses."""
+    found = []
+    for model in (Checkpoint, ChannelBlob, PendingWrite):
+        may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")
+        if may and (url := find_page(model, "changelist", request=request)):
+            query = urlencode({"thread": thread.thread_id})
+            found.append((model._meta.verbose_name_plural, f"{url}?{query}"))
+    return found

@@ -1,0 +1,92 @@
+"""What somebody changed of what was asked, laid out to be read: field by field, word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from hitl_django.answers import asked_of
+from hitl_django.forms.answer_form import label_of
+from hitl_django.forms.fields import LINE
+from hitl_django.forms.json_input import to_json, visible
+from hitl_django.json_text import json_patch
+from hitl_django.json_text.text_diff import Change, Span, changed_fields, changed_words
+from hitl_django.models import Decision, Interrupt
+
+from .payload_display import MAX_TEXT, answer_facts
+
+JSON = Any
+
+MAX_CHANGES = 100
+#: Characters of all that was changed which are shown.
+MAX_SHOWN = 60_000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One changed field: what it was and is, or for a longer text both in one, as ``spans``."""
+
+    label: str
+    old: str = ""
+    new: str = ""
+    spans: Sequence[Span] = ()
+
+
+def differences_of(item: Interrupt, patch: Sequence[dict[str, JSON]] | None) -> list[Difference]:
+    """Returns what a patch changes of what a question asked."""
+    if not patch:
+        return []
+    original = asked_of(item).original
+    try:
+        return differences(original, json_patch.apply(original, list(patch)))
+    except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then
+        return []
+
+
+def decided(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
+    """Returns what a page shows of a decision."""
+    if decision is None:
+        return {"decision": None}
+    changed = differences_of(item, decision.patch)
+    return {"decision": decision, "answer": answer_facts(item, decision.value), "changed": changed}
+
+
+def differences(old: JSON, new: JSON) -> list[Difference]:
+    """Returns what is different between two values, as much of it as a page should hold."""
+    found, room = [], MAX_SHOWN
+    for change in changed_fields(old, new)[:MAX_CHANGES]:
+        found.append(_difference(change, min(MAX_TEXT, room)))
+        room -= len(found[-1].old) + len(found[-1].new)
+        room -= sum(len(span.text) for span in found[-1].spans)
+        if room <= 0:
+            break
+    return found
+
+
+def _difference(change: Change, room: int) -> Difference:
+    label = " ▸ ".join(_name(part) for part in change.path) or str(_("Value"))
+    both = change.old, change.new
+    texts = change.kind == "changed" and all(isinstance(text, str) for text in both)
+    if texts and any(len(text) > LINE or "\n" in text for text in both):
+        spans = changed_words(change.old[:room], change.new[:room])
+        return Difference(label, spans=[Span(span.kind, visible(span.text)) for span in spans])
+    old = "" if change.kind == "added" else _text(change.old)[:room]
+    new = "" if change.kind == "removed" else _text(change.new)[:room]
+    return Difference(label, old, new)
+
+
+def _name(part: str | int) -> str:
+    return label_of(part[:MAX_TEXT]) if isinstance(part, str) else str(part + 1)
+
+
+def _text(value: JSON) -> str:
+    if isinstance(value, bool):
+        return str(_("Yes") if value else _("No"))
+    if value is None:
+        return str(_("(no value)"))
+    if value == "":
+        return str(_("(empty text)"))
+    return visible(value if isinstance(value, str) else to_json(value, indent=2))

@@ -1,0 +1,87 @@
+"""Questions and decisions of all times, to be looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.admin_sites import find_page
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Decision, Interrupt, ReviewItem
+
+from .base import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
+from .diff_display import decided
+from .payload_display import raw
+
+
+class InterruptAdmin(ReadOnlyAdmin):
+    """Every question that was ever asked, newest first."""
+
+    list_display = ("question", "status", "created_at", "closed_at")
+    list_filter = ("status", GraphFilter)
+    empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
+    search_fields = ("title",)
+    search_help_text = _("Searches the questions' titles.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return visible_interrupts(request, rows)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("payload", "response_schema")
+
+    @admin.display(description=_("question"), ordering="title")
+    def question(self, item: Interrupt) -> str:
+        return entry(item, item.title, place(item))
+
+    def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Leads to the question's own page, which says what became of it."""
+        url = find_page(ReviewItem, "change", item.pk, request=request)
+        if not url:
+            raise Http404(_("There is no such page."))
+        return HttpResponseRedirect(url)
+
+
+class DecisionAdmin(ReadOnlyAdmin):
+    """Every decision: who, when, what, through what."""
+
+    list_display = ("question", "type", "decider", "via", "created_at")
+    list_filter = ("type", "via")
+    list_select_related = ("interrupt",)
+    empty_text = _("Nothing was decided yet.")
+    search_fields = ("interrupt__title",)
+    search_help_text = _("Searches the questions' titles.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        seen = visible_interrupts(request)
+        # Where nothing can be seen, no subquery says so at less cost.
+        return rows.none() if seen.query.is_empty() else rows.filter(interrupt__in=seen)
+
+    def rows(self) -> QuerySet[Any]:
+        return Decision.objects.select_related("interrupt__run")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows.defer("value", "interrupt__payload", "interrupt__response_schema")
+
+    @admin.display(description=_("question"), ordering="interrupt__title")
+    def question(self, decision: Decision) -> str:
+        return entry(decision, decision.interrupt.title, place(decision.interrupt))
+
+    @admin.display(description=_("by"), ordering="by_label")
+    def decider(self, decision: Decision) -> str:
+        return visible(decision.by_label)
+
+    def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
+        """Shows one decision whole."""
+        return self.page(
+            request,
+            decision.interrupt,
+            "decision.html",
+            raw=raw(decision.value),
+            sees_runs=sees_runs(request),
+            **decided(decision.interrupt, decision),
+        )

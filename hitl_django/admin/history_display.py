@@ -1,0 +1,168 @@
+"""What happened to a thread, newest first: runs, steps, questions and what people did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.http import HttpRequest
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from hitl_django.admin_sites import find_page
+from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
+from hitl_django.permissions import get_policy
+
+from .base import visible_interrupts
+from .payload_display import MAX_TEXT
+
+#: Moments on a page.
+MOMENTS = 60
+
+
+#: An entry of the record in words, by its verb; one that isn't here stands as it is.
+DONE: dict[str, Any] = {
+    "start": gettext_lazy("Asked for a run"),
+    "decide": gettext_lazy("Decided"),
+    "vote": gettext_lazy("Agreed, or proposed another version"),
+    "link": gettext_lazy("Made a link"),
+    "revoke": gettext_lazy("Took a link back"),
+    "cancel": gettext_lazy("Cancelled the run"),
+    "retry": gettext_lazy("Let the run go on"),
+    "fork": gettext_lazy("Went on from an earlier step"),
+    "discard": gettext_lazy("Discarded the run before"),
+    "expire": gettext_lazy("A question's time was up"),
+    "supersede": gettext_lazy("Withdrew questions"),
+    "reopen": gettext_lazy("An answer could not be used"),
+    "question_changed": gettext_lazy("Asked otherwise than was answered"),
+    "claim": gettext_lazy("Claimed a question"),
+    "release": gettext_lazy("Released a question"),
+    "assign": gettext_lazy("Assigned a question"),
+    "snooze": gettext_lazy("Put a question off"),
+    "comment": gettext_lazy("Commented"),
+    "refuse": gettext_lazy("Was refused"),
+    "forget": gettext_lazy("Erased what the thread said"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened: what kind of thing, in which words, and where more is to be seen."""
+
+    at: datetime
+    kind: str
+    label: str
+    text: str = ""
+    who: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A page of moments; ``before`` asks for the next one."""
+
+    moments: list[Moment]
+    before: str
+
+
+def timeline_of(request: HttpRequest, thread: Thread, before: str) -> Timeline:
+    """Returns what happened to a thread before a moment, as far as the user may see it.
+
+    One query for each kind of thing, each of which is bounded.
+    """
+    until = _moment(before)
+    found: list[Moment] = []
+    for gather in (_runs, _questions, _steps, _entries):
+        found += gather(request, thread, until)
+    # Again, as a moment that was read is on SQLite another text than the one that is stored.
+    found = [moment for moment in found if until is None or moment.at < until]
+    found.sort(key=lambda moment: moment.at, reverse=True)
+    page = found[:MOMENTS]
+    if len(found) <= MOMENTS:
+        return Timeline(page, "")
+    # What happened at the same moment isn't torn apart.
+    page += [moment for moment in found[MOMENTS:] if moment.at == page[-1].at]
+    return Timeline(page, page[-1].at.isoformat())
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        return None
+    return found if found is not None and is_aware(found) else None
+
+
+def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet[Any]:
+    if until is not None:
+        rows = rows.filter(**{f"{name}__lt": until})
+    return rows.order_by(F(name).desc(), "-pk")[: 2 * MOMENTS]
+
+
+def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
+    rows = rows.defer("error", "traceback")
+    for run in _bounded(rows, "created_at", until):
+        url = find_page(Run, "change", run.pk, request=request)
+        yield Moment(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
+    ended = rows.filter(finished_at__isnull=False)
+    for run in _bounded(ended, "finished_at", until):
+        url = find_page(Run, "change", run.pk, request=request)
+        label = _("Run ended: %(state)s") % {"state": run.get_state_display()}
+        yield Moment(run.finished_at, run.state, label, "", "", url)
+
+
+def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = Interrupt.objects.filter(thread=thread).defer("payload", "response_schema")
+    rows = get_policy().visible_interrupts(request.user, rows)
+    for item in _bounded(rows, "created_at", until):
+        url = find_page(ReviewItem, "change", item.pk, request=request)
+        yield Moment(item.created_at, "question", _("Asked"), item.title, "", url)
+    # A decision stands in the record; what else closes a question is nobody's doing.
+    closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
+    for item in _bounded(closed, "closed_at", until):
+        url = find_page(ReviewItem, "change", item.pk, request=request)
+        label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
+        yield Moment(item.closed_at, "closed", label, item.title, "", url)
+
+
+def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    rows = Checkpoint.objects.filter(thread=thread, ns="")
+    for row in _bounded(rows.only("step", "source", "created_at"), "created_at", until):
+        yield Moment(row.created_at, "step", _("Step %(step)s") % {"step": row.step})
+
+
+def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+    for entry in _bounded(visible_entries(request, thread.pk), "at", until):
+        yield Moment(entry.at, "entry", said(entry), reason_of(entry), entry.actor_label)
+
+
+def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
+    """Returns the record of a thread without what is about questions that the user may not see."""
+    asked = Interrupt.objects.filter(thread=thread)
+    seen = visible_interrupts(request, asked)
+    entries = AuditEntry.objects.filter(thread=thread)
+    if seen is asked:  # nothing is hidden from this user
+        return entries
+    hidden = asked.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
+    return entries.exclude(subject__in=map(str, hidden))
+
+
+def reason_of(entry: AuditEntry) -> str:
+    """Returns why somebody ended a run, in their words; nothing where those were erased."""
+    reason = entry.detail.get("reason") if entry.verb == "cancel" else None
+    return reason[:MAX_TEXT] if isinstance(reason, str) else ""
+
+
+def said(entry: AuditEntry) -> str:
+    """Says in words what an entry of the record is about."""
+    label, kind = str(DONE.get(entry.verb, entry.verb)), entry.detail.get("type")
+    if not isinstance(kind, str):
+        return label
+    kinds = dict(Decision.Type.choices)
+    return f"{label}: {kinds.get(kind, kind)}"

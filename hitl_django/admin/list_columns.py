@@ -1,0 +1,150 @@
+"""What a row of the queue shows of its question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.text import get_text_list
+from django.utils.timesince import timesince, timeuntil
+from django.utils.translation import gettext as _
+
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Decision, Interrupt, Run
+
+from .base import ago, entry, place
+
+MINUTE = timedelta(minutes=1)
+
+#: Left out on a phone, where there is no column to keep free.
+NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
+
+#: All that a row shows, or links to. Payloads and schemas are for the page of the question.
+COLUMNS = (
+    "id", "thread", "run", "graph", "node", "title", "status", "version", "payload_digest",
+    "created_at", "allowed_decisions", "quorum", "approvals", "claim_required",
+    "expires_at", "escalated_at", "due_at", "priority", "overdue", "snoozed_until",
+    "assignee", "assignee_label", "group", "group_label",
+    "claimed_by", "claimed_label", "claimed_until",
+)  # fmt: skip
+
+
+def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Returns questions with what the cells of their rows need, and nothing else."""
+    return rows.only(*COLUMNS).annotate(
+        run_state=F("run__state"),
+        subject_app=F("thread__subject_type__app_label"),
+        subject_model=F("thread__subject_type__model"),
+        subject_id=F("thread__subject_id"),
+    )
+
+
+def choice(item: Any) -> str:
+    """Returns the tick that selects a row, with what was listed: no other version is decided."""
+    return format_html(
+        '<input type="checkbox" name="item" value="{}" aria-label="{}">',
+        value_of(item),
+        _("Select “%(title)s”") % {"title": visible(item.title)},
+    )
+
+
+def value_of(item: Interrupt) -> str:
+    """Names a question as it was listed."""
+    return f"{item.pk}.{item.version}.{item.payload_digest}"
+
+
+def sentence(item: Any) -> str:
+    """Returns what is asked, where, what may be decided, and what else there is to know."""
+    return entry(item, item.title, place(item), offered(item), *marks(item))
+
+
+def offered(item: Any) -> str:
+    """Names the decisions that a question takes."""
+    words = [str(Decision.Type(word).label) for word in item.allowed_decisions]
+    return get_text_list(words, _("or"))
+
+
+def marks(item: Any) -> Iterator[str]:
+    """Gives what makes a question unlike others."""
+    if item.run_state not in Run.ANSWERABLE:
+        yield _("on hold: its run has stopped")
+    if item.quorum > 1:
+        yield _("%(n)s of %(needed)s approvals") % {"n": item.approvals, "needed": item.quorum}
+    if item.escalated_at is not None:
+        yield _("its time is up")
+    if item.priority > 0:
+        yield _("priority %(n)s") % {"n": item.priority}
+
+
+def subject(item: Any) -> str:
+    """Returns what the question is about, as a link where that leads somewhere."""
+    about = item.subject
+    if not about.url:
+        return format_html("<bdi>{}</bdi>", visible(about.label)) if about.label else NOTHING
+    return format_html('<a href="{}"><bdi>{}</bdi></a>', about.url, visible(about.label))
+
+
+def waiting(item: Any) -> str:
+    """Says how long the question has waited."""
+    return _moment(item.created_at, ago(item.created_at) or _("just now"))
+
+
+def due(item: Any) -> str:
+    """Says when the question is due, or that it is overdue; and when it expires."""
+    now = timezone.now()
+    lines: list[str] = []
+    if item.due_at is not None and item.due_at <= now:
+        words = _("overdue: %(time)s") % {"time": timesince(item.due_at, now, depth=1)}
+        lines.append(format_html('<strong class="hitl-late">{}</strong>', words))
+    elif item.due_at is not None:
+        words = _("in %(time)s") % {"time": _until(item.due_at)}
+        lines.append(_moment(item.due_at, words))
+    if item.expires_at is not None and item.expires_at <= now:
+        lines.append(_moment(item.expires_at, _("its time is up")))
+    elif item.expires_at is not None:
+        words = _("expires in %(time)s") % {"time": _until(item.expires_at)}
+        lines.append(_moment(item.expires_at, words))
+    return _lines(lines)
+
+
+def holder(item: Any) -> str:
+    """Says who holds the question, whose it is, and until when it is put off."""
+    now = timezone.now()
+    lines: list[str] = []
+    if item.claimed_until is not None and item.claimed_until > now:
+        mine = item.claimed_by_id == item.viewer.pk
+        who = _("you") if mine else visible(item.claimed_label)
+        words = _("for %(time)s") % {"time": _until(item.claimed_until)}
+        lines.append(format_html("<bdi><strong>{}</strong></bdi>, {}", who, words))
+    if item.assignee_label or item.group_label:
+        names = [name for name in (item.assignee_label, item.group_label) if name]
+        bdis = format_html_join(", ", "<bdi>{}</bdi>", ((visible(name),) for name in names))
+        lines.append(format_html("{} {}", _("assigned to"), bdis))
+    if item.snoozed_until is not None and item.snoozed_until > now:
+        words = _("put off for %(time)s") % {"time": _until(item.snoozed_until)}
+        lines.append(_moment(item.snoozed_until, words))
+    return _lines(lines)
+
+
+def _lines(lines: list[str]) -> str:
+    if not lines:
+        return NOTHING
+    return format_html_join("", '<span class="hitl-line">{}</span>', ((line,) for line in lines))
+
+
+def _until(moment: datetime) -> str:
+    left = moment - timezone.now()
+    return timeuntil(moment, depth=1) if left >= MINUTE else _("less than a minute")
+
+
+def _moment(moment: datetime, words: Any) -> str:
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.isoformat(),
+        moment.strftime("%Y-%m-%d %H:%M %Z"),
+        words,
+    )

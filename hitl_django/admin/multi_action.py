@@ -1,0 +1,279 @@
+"""A request for several actions: each is decided on its own, and all are sent at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, UNSET, Action, actions_of
+from hitl_django.engine.errors import HitlError, InvalidAnswerError
+from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
+from hitl_django.forms.json_input import to_json, unix, visible
+from hitl_django.models import Interrupt
+
+from .answer_forms import ARGS, UNSENT, Sheet, Typed, is_too_large
+from .decision_form import LARGE, Button
+from .payload_display import Fact, facts_of, facts_of_many
+
+JSON = Any
+
+#: Of more actions than this, those that are alike are decided together, and no more fields than
+#: that change arguments: Django reads a thousand fields of a form.
+MAX_ACTIONS, MAX_ARGS = 200, 400
+#: The button that sends what was chosen for each action.
+EACH = "each"
+SEND_EACH, APPROVE_ALL = _("Send decisions"), _("Approve all")
+CHOICES: dict[str, Any] = {
+    APPROVE: _("Approve"),
+    EDIT: _("Approve with the changes below"),
+    REJECT: _("Reject"),
+    RESPOND: _("Don't carry it out, but answer"),
+}
+LEADS: dict[str, Any] = {
+    EACH: _("Each action is carried out or not as chosen above."),
+    APPROVE: _("All are carried out as they stand, whatever is chosen above."),
+    REJECT: _("None is carried out, whatever is chosen above."),
+}
+
+
+class ChoiceForm(forms.Form):
+    """Asks what is to become of one action."""
+
+    decision = forms.ChoiceField(
+        label=_("Decision"),
+        widget=forms.RadioSelect,
+        error_messages={"required": _("Say what is to become of this one.")},
+    )
+    message = forms.CharField(
+        label=_("Message"),
+        help_text=_("For whoever asked: why not, or the answer."),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE}),
+    )
+
+    def __init__(
+        self, allowed: Sequence[str], data: Mapping[str, Any] | None, **options: Any
+    ) -> None:
+        super().__init__(data, use_required_attribute=False, **options)
+        choice = self.fields["decision"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [(word, CHOICES[word]) for word in allowed]
+        if not {REJECT, RESPOND}.intersection(allowed):
+            del self.fields["message"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = self.cleaned_data
+        if cleaned.get("decision") == RESPOND and not cleaned.get("message", "").strip():
+            self.add_error("message", _("Write an answer first."))
+        return cleaned
+
+
+class ActionBlock:
+    """One of the actions: what it is, and the forms that decide it.
+
+    ``starts`` are the arguments that stand there to be decided, which somebody may have changed.
+    Where there are too many actions, those that are alike are ``members`` of one block, and what
+    is chosen goes for all of them.
+    """
+
+    def __init__(
+        self, sheet: ActionsSheet, number: int, members: Mapping[int, Action], starts: list[JSON]
+    ) -> None:
+        self.sheet, self.number, self.members, self.starts = sheet, number, members, starts
+        self.action, self.start = next(iter(members.values())), starts[0]
+        self.form = None if sheet.are_too_many else self._args_form()
+        # Nothing can be changed without a form, so that isn't offered.
+        allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
+        self.choice = ChoiceForm(
+            allowed or self.action.allowed,
+            sheet.data,
+            prefix=f"action/{number}",
+            auto_id=sheet.auto_id,
+        )
+
+    @property
+    def title(self) -> str:
+        return visible(self.action.name)
+
+    @property
+    def facts(self) -> list[Fact]:
+        return facts_of(self.start) if len(self.starts) == 1 else facts_of_many(self.starts)
+
+    def is_changed(self) -> bool:
+        """Says whether the arguments were changed, or can't be read."""
+        return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
+
+    def is_touched(self) -> bool:
+        """Says whether anything was chosen, written or changed."""
+        return self.choice.has_changed() or self.is_changed()
+
+    def read(self) -> dict[int, JSON] | None:
+        """Returns the decision on each member; None where something has to be put right first."""
+        if not self.choice.is_valid():
+            return None
+        word = self.choice.cleaned_data["decision"]
+        message = unix(self.choice.cleaned_data.get("message", ""))
+        if word in (REJECT, RESPOND):
+            said = {"type": word, **({"message": message} if message.strip() else {})}
+            return dict.fromkeys(self.members, said)
+        if word == APPROVE and self.is_changed():
+            said = {"approve": CHOICES[APPROVE], "edit": CHOICES[EDIT]}
+            self.choice.add_error("decision", UNSENT % said)
+            return None
+        if self.form is not None and not self.form.is_valid():
+            return None
+        sent = self.starts if self.form is None else [self.form.answer]
+        return {
+            number: _carried_out(word, action, args)
+            for (number, action), args in zip(self.members.items(), sent, strict=True)
+        }
+
+    def refuse(self, pointer: str, reason: str) -> None:
+        """Shows a fault at the field that it is about."""
+        below = pointer.removeprefix(f"/edited_action/{ARGS}")
+        if below != pointer and self.form is not None:
+            self.form.add_faults([(below, reason)])
+        elif pointer == "/message" and "message" in self.choice.fields:
+            self.choice.add_error("message", reason)
+        else:
+            self.choice.add_error("decision", reason)
+
+    def typed(self) -> list[Typed]:
+        """Returns what a person chose, typed or changed."""
+        found = []
+        if self.choice.is_bound:
+            data = {bound.name: str(bound.data or "") for bound in self.choice}
+            said = str(CHOICES.get(data["decision"], ""))
+            found = [text for text in (said, data.get("message", "")) if text]
+        kept: list[Typed] = [(self.title, text, ()) for text in found]
+        return kept + (self.form.typed() if self.form is not None and self.form.is_bound else [])
+
+    def _args_form(self) -> AnswerForm | None:
+        if EDIT not in self.action.allowed or is_too_large(self.start):
+            return None
+        schema = self.action.schema
+        shape = infer_shape(self.start) if schema is None else read_shape(schema)
+        if shape.kind == "object" and not shape.properties:
+            return None
+        if not self.sheet.makes_room(shape, self.start):
+            return None
+        return self.sheet.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
+
+
+def _carried_out(word: str, action: Action, args: JSON) -> dict[str, JSON]:
+    if word == APPROVE and to_json(args) == to_json(action.args):
+        return {"type": APPROVE}
+    return {"type": EDIT, "edited_action": {"name": action.name, ARGS: args}}
+
+
+def _alike(actions: Sequence[Action]) -> list[dict[int, Action]]:
+    """Sorts actions into those of one name that may be decided alike; by their numbers."""
+    found: dict[Any, dict[int, Action]] = {}
+    for number, action in enumerate(actions):
+        found.setdefault((action.name, action.allowed), {})[number] = action
+    return list(found.values())
+
+
+class ActionsSheet(Sheet):
+    """A question that asks for several actions at once."""
+
+    def __init__(
+        self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+    ) -> None:
+        super().__init__(item, data, more=more)
+        self._room = MAX_ARGS
+        start, actions = self.asked.start, actions_of(item.payload)
+        #: Whether those that are alike are decided together, as a form holds no more.
+        self.are_too_many = len(actions) > MAX_ACTIONS
+        blocks = [{number: action} for number, action in enumerate(actions)]
+        if self.are_too_many:
+            blocks = _alike(actions)
+        self.actions = [
+            ActionBlock(self, number, members, [start[member][ARGS] for member in members])
+            for number, members in enumerate(blocks if len(blocks) <= MAX_ACTIONS else ())
+        ]
+
+    @property
+    def takes_reply(self) -> bool:
+        return False
+
+    def makes_room(self, shape: Shape, start: JSON) -> bool:
+        """Says whether there is room for a form, and takes it; the same whatever was posted."""
+        self._room -= len(AnswerForm(shape, start).fields)
+        return self._room >= 0
+
+    @property
+    def has_errors(self) -> bool:
+        if super().has_errors:
+            return True
+        return bool(self.data) and not self.more and any(map(_has_errors, self.actions))
+
+    def _buttons(self) -> list[Button]:
+        found = []
+        if self.actions:
+            found.append(Button(EACH, SEND_EACH, "default", LEADS[EACH]))
+        if APPROVE in self.decisions:
+            found.append(Button(APPROVE, APPROVE_ALL, "hitl-quiet", LEADS[APPROVE]))
+        if REJECT in self.decisions:
+            found.append(Button(REJECT, _("Reject all"), "hitl-reject", LEADS[REJECT]))
+        return found
+
+    def read(self, pressed: str) -> tuple[str, JSON] | None:
+        self.pressed = pressed
+        if pressed not in {button.value for button in self._buttons()}:
+            self.errors.append(_("Use one of the buttons to say what you decide."))
+        elif not self.slip.is_valid():
+            pass
+        elif pressed == EACH:
+            return self._read_each()
+        elif pressed == APPROVE and any(block.is_changed() for block in self.actions):
+            self.errors.append(UNSENT % {"approve": APPROVE_ALL, "edit": SEND_EACH})
+        else:
+            return pressed, UNSET
+        return None
+
+    def refuse(self, error: HitlError) -> None:
+        faults = error.faults if isinstance(error, InvalidAnswerError) else ()
+        for pointer, reason in faults:
+            number, slash, rest = pointer.removeprefix("/").partition("/")
+            about = [block for block in self.actions if number in map(str, block.members)]
+            if about:
+                about[0].refuse(slash + rest, reason)
+            else:
+                self.errors.append(reason)
+        if not faults:
+            self.errors.append(str(error))
+
+    def typed(self) -> list[Typed]:
+        return [line for block in self.actions for line in block.typed()] + super().typed()
+
+    def _form(self) -> AnswerForm | None:
+        return None
+
+    def _read_each(self) -> tuple[str, JSON] | None:
+        made = [block.read() for block in self.actions]
+        by_number = {number: one for part in made if part for number, one in part.items()}
+        if None in made:
+            return None
+        decided = [by_number[number] for number in sorted(by_number)]
+        words = {one["type"] for one in decided}
+        if words == {APPROVE} and APPROVE in self.decisions:
+            return APPROVE, UNSET
+        if words <= {APPROVE, EDIT} and EDIT in self.decisions:
+            return EDIT, decided
+        return RESPOND, decided
+
+
+def _has_errors(block: ActionBlock) -> bool:
+    return bool(block.choice.errors or (block.form is not None and block.form.errors))
+
+
+def sheet_of(item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = "") -> Sheet:
+    """Returns the sheet for a question."""
+    several = item.dialect == "hitl_request" and len(actions_of(item.payload)) > 1
+    kind: type[Sheet] = ActionsSheet if several else Sheet
+    return kind(item, data, more=more)

@@ -1,0 +1,204 @@
+"""A payload laid out to be read: names and values, never markup.
+
+Payloads come from models and strangers. What is made here is plain text, which templates escape;
+nothing in it becomes a link, and characters that don't show are shown by their code points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, actions_of, asked_of
+from hitl_django.forms.answer_form import label_of
+from hitl_django.forms.fields import LINE
+from hitl_django.forms.json_input import to_json, visible
+from hitl_django.json_text.sanitize import TITLE_KEYS, question_title
+from hitl_django.models import Interrupt
+
+JSON = Any
+
+#: More characters of one value than this are left to the download.
+MAX_TEXT = 20_000
+#: And so is what all values of a payload have more than this together.
+MAX_SHOWN = 60_000
+#: Of a key, that is.
+MAX_NAME = 200
+MAX_FACTS = 200
+MAX_ACTIONS = 50
+MAX_DEPTH = 3
+MAX_COLUMNS, MAX_ROWS = 6, 50
+
+#: What became of one action among several.
+BECAME: dict[str, Any] = {
+    APPROVE: gettext_lazy("approved"),
+    EDIT: gettext_lazy("approved with changes"),
+    REJECT: gettext_lazy("rejected"),
+    RESPOND: gettext_lazy("answered instead"),
+}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One named value: a ``text``, a list of ``facts``, a ``table``, or ``code`` as it stands.
+
+    ``cut`` is the number of characters that aren't shown.
+    """
+
+    label: str
+    text: Any = ""
+    style: str = "text"
+    cut: int = 0
+    facts: Sequence[Fact] = ()
+    columns: Sequence[str] = ()
+    table: Sequence[Sequence[str]] = field(default=())
+
+
+def facts_of(payload: JSON, *, skip: Sequence[str] = ()) -> list[Fact]:
+    """Returns what a payload says; ``skip`` names keys that the page shows elsewhere."""
+    layout = _Layout()
+    if not isinstance(payload, dict):
+        return [] if payload is None else [layout.fact("", payload, 0)]
+    return layout.facts({key: value for key, value in payload.items() if key not in skip}, 0)
+
+
+def facts_of_many(values: Sequence[JSON]) -> list[Fact]:
+    """Returns values of one kind, below each other, as many as a table holds."""
+    layout = _Layout()
+    return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
+
+
+def action_facts(item: Interrupt) -> list[Fact]:
+    """Returns the actions that a question in a dialect asks for: each its name and arguments."""
+    layout = _Layout()
+    found = []
+    actions = _actions(item)
+    for name, args in actions[:MAX_ACTIONS]:
+        found.append(layout.fact(_("Action"), name, 0))
+        found += layout.facts(args, 0)
+    return found + layout.more(len(actions) - MAX_ACTIONS)
+
+
+def answer_facts(item: Interrupt, value: JSON) -> list[Fact]:
+    """Returns what was sent to the graph; of a request for several actions, what became of each."""
+    layout = _Layout()
+    if value is None:
+        return [layout.fact("", None, 0)] if item.title else []
+    if item.dialect != "hitl_request":
+        return facts_of(value)
+    actions, made = actions_of(item.payload), value["decisions"]
+    if len(actions) == 1:
+        return facts_of(value)
+    found = [
+        Fact(f"{number}. {visible(action.name)}", style="facts", facts=layout.decided(one))
+        for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
+    ]
+    return found + layout.more(len(actions) - MAX_ACTIONS)
+
+
+def _actions(item: Interrupt) -> list[tuple[str, dict[str, JSON]]]:
+    payload, start = item.payload, asked_of(item).original
+    if item.dialect == "hitl_request":
+        return [(action.name, action.args) for action in actions_of(payload)]
+    if item.dialect == "human_interrupt":
+        return [(start["action"], start["args"])]
+    name = payload["tool_call"]["name"] if item.dialect == "tool_call" else payload["action"]
+    return [(name, start)]
+
+
+def told_elsewhere(payload: JSON, title: str) -> list[str]:
+    """Names the keys of a payload that the head of its page shows whole: title and why."""
+    if not isinstance(payload, dict):
+        return []
+    keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
+    return [*keys, "why"] if why_of(payload) else keys
+
+
+def is_its_own_title(payload: JSON, title: str) -> bool:
+    """Says whether a payload is nothing but the sentence that its page is headed with."""
+    return isinstance(payload, str) and payload == title == question_title(payload, "")
+
+
+def why_of(payload: JSON) -> str:
+    """Returns the payload's own words on why somebody is asked."""
+    why = payload.get("why") if isinstance(payload, dict) else None
+    return visible(why[:MAX_TEXT]) if isinstance(why, str) else ""
+
+
+def raw(value: JSON) -> Fact:
+    """Returns a value as JSON text, as much of it as a page should hold."""
+    return _Layout().text("", to_json(value, indent=2), style="code")
+
+
+class _Layout:
+    """Lays values out, and keeps count of what still has room on the page."""
+
+    def __init__(self) -> None:
+        self.room = MAX_SHOWN
+
+    def facts(self, mapping: dict[str, JSON], depth: int) -> list[Fact]:
+        shown = list(mapping.items())[:MAX_FACTS]
+        facts = [self.fact(label_of(key[:MAX_NAME]), value, depth) for key, value in shown]
+        return facts + self.more(len(mapping) - len(shown))
+
+    def more(self, count: int) -> list[Fact]:
+        """Says how many there are besides."""
+        said = _("%(n)d more values are not shown.") % {"n": count}
+        return [Fact(_("And more"), said)] if count > 0 else []
+
+    def decided(self, one: JSON) -> list[Fact]:
+        """Returns what became of one action, with the words or the arguments that went along."""
+        found = [Fact("", BECAME.get(one["type"], one["type"]))]
+        if "message" in one:
+            found.append(self.scalar("", one["message"]))
+        return found + self.facts(one.get("edited_action", {}).get("args", {}), 1)
+
+    def fact(self, label: str, value: JSON, depth: int) -> Fact:
+        if isinstance(value, dict) and value and depth < MAX_DEPTH:
+            return Fact(label, style="facts", facts=self.facts(value, depth + 1))
+        if isinstance(value, list) and value:
+            return self.list(label, value)
+        if isinstance(value, dict | list):
+            if not value:
+                return Fact(label, _("(nothing)"), style="none")
+            return self.text(label, to_json(value, indent=2), style="code")
+        return self.scalar(label, value)
+
+    def list(self, label: str, values: list[JSON]) -> Fact:
+        if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
+            return Fact(label, style="list", facts=[self.scalar("", value) for value in values])
+        if columns := _columns(values):
+            table = [[self.scalar("", row.get(key, "")).text for key in columns] for row in values]
+            heads = [label_of(key[:MAX_NAME]) for key in columns]
+            return Fact(label, style="table", columns=heads, table=table)
+        return self.text(label, to_json(values, indent=2), style="code")
+
+    def scalar(self, label: str, value: JSON) -> Fact:
+        if value is None:
+            return Fact(label, _("(no value)"), style="none")
+        if isinstance(value, bool):
+            return Fact(label, _("Yes") if value else _("No"))
+        if not isinstance(value, str):
+            return Fact(label, to_json(value), style="number")
+        if value == "":
+            return Fact(label, _("(empty text)"), style="none")
+        long = "\n" in value or len(value) > 2 * LINE
+        return self.text(label, value, style="long" if long else "text")
+
+    def text(self, label: str, text: str, *, style: str) -> Fact:
+        shown = text[: min(MAX_TEXT, self.room)]
+        self.room -= len(shown)
+        return Fact(label, visible(shown), style=style, cut=len(text) - len(shown))
+
+
+def _columns(values: list[JSON]) -> list[str]:
+    """Returns the columns of a list of like, flat objects; none where it isn't one."""
+    if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
+        return []
+    columns = list(dict.fromkeys(key for value in values for key in value))
+    flat = all(not isinstance(cell, dict | list) for value in values for cell in value.values())
+    return columns if flat and len(columns) <= MAX_COLUMNS else []

@@ -1,0 +1,77 @@
+"""Where a question stands: what it is about, who holds it, whose it is, and by when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.timesince import timeuntil
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.models import Interrupt, Thread
+from hitl_django.permissions import get_policy
+
+from .subject_links import Subject, subjects_of
+
+#: What becomes of a question, or of its run, once its time is up.
+EXPIRES: Mapping[str, Any] = {
+    "answer": _("then the run goes on with the answer that was named for this case"),
+    "cancel": _("then its run is cancelled"),
+    "park": _("then its run waits until somebody lets it go on"),
+    "keep": _("then it stays open, as overdue"),
+    "escalate": _("then it goes to another group"),
+}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the head of a question says, and which of its buttons the user has."""
+
+    holder: str = ""
+    is_mine: bool = False
+    held_for: str = ""
+    held_until: datetime | None = None
+    whose: str = ""
+    snoozed_until: datetime | None = None
+    is_overdue: bool = False
+    expires: Any = ""
+    may_take_over: bool = False
+    may_assign: bool = False
+    may_comment: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        return self.held_until is not None
+
+
+def standing_of(item: Interrupt, user: Any) -> Standing:
+    """Says where a question stands, to a user who may see it."""
+    now, policy = timezone.now(), get_policy()
+    until = item.claimed_until
+    held = until is not None and until > now
+    asleep = item.snoozed_until is not None and item.snoozed_until > now
+    return Standing(
+        holder=item.claimed_label if held else "",
+        is_mine=held and item.claimed_by_id == user.pk,
+        held_for=timeuntil(until, now, depth=1) if held and until is not None else "",
+        held_until=until if held else None,
+        whose=", ".join(filter(None, (item.assignee_label, item.group_label))),
+        snoozed_until=item.snoozed_until if asleep else None,
+        is_overdue=item.overdue or (item.due_at is not None and item.due_at <= now),
+        expires=EXPIRES.get(item.then, "") if item.expires_at is not None else "",
+        may_take_over=policy.may_take_over(user, item),
+        may_assign=policy.may_assign(user, item),
+        may_comment=policy.may_comment(user, item),
+    )
+
+
+def about_of(thread: Thread, request: HttpRequest) -> Subject | None:
+    """Returns what a thread is about; in its own words to a user who may see the object."""
+    if thread.subject_type is None:
+        return None
+    key = *thread.subject_type.natural_key(), thread.subject_id
+    return subjects_of(request, [key]).get(key)

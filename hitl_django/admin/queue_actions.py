@@ -1,0 +1,222 @@
+"""What is done about a question besides deciding it: hold it, assign, put off, discuss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser, Group
+from django.core.exceptions import ObjectDoesNotExist
+from django.utils import timezone
+from django.utils.formats import localize
+from django.utils.timezone import localtime
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.conf import hitl
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Interrupt
+from hitl_django.permissions import get_policy
+
+#: The hour at which a new working day begins for what was put off until then.
+MORNING = 8
+
+Said = Any
+
+
+class SnoozeForm(forms.Form):
+    """Asks until when."""
+
+    until = forms.ChoiceField(
+        label=_("Put off until"),
+        choices=(
+            ("hour", _("in an hour")),
+            ("tomorrow", _("tomorrow morning")),
+            ("days", _("in three days")),
+            ("week", _("in a week")),
+        ),
+    )
+
+    def moment(self) -> datetime:
+        """Returns the moment that was chosen."""
+        now = timezone.now()
+        if self.cleaned_data["until"] == "tomorrow":
+            day = localtime(now) + timedelta(days=1)
+            return day.replace(hour=MORNING, minute=0, second=0, microsecond=0)
+        later = {"hour": {"hours": 1}, "days": {"days": 3}, "week": {"weeks": 1}}
+        return now + timedelta(**later[self.cleaned_data["until"]])
+
+
+class AssignForm(forms.Form):
+    """Asks whose a question is: a user by name, a group, both or nobody."""
+
+    user = forms.CharField(
+        label=_("User name"),
+        required=False,
+        max_length=255,
+        widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
+    )
+    group = forms.ModelChoiceField(
+        Group.objects.order_by("name"), label=_("Group"), required=False, empty_label=_("(none)")
+    )
+
+    def clean_user(self) -> Any:
+        name = self.cleaned_data["user"].strip()
+        if not name:
+            return None
+        try:
+            return get_user_model()._default_manager.get_by_natural_key(name)
+        except ObjectDoesNotExist:
+            raise forms.ValidationError(_("There is no user of this name.")) from None
+
+
+class CommentForm(forms.Form):
+    """Asks for a remark."""
+
+    text = forms.CharField(
+        label=_("Your comment"),
+        help_text=_("For other reviewers. It is no part of the answer."),
+        widget=forms.Textarea(attrs={"rows": 2, "class": "vLargeTextField"}),
+        strip=True,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["text"].widget.attrs["maxlength"] = hitl.COMMENT_MAX_LENGTH
+
+
+FORMS: dict[str, type[forms.Form]] = {
+    "assign": AssignForm,
+    "comment": CommentForm,
+    "snooze": SnoozeForm,
+}
+
+
+@dataclass(frozen=True)
+class Forms:
+    """A question's forms that aren't its answer; one that came back with a fault is ``open``."""
+
+    assign: forms.Form
+    comment: forms.Form
+    snooze: forms.Form
+    open: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        item: Interrupt,
+        *,
+        groups: Sequence[tuple[Any, str]] | None = None,
+        verb: str = "",
+        data: Any = None,
+    ) -> Forms:
+        """Makes the forms; ``groups`` are those to choose from, read once for a whole page."""
+        made = {
+            name: form(
+                data if name == verb else None,
+                auto_id=f"q{item.pk.hex}-{name}-%s",
+                use_required_attribute=False,
+                initial=_as_it_is(item) if name == "assign" else None,
+            )
+            for name, form in FORMS.items()
+        }
+        group = made["assign"].fields["group"]
+        if groups is not None and isinstance(group, forms.ModelChoiceField):
+            group.choices = groups
+        return cls(**made, open=verb)
+
+
+def groups_to_choose() -> list[tuple[Any, str]]:
+    """Returns the groups that a question may be assigned to."""
+    names = Group.objects.order_by("name").values_list("pk", "name")
+    return [("", str(_("(none)"))), *((pk, visible(name)) for pk, name in names)]
+
+
+def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) -> Said:
+    """Does what a button says, through the services; returns what to tell, and raises as they do.
+
+    None where the form has to be put right first.
+    """
+    if form is None:
+        return VERBS[verb](item, user)
+    if verb == "assign" and not get_policy().may_assign(user, item):
+        # Which users and groups there are is told to nobody who may not assign: the service refuses
+        # them, whomever they named.
+        services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
+    if form.is_valid():
+        try:
+            return FORM_VERBS[verb](item, user, form)
+        except InvalidInputError as error:
+            for pointer, reason in error.faults:
+                form.add_error({"to": "user"}.get(pointer, pointer), reason)
+    # The page comes back there, and not at its top.
+    faulty = next((name for name in form.errors if name in form.fields), None)
+    if faulty is not None:
+        form.fields[faulty].widget.attrs["autofocus"] = True
+    return None
+
+
+def _claim(item: Interrupt, user: Any) -> Said:
+    services.claim(item.pk, by=user, via="admin")
+    return _("You hold this now. Others see that you do.")
+
+
+def _take_over(item: Interrupt, user: Any) -> Said:
+    services.claim(item.pk, by=user, via="admin", take_over=True)
+    return _("You hold this now. That you took it over is recorded.")
+
+
+def _release(item: Interrupt, user: Any) -> Said:
+    services.release(item.pk, by=user, via="admin")
+    return _("You no longer hold this. Others can take it now.")
+
+
+def _wake(item: Interrupt, user: Any) -> Said:
+    services.snooze(item.pk, until=None, by=user, via="admin")
+    return _("It is back in the queue.")
+
+
+def _snooze(item: Interrupt, user: Any, form: Any) -> Said:
+    until = form.moment()
+    services.snooze(item.pk, until=until, by=user, via="admin")
+    # Another question may be on the page by then, so this one is named.
+    said = {"title": visible(item.title), "moment": localize(localtime(until))}
+    return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % said
+
+
+def _assign(item: Interrupt, user: Any, form: Any) -> Said:
+    to, group = form.cleaned_data["user"], form.cleaned_data["group"]
+    services.assign(item.pk, to=to, group=group, by=user, via="admin")
+    names = [visible(str(one)) for one in (to, group) if one is not None]
+    if not names:
+        return _("It is assigned to nobody.")
+    return _("Assigned to %(names)s.") % {"names": ", ".join(names)}
+
+
+def _comment(item: Interrupt, user: Any, form: Any) -> Said:
+    services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
+    return _("Your comment was added.")
+
+
+VERBS: dict[str, Callable[[Interrupt, Any], Said]] = {
+    "claim": _claim,
+    "release": _release,
+    "take_over": _take_over,
+    "wake": _wake,
+}
+FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], Said]] = {
+    "assign": _assign,
+    "comment": _comment,
+    "snooze": _snooze,
+}
+
+
+def _as_it_is(item: Interrupt) -> dict[str, Any]:
+    """Returns what the form to assign starts with; a user is named by who assigned them."""
+    name = item.assignee.get_username() if item.assignee_id and item.assignee else ""
+    return {"user": name, "group": item.group_id}

@@ -1,0 +1,116 @@
+"""The review queue: the list of what waits for a decision, and what is done from it.
+
+The page of one question is in item.py, what is decided many at a time in bulk.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.models import ReviewItem
+
+from . import list_columns
+from .base import View
+from .bulk_decide import BulkPages
+from .filters import WaitingGraphFilter, WaitingGroupFilter, group_of
+from .queue_list import PICK, QueueList
+from .refusal_messages import silence_of
+
+
+class ReviewItemAdmin(BulkPages):
+    """What waits for a decision, the most pressing first."""
+
+    list_display = (PICK, "question", "subject", "waiting", "due", "holder")
+    change_list_template = "hitl_django/admin/queue.html"
+    list_filter = (WaitingGraphFilter, WaitingGroupFilter)
+    list_title = _("Review queue")
+    search_fields = ("title",)
+    search_help_text = _("Searches the questions' titles, by the beginnings of their words.")
+    sortable_by = ("waiting",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).filter(status=ReviewItem.Status.PENDING)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return queryset, False  # QueueList searches
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return QueueList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        own = {"next_url": self.url("next", request), "bulk_url": self.url("bulk", request)}
+        return super().changelist_view(request, {**own, **(extra_context or {})})
+
+    def list_context(self, changes: ChangeList) -> dict[str, Any]:
+        if not isinstance(changes, QueueList):
+            return {}
+        missing, rows = services.missing_workers(), changes.result_list
+        return {
+            "silence": None if missing is None else silence_of(missing),
+            "tabs": changes.tabs(),
+            "count": changes.count_in_words(),
+            "reasons": [] if rows else changes.emptiness(),
+            "may_decide": changes.may_decide,
+            # Where nothing is listed, something else may wait for them.
+            "may_take": changes.may_decide or not rows,
+            "page_range": changes.paginator.get_elided_page_range(changes.page_num),
+        }
+
+    def own_pages(self) -> dict[str, tuple[str, View]]:
+        return {**super().own_pages(), "next": ("next/", self.take_next_view)}
+
+    def take_next_view(self, request: HttpRequest) -> HttpResponse:
+        """Claims the best free question and opens it; the list's own filters narrow the choice."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseRedirect(self.url("changelist", request))
+        chosen = QueryDict(request.GET.get("_changelist_filters", ""))
+        taken = services.take_next(
+            by=request.user,
+            via="admin",
+            graph=chosen.get("graph") or None,
+            group=group_of(chosen.get("group")),
+        )
+        if taken is None:
+            words = _("Nothing is free for you to take at the moment.")
+            self.message_user(request, words, level=messages.INFO)
+            return HttpResponseRedirect(self.url("changelist", request))
+        return HttpResponseRedirect(self.url("change", request, taken))
+
+    @admin.display(description=_("select"))
+    def pick(self, item: Any) -> str:
+        return list_columns.choice(item)
+
+    @admin.display(description=_("question"))
+    def question(self, item: Any) -> str:
+        return list_columns.sentence(item)
+
+    @admin.display(description=_("about"))
+    def subject(self, item: Any) -> str:
+        return list_columns.subject(item)
+
+    @admin.display(description=_("waiting"), ordering="created_at")
+    def waiting(self, item: Any) -> str:
+        return list_columns.waiting(item)
+
+    @admin.display(description=_("due"))
+    def due(self, item: Any) -> str:
+        return list_columns.due(item)
+
+    @admin.display(description=_("held by"))
+    def holder(self, item: Any) -> str:
+        return list_columns.holder(item)

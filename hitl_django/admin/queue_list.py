@@ -1,0 +1,238 @@
+"""The list of the review queue: what it shows, how many there are, and why it is empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import InvalidPage, Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.formats import localize
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from hitl_django import services
+from hitl_django.models import ReviewItem
+from hitl_django.permissions import get_policy
+from hitl_django.services.reviews import queue_filters
+from hitl_django.services.reviews.queue_stats import CAP
+
+from . import list_columns
+from .base import ReadOnlyAdmin
+from .filters import TABS, WHOSE, WaitingGroupFilter, condition_of, group_of, parts_of
+from .subject_links import Subject, subjects_of
+
+#: As far as the tabs count. Counting to CAP for each would take longer than the page.
+MOST = 100
+#: The column of the ticks.
+PICK = "pick"
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A count of the queue that is a link to what it counts."""
+
+    label: Any
+    count: str
+    url: str
+    is_current: bool
+
+
+class QueueList(ChangeList):
+    """A page of the queue. Its rows know their place, their subject and the way to their page.
+
+    All counts come from one query; those of the tabs go no further than MOST, and the pages no
+    further than CAP: who looks for something beyond narrows the list.
+    """
+
+    model_admin: ReadOnlyAdmin
+    counts: services.QueueCounts
+    #: Whether the user may decide any of the page's rows.
+    may_decide: bool
+
+    def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
+        self.user = request.user
+        asked = request.GET.get(WHOSE, "")
+        self.tab = asked if asked in TABS else ""
+        super().__init__(request, *arguments, **options)
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        found = super().get_filters_params(params)
+        found.pop(WHOSE, None)
+        return found
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        if exclude_parameters is not None:
+            return self._counted(request, exclude_parameters)
+        rows = super().get_queryset(request)
+        if not self.query and "o" not in self.params:
+            parts = parts_of(self.tab, request.user, self.own_groups, self.group)
+            return queue_filters.first(
+                rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP)
+            )
+        # What a search finds is known once it is counted (get_results).
+        return rows.filter(condition_of(self.tab, request.user))
+
+    def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
+        """Returns what a filter counts its choices in: what is listed but for that filter."""
+        # Django's own way makes all filters anew for each of them, with their queries.
+        rows = self.root_queryset.filter(condition_of(self.tab, request.user))
+        if self.query:
+            rows = rows.filter(queue_filters.matching(self.query))
+        for spec in self.filter_specs:
+            if not {*excluded}.intersection(spec.expected_parameters()):
+                found = spec.queryset(request, rows)
+                rows = rows if found is None else found
+        return rows
+
+    @property
+    def own_groups(self) -> list[Any]:
+        """The keys of the groups that the user is in, of which something waits."""
+        return [
+            key
+            for spec in self.filter_specs
+            if isinstance(spec, WaitingGroupFilter)
+            for key in spec.theirs
+        ]
+
+    @property
+    def group(self) -> int | None:
+        """The key of the group that the list is narrowed to."""
+        return group_of(_first(self.get_filters_params().get("group")))
+
+    def get_ordering_field_columns(self) -> Any:
+        # The queue's own order is that of no column, though age is its last term.
+        return super().get_ordering_field_columns() if "o" in self.params else {}
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a search or a filter takes something away from what the tabs say."""
+        return bool(self.query or self.get_filters_params())
+
+    def get_results(self, request: HttpRequest) -> None:
+        count = self._count()
+        # What a row shows besides is joined to the rows of a page, and not to what is counted.
+        paginator = Paginator(list_columns.shown(self.queryset), self.list_per_page)
+        paginator.__dict__["count"] = count
+        try:
+            rows = list(paginator.page(self.page_num).object_list)
+        except InvalidPage:
+            raise IncorrectLookupParameters from None
+        self.paginator, self.result_list = paginator, rows
+        self.result_count = count
+        self.full_result_count: int | None = count
+        self.show_full_result_count = self.show_admin_actions = self.can_show_all = False
+        self.multi_page = count > self.list_per_page
+        self._add_what_rows_show(request, rows)
+        policy = get_policy()
+        self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
+        if not self.may_decide:
+            # Nothing can be done with what they would select.
+            self.list_display = [name for name in self.list_display if name != PICK]
+
+    def _count(self) -> int:
+        """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
+        search = queue_filters.Search.of(self.queryset, self.query) if self.query else None
+        self.counts, count = services.count_queue(
+            self.user,
+            graph=_first(self.get_filters_params().get("graph")) or None,
+            group=self.group,
+            groups=self.own_groups,
+            most=MOST,
+            listed=search or TABS[self.tab][0],
+        )
+        if search is not None:
+            self.queryset = search.found(count, MOST)
+        return count
+
+    def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:
+        keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
+        subjects = subjects_of(request, keys)
+        for row, key in zip(rows, keys, strict=True):
+            row.link = self.model_admin.url("change", request, row.pk)
+            row.subject = subjects.get(key, Subject(""))
+            row.viewer = request.user
+
+    def tabs(self) -> list[Tab]:
+        """Returns the counts, each with its link."""
+        return [
+            Tab(
+                label,
+                capped(getattr(self.counts, name)),
+                # What is counted isn't searched, so neither is what the count leads to.
+                self.get_query_string({WHOSE: tab or None}, ["p", "e", "q"]),
+                tab == self.tab,
+            )
+            for tab, (name, label) in TABS.items()
+        ]
+
+    def count_in_words(self) -> str:
+        """Says how many wait here."""
+        if self.result_count >= CAP:
+            words = _("More than %(n)s questions wait. Narrow the list to see the others.")
+            return words % {"n": localize(CAP - 1)}
+        # The queue's own name doesn't count: three "review queue" wait.
+        words = ngettext("%(n)d question waits", "%(n)d questions wait", self.result_count)
+        return words % {"n": self.result_count}
+
+    def emptiness(self) -> list[str]:
+        """Says why there is nothing here."""
+        if self.is_narrowed:
+            return [_("Nothing here matches your search and filters.")]
+        counts = self.counts
+        if not counts.pending:
+            return [
+                _("Nothing waits for a decision."),
+                _(
+                    "Questions appear here as soon as a graph stops and asks one. You see those of "
+                    "the graphs that your permissions cover."
+                ),
+            ]
+        if self.tab == "mine":
+            return [_("You hold nothing, and nothing is assigned to you.")]
+        if self.tab == "free":
+            return self._why_none_is_free()
+        if self.tab == "held":
+            return [_("Nobody else holds a question.")]
+        if self.tab == "overdue":
+            return [_("Nothing is overdue.")]
+        if self.tab == "snoozed":
+            return [_("Nothing is put off.")]
+        return self._all_put_off()
+
+    def _why_none_is_free(self) -> list[str]:
+        counts = self.counts
+        if counts.awake == 0:
+            return self._all_put_off()
+        if counts.held >= counts.awake:
+            return [_("Everything that waits is held by others.")]
+        return [
+            _("Nothing is free for you."),
+            _(
+                "What waits is held or put off, assigned to other people or groups, or belongs to "
+                "a run that has stopped."
+            ),
+        ]
+
+    def _all_put_off(self) -> list[str]:
+        words = [_("Everything that waits is put off.")]
+        put_off = ReviewItem.pending.filter(condition_of("snoozed", self.user))
+        rows = get_policy().visible_interrupts(self.user, put_off).order_by("snoozed_until")
+        first = rows.values_list("snoozed_until", flat=True).first()
+        if first is not None:
+            moment = localize(localtime(first))
+            words.append(_("The first one comes back at: %(moment)s") % {"moment": moment})
+        return words
+
+
+def capped(count: int) -> str:
+    """Writes a count, which goes no further than MOST."""
+    return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
+
+
+def _first(values: Any) -> str:
+    return str(values[0]) if isinstance(values, list) and values else str(values or "")

@@ -1,0 +1,78 @@
+"""How far several people have agreed on a question, and whether the user may still add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Decision, Interrupt
+
+from .diff_display import Difference, differences_of
+
+OWN = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Who has approved this version, of how many; ``changes`` are what the first of them made.
+
+    ``barred`` says why the user can't approve it: they have before, or they started the run, so
+    that what it asks is their ``own``.
+    """
+
+    words: str = ""
+    changes: Sequence[Difference] = ()
+    barred: Any = ""
+    is_own: bool = False
+
+
+def agreement_of(item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool) -> Agreement:
+    """Says how far a question is agreed on.
+
+    ``votes`` are the approvals of its present version; ``own`` says whether the user started its
+    run and can't approve it for that.
+    """
+    return Agreement(
+        words=_words(item, votes),
+        changes=differences_of(item, (item.proposal or {}).get("patch")),
+        barred=OWN if own else _barred(votes, user),
+        is_own=own,
+    )
+
+
+def votes_on(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
+    """Finds the approvals of the present version of each question, the first one first."""
+    jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
+    if not jointly:
+        return {}
+    rows = Decision.objects.filter(interrupt__in=jointly, effective=None).defer("value", "patch")
+    found: dict[Any, list[Decision]] = {}
+    for vote in rows.order_by("created_at", "id"):
+        if vote.version == jointly[vote.interrupt_id].version:
+            found.setdefault(vote.interrupt_id, []).append(vote)
+    return found
+
+
+def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
+    if item.quorum == 1:
+        return ""
+    counts = {"approvals": item.approvals, "quorum": item.quorum}
+    if not votes:
+        return _("%(quorum)d people have to approve this; nobody has yet.") % counts
+    names = get_text_list([visible(vote.by_label) for vote in votes], _("and"))
+    return _("%(approvals)d of %(quorum)d: %(names)s approved this version.") % {
+        **counts,
+        "names": names,
+    }
+
+
+def _barred(votes: Sequence[Decision], user: Any) -> Any:
+    if any(vote.by_id == user.pk for vote in votes):
+        return _("You have approved this version. It waits for the others.")
+    return ""

@@ -1,0 +1,234 @@
+"""What an operator does with a run: retry, cancel, go on from an earlier checkpoint.
+
+Each is a POST that calls a service. What loses something is asked about first, on a page that says
+what will be lost.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.engine.constants import START
+from hitl_django.engine.errors import (
+    GraphChangedError,
+    InvalidInputError,
+    InvalidUpdateError,
+    PayloadError,
+    RunStateError,
+    ThreadNotFound,
+    UnknownGraphError,
+)
+from hitl_django.errors import CheckpointNotFound, NotAllowedError, RunNotFound
+from hitl_django.forms.json_input import visible
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run
+from hitl_django.permissions import get_policy
+
+from .base import View, visible_interrupts
+
+RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
+CANCELLABLE = frozenset(
+    state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
+)
+#: Open questions that a page lists before they are closed.
+LISTED = 20
+MISSING = (RunNotFound, ThreadNotFound, CheckpointNotFound)
+
+
+class CancelForm(forms.Form):
+    """Why a run is cancelled; the words go into the record."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=2000,
+        help_text=_("For the record. Nobody has to give one."),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "dir": "auto"}),
+    )
+
+
+class ForkForm(forms.Form):
+    """From where, as which node and with which values a thread goes on."""
+
+    as_node = forms.ChoiceField(
+        label=_("As if this node had run"),
+        required=False,
+        help_text=_(
+            "With no node and no values, what followed this step is run anew. With a node and no "
+            "values, that node is passed over."
+        ),
+    )
+    values = forms.CharField(
+        label=_("Values to write first"),
+        required=False,
+        max_length=200_000,
+        help_text=_('JSON, such as {"amount": 12}; left empty, nothing is written.'),
+        widget=forms.Textarea(
+            attrs={"rows": 6, "class": "vLargeTextField hitl-code", "spellcheck": "false"}
+        ),
+    )
+
+    def __init__(self, graph: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        nodes: Any = self.fields["as_node"]
+        nodes.choices = [("", "–"), *((name, visible(name)) for name in _nodes(graph))]
+
+    def clean_values(self) -> Any:
+        text = self.cleaned_data["values"].strip()
+        if not text:
+            return None
+        try:
+            return json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            raise forms.ValidationError(_("This is not JSON.")) from None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+def _nodes(graph: str) -> list[str]:
+    try:
+        return [name for name in registry.get(graph).graph.nodes if name != START]
+    except UnknownGraphError:
+        return []
+
+
+class RunOperations:
+    """The operators' half of the pages of runs; mixed into their ModelAdmin."""
+
+    def operations(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
+        """Returns which buttons the page of a run has."""
+        may = get_policy().may_operate(request.user, run)
+        return {
+            "may_operate": may,
+            "can_retry": may and run.state in RETRYABLE,
+            "can_cancel": may and run.state in CANCELLABLE,
+        }
+
+    def own_pages(self: Any) -> dict[str, tuple[str, View]]:
+        return {
+            "retry": ("<path:object_id>/retry/", self.retry_view),
+            "cancel": ("<path:object_id>/cancel/", self.cancel_view),
+            "fork": ("<path:object_id>/fork/<str:checkpoint_id>/", self.fork_view),
+        }
+
+    def retry_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Queues a run again that failed or was parked; nothing is lost by that."""
+        run = self._operable(request, object_id)
+        if request.method == "POST":
+            try:
+                services.retry(run.pk, by=request.user, via="admin")
+            except RunStateError as error:
+                self.message_user(request, str(error), messages.ERROR)
+            else:
+                said = _("It is queued again, and goes on from the last thing it stored.")
+                self.message_user(request, said, messages.SUCCESS)
+        return HttpResponseRedirect(self.url("change", request, run.pk))
+
+    def cancel_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Asks whether a run should be cancelled, and does it."""
+        run = self._operable(request, object_id)
+        form = CancelForm(request.POST or None)
+        refused = ""
+        if request.method == "POST" and form.is_valid():
+            try:
+                reason = form.cleaned_data["reason"]
+                services.cancel(run.pk, by=request.user, via="admin", reason=reason)
+            except RunStateError as error:
+                refused = str(error)
+            else:
+                said = _("The run is cancelled. What it had stored is kept.")
+                self.message_user(request, said, messages.SUCCESS)
+                return HttpResponseRedirect(self.url("change", request, run.pk))
+        return self.page(
+            request,
+            run,
+            "cancel.html",
+            status=409 if refused else 200,
+            title=_("Cancel this run?"),
+            form=form,
+            refused=refused,
+            back=self.url("change", request, run.pk),
+            **self._at_stake(request, run),
+        )
+
+    def fork_view(
+        self: Any, request: HttpRequest, object_id: str, checkpoint_id: str
+    ) -> HttpResponse:
+        """Asks how a thread should go on from a checkpoint, and queues the run that does."""
+        run = self._operable(request, object_id)
+        form = ForkForm(run.graph, request.POST if request.method == "POST" else None)
+        refused, status = "", 200
+        if request.method == "POST" and form.is_valid():
+            try:
+                made = self._fork(request, run, checkpoint_id, form)
+            except (RunStateError, GraphChangedError, UnknownGraphError) as error:
+                refused, status = str(error), 409
+            except (InvalidInputError, InvalidUpdateError, PayloadError) as error:
+                form.add_error("values", str(error))
+            else:
+                said = _("Queued. A worker goes on from there; this is the new run.")
+                self.message_user(request, said, messages.SUCCESS)
+                return HttpResponseRedirect(self.url("change", request, made.id))
+        newest = Run.objects.filter(thread=run.thread_id).order_by("-created_at", "-pk").first()
+        return self.page(
+            request,
+            run,
+            "fork.html",
+            status=status,
+            title=_("Go on from this step?"),
+            form=form,
+            refused=refused,
+            step=self._step(run, checkpoint_id),
+            is_live=newest is not None and newest.state in Run.LIVE,
+            back=self.url("change", request, run.pk),
+            **self._at_stake(request, newest or run),
+        )
+
+    def _fork(
+        self: Any, request: HttpRequest, run: Run, checkpoint_id: str, form: ForkForm
+    ) -> services.RunInfo:
+        try:
+            return services.fork(
+                run.thread.thread_id,
+                checkpoint_id,
+                values=form.cleaned_data["values"],
+                as_node=form.cleaned_data["as_node"] or None,
+                by=request.user,
+                via="admin",
+            )
+        except MISSING:
+            raise Http404 from None
+        except NotAllowedError:
+            raise PermissionDenied from None
+
+    def _step(self: Any, run: Run, checkpoint_id: str) -> Any:
+        rows = run.thread.checkpoints.filter(ns="", checkpoint_id=checkpoint_id)
+        found = rows.values("step", "source", "created_at").first()
+        if found is None:
+            raise Http404
+        return found
+
+    def _operable(self: Any, request: HttpRequest, object_id: str) -> Run:
+        """Returns a run that the user may operate; one that they may not see isn't there."""
+        run: Run = self.get_object(request, unquote(object_id))
+        if not get_policy().may_operate(request.user, run):
+            raise PermissionDenied
+        return run
+
+    def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
+        """Returns what is lost with a run: the questions that it still asks."""
+        asked = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
+        seen = visible_interrupts(request, asked).order_by("created_at", "index", "id")
+        titles = list(seen.values_list("title", flat=True)[:LISTED])
+        return {"questions": titles, "unlisted": asked.count() - len(titles)}

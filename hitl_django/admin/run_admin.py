@@ -1,0 +1,162 @@
+"""Runs: where each one is, what it asked and who answered, and what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django import services
+from hitl_django.forms.json_input import visible
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.permissions import get_policy
+
+from .base import GraphFilter, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
+from .history_display import reason_of, said, visible_entries
+from .payload_display import MAX_TEXT
+from .question_status import about_of
+from .run_actions import RunOperations
+from .run_status import NOBODY_WORKS
+from .thread_admin import steps_of
+
+MAX_QUESTIONS = 200
+MAX_ENTRIES = 200
+#: Characters of an error that a list shows.
+SAID = 160
+STUCK = (Run.State.FAILED, Run.State.PARKED)
+
+EXPLAINED = {
+    Run.State.QUEUED: _("It waits for a worker."),
+    Run.State.RUNNING: _("A worker advances it now."),
+    Run.State.INTERRUPTED: _("It goes on when its questions are answered."),
+    Run.State.SUCCEEDED: _("It came to its end."),
+    Run.State.FAILED: _("It stopped with an error. What it had stored is kept."),
+    Run.State.PARKED: _("It can't get on by itself. What it had stored is kept."),
+    Run.State.CANCELLED: _("Somebody ended it."),
+}
+
+
+def fault_of(user: Any, run: Run, error: str) -> str:
+    """Returns an error in full to who may operate the run, and of what kind it is to all others.
+
+    Its words quote whatever the node was handling.
+    """
+    if get_policy().may_operate(user, run):
+        return error
+    kind = error.partition(":")[0]
+    return kind if kind.isidentifier() else ""
+
+
+class RunList(LinkedList):
+    """A page of runs that know how much of their error may be shown."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        for row in self.result_list:
+            row.fault = fault_of(request.user, row, row.said)
+
+
+class RunAdmin(RunOperations, ReadOnlyAdmin):
+    """Runs, newest first."""
+
+    list_display = ("run", "state_badge", "where", "created_at", "starter")
+    list_filter = ("state", GraphFilter)
+    list_select_related = ("thread",)
+    empty_text = _("There is no run yet. Runs appear here as soon as one is started.")
+    search_fields = ("thread__thread_id__startswith",)
+    search_help_text = _("Searches for the beginning of a thread id.")
+
+    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return get_policy().visible_runs(request.user, rows)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RunList
+
+    def rows(self) -> QuerySet[Any]:
+        return Run.objects.select_related("thread__subject_type")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        asked = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
+        asked = visible_interrupts(request, asked).order_by("created_at", "id")
+        rows = super().get_queryset(request).defer("error", "traceback")
+        return rows.annotate(said=Left("error", SAID), waits_at=Subquery(asked.values("node")[:1]))
+
+    @admin.display(description=_("run"), ordering="graph")
+    def run(self, run: Any) -> str:
+        said = visible(run.fault) if run.state in STUCK else ""
+        return entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [said]))
+
+    @admin.display(description=_("where"))
+    def where(self, run: Any) -> str:
+        step = _("step %(step)s") % {"step": run.step}
+        if run.state != Run.State.INTERRUPTED or not run.waits_at:
+            return str(step)
+        return f"{visible(run.waits_at)} · {step}"
+
+    @admin.display(description=_("state"), ordering="state")
+    def state_badge(self, run: Run) -> str:
+        return format_html(
+            '<span class="hitl-state hitl-state-{}">{}</span>', run.state, run.get_state_display()
+        )
+
+    @admin.display(description=_("started by"), ordering="started_by_label")
+    def starter(self, run: Run) -> str:
+        return visible(run.started_by_label)
+
+    def show(self, request: HttpRequest, run: Run) -> HttpResponse:
+        """Shows a run with its questions, its error and who did what with it."""
+        entries = visible_entries(request, run.thread_id).order_by("-seq")
+        return self.page(
+            request,
+            run,
+            "run.html",
+            title=_("Run of %(graph)s") % {"graph": run.graph},
+            explained=self._explained(run),
+            questions=self._questions(request, run),
+            error=fault_of(request.user, run, run.error)[:MAX_TEXT],
+            traceback=self._traceback(request, run),
+            entries=[
+                {"entry": entry, "label": said(entry), "reason": reason_of(entry)}
+                for entry in entries[:MAX_ENTRIES]
+            ],
+            newer=self._newer(request, run),
+            about=about_of(run.thread, request),
+            sees_thread=self._sees_thread(request, run),
+            picture=services.thread_picture(run.thread.thread_id),
+            history=steps_of(request, run.thread),
+            **self.operations(request, run),
+        )
+
+    def _explained(self, run: Run) -> Any:
+        if run.state == Run.State.QUEUED and services.worker_health().is_silent:
+            return NOBODY_WORKS
+        return EXPLAINED[Run.State(run.state)]
+
+    def _newer(self, request: HttpRequest, run: Run) -> Run | None:
+        """Returns the run that took this one's place; it can't be retried then."""
+        runs = Run.objects.filter(thread=run.thread_id).only("pk", "state")
+        newest = runs.order_by("-created_at", "-pk").first()
+        if newest is None or newest.pk == run.pk:
+            return None
+        return self.visible(request, runs.filter(pk=newest.pk)).first()
+
+    def _sees_thread(self, request: HttpRequest, run: Run) -> bool:
+        threads = Thread.objects.filter(pk=run.thread_id)
+        return get_policy().visible_threads(request.user, threads).exists()
+
+    def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
+        asked = visible_interrupts(request, Interrupt.objects.filter(run=run))
+        asked = asked.defer("payload", "response_schema").order_by("created_at", "index", "id")
+        return list(asked.prefetch_related("decisions")[:MAX_QUESTIONS])
+
+    def _traceback(self, request: HttpRequest, run: Run) -> str:
+        # A traceback quotes code, and its last line whatever the node was handling.
+        if not get_policy().may_operate(request.user, run):
+            return ""
+        return run.traceback[-MAX_TEXT:]

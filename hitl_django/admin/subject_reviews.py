@@ -1,0 +1,68 @@
+"""The reviews of an object of the embedding product's, on that object's own page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.contenttypes.models import ContentType
+from django.http import HttpRequest, HttpResponse
+
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.permissions import get_policy
+
+#: Runs, and open questions, that the page of an object shows.
+SHOWN = 20
+
+
+class SubjectReviews:
+    """Shows "Runs and open reviews" of an object on its own page in the host's admin.
+
+    Mixed into a ModelAdmin::
+
+        class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
+
+    It brings its own template for the page; a ModelAdmin that has one extends
+    ``hitl_django/admin/subject.html``, or includes ``hitl_django/admin/reviews.html``.
+    """
+
+    change_form_template = "hitl_django/admin/subject.html"
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        found = kwargs.get("obj")
+        if found is not None:
+            context["hitl_reviews"] = reviews_of(request, found)
+        response: HttpResponse = super().render_change_form(  # type: ignore[misc]
+            request, context, *args, **kwargs
+        )
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """What the page of an object shows; None of what the user may not see at all."""
+
+    runs: list[Run] | None
+    questions: list[Interrupt] | None
+
+
+def reviews_of(request: HttpRequest, subject: Any) -> Reviews:
+    """Returns the runs about an object and what they ask, as far as the user may see them."""
+    threads = Thread.objects.filter(
+        subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
+    )
+    runs = get_policy().visible_runs(request.user, Run.objects.filter(thread__in=threads))
+    asked = get_policy().visible_interrupts(
+        request.user,
+        Interrupt.objects.filter(thread__in=threads, status=Interrupt.Status.PENDING),
+    )
+    shown: Any = None
+    if not runs.query.is_empty():
+        shown = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:SHOWN])
+    questions: Any = None
+    if not asked.query.is_empty():
+        rows = asked.defer("payload", "response_schema").order_by("created_at", "id")
+        questions = list(rows[:SHOWN])
+    return Reviews(shown, questions)

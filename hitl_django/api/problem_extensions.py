@@ -1,0 +1,151 @@
+"""What a problem has besides status, code and detail, and the JSON schema of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hitl_django.engine import errors
+from hitl_django.models import Interrupt, Run
+
+from . import invalid_params
+from .serializers.interrupts import DecisionSerializer
+
+_FAULTS: dict[str, Any] = {
+    "errors": {
+        "type": "array",
+        "maxItems": invalid_params.SHOWN,
+        "description": "What is wrong, each with its place: a JSON pointer into the body, or the "
+        "name of a query parameter or of a header.",
+        "items": {"$ref": "#/components/schemas/Fault"},
+    }
+}
+_TEXT = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Reads them from an error; the second argument is the JSON pointer to the part of the body
+    that the service was given.
+
+    ``schema`` has a schema for each, in which a serializer class stands for its component; those
+    in ``sometimes`` are not always there.
+    """
+
+    read: Callable[[Any, str], dict[str, Any]]
+    schema: dict[str, Any]
+    sometimes: frozenset[str] = frozenset()
+
+
+def _body_faults(error: Any, root: str) -> dict[str, Any]:
+    return {"errors": invalid_params.as_json(error.faults)}
+
+
+def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
+    found = (
+        invalid_params.Fault("invalid", reason, pointer=invalid_params.pointer_of(path, root))
+        for path, reason in error.faults
+    )
+    return {"errors": invalid_params.as_json(found)}
+
+
+def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
+    if not error.faults:  # whatever the value: it is the decision that the question doesn't take
+        at = f"{root.rpartition('/')[0]}/type"
+        return {"errors": [invalid_params.Fault("not_allowed", str(error), pointer=at).as_json()]}
+    found = (
+        invalid_params.Fault("invalid", reason, pointer=root + pointer)
+        for pointer, reason in error.faults
+    )
+    return {"errors": invalid_params.as_json(found)}
+
+
+def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, Any]:
+    pointer = invalid_params.pointer_of(error.path, root)
+    return {
+        "errors": invalid_params.as_json(
+            [invalid_params.Fault("unserializable", str(error), pointer)]
+        )
+    }
+
+
+def _limit(error: errors.PayloadLimitError, root: str) -> dict[str, Any]:
+    return {"limit": error.limit, "found": error.found}
+
+
+def _open_questions(error: errors.OpenQuestionsError, root: str) -> dict[str, Any]:
+    return {"pending": list(error.pending_ids)}
+
+
+def _winner(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
+    decision = error.decision
+    shown = None if decision is None else DecisionSerializer(decision).data
+    return {"interrupt_status": error.status, "decision": shown}
+
+
+def _run_state(error: errors.RunStateError, root: str) -> dict[str, Any]:
+    return {"run_state": error.state, "allowed": list(error.allowed)}
+
+
+def _held(error: errors.HeldError, root: str) -> dict[str, Any]:
+    return {"holder": error.holder_label, "until": error.until}
+
+
+def _last_event(error: errors.EventsPrunedError, root: str) -> dict[str, Any]:
+    return {"last": error.last}
+
+
+def _nothing(error: Exception, root: str) -> dict[str, Any]:
+    return {}
+
+
+NONE = Members(_nothing, {})
+BODY_FAULTS = Members(_body_faults, _FAULTS)
+INPUT_FAULTS = Members(_input_faults, _FAULTS, sometimes=frozenset({"errors"}))
+ANSWER_FAULTS = Members(_answer_faults, _FAULTS)
+UNSERIALIZABLE = Members(_unserializable, _FAULTS)
+LIMIT = Members(
+    _limit,
+    {"limit": {"type": "integer"}, "found": {"type": "integer"}},
+    sometimes=frozenset({"limit", "found"}),  # a host's own limit doesn't say
+)
+OPEN_QUESTIONS = Members(
+    _open_questions,
+    {
+        "pending": {
+            "type": "array",
+            "description": "The open questions of the thread.",
+            "items": {"type": "string", "format": "uuid"},
+        }
+    },
+)
+WINNER = Members(
+    _winner,
+    {
+        "interrupt_status": {"type": "string", "enum": list(Interrupt.Status.values)},
+        "decision": {
+            "description": "The decision that won; null where the question was closed without one.",
+            "anyOf": [DecisionSerializer, {"type": "null"}],
+        },
+    },
+)
+HELD = Members(
+    _held, {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}}
+)
+LAST_EVENT = Members(
+    _last_event,
+    {
+        "last": {
+            "type": "integer",
+            "description": "The number of the run's last event: what comes after it is kept.",
+        }
+    },
+)
+RUN_STATE = Members(
+    _run_state,
+    {
+        "run_state": {"type": "string", "enum": list(Run.State.values)},
+        "allowed": {"type": "array", "items": {"type": "string", "enum": list(Run.State.values)}},
+    },
+)

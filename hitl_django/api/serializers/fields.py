@@ -1,0 +1,240 @@
+"""Serializer fields that take a value for what it is, and never for something similar."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.timezone import is_naive, make_naive
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
+
+from ..invalid_params import SHOWN
+
+#: What no database could look for is refused in a query; in a body, any text with it is.
+WITHOUT_NUL = r"^[^\x00]*$"
+_DIGITS = re.compile("0|[1-9][0-9]{0,17}")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+class Text(serializers.CharField):
+    """Text as given: a number or a boolean isn't text, and spaces at the ends stay."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("trim_whitespace", False)
+        super().__init__(**kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return str(super().to_internal_value(data))
+
+    def json_schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "string"}
+        if not (self.read_only or self.allow_blank):
+            schema["minLength"] = 1
+        if self.max_length is not None:
+            schema["maxLength"] = self.max_length
+        if isinstance(self.parent, Query):
+            schema["pattern"] = WITHOUT_NUL
+        return schema
+
+
+class Choice(serializers.ChoiceField):
+    """One of a few words; the refusal names them instead of repeating what was sent."""
+
+    default_error_messages = {"invalid_choice": _("Has to be one of: {known}.")}  # noqa: RUF012
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str) or data not in self.choices:
+            self.fail("invalid_choice", known=", ".join(map(str, self.choices)))
+        return data
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "enum": [str(choice) for choice in self.choices]}
+
+
+class WholeNumber(serializers.Field):
+    """A whole number, as JSON Schema has them: ``7.0`` is one, ``true`` and ``"7"`` are none.
+
+    In a query, which is text, it is digits.
+    """
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Has to be a whole number from {least} to {most}.")
+    }
+
+    def __init__(self, *, least: int = 0, most: int = 2**31 - 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.least, self.most = least, most
+
+    def to_internal_value(self, data: Any) -> int:
+        written = isinstance(self.parent, Query) and isinstance(data, str)
+        if _DIGITS.fullmatch(data) if written else isinstance(data, float) and data.is_integer():
+            data = int(data)
+        fits = isinstance(data, int) and not isinstance(data, bool)
+        if not fits or not self.least <= data <= self.most:
+            self.fail("invalid", least=self.least, most=self.most)
+        return int(data)
+
+    def to_representation(self, value: Any) -> int:
+        return int(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        if self.read_only:
+            return {"type": "integer"}
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+class YesNo(serializers.BooleanField):
+    """True or false, and nothing that only looks like it; in a query the two words."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if isinstance(self.parent, Query):
+            data = {"true": True, "false": False}.get(data)
+        if not isinstance(data, bool):
+            self.fail("invalid", input="")
+        return data
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+class Id(serializers.Field):
+    """A UUID, written in the one way in which we write it."""
+
+    default_error_messages = {"invalid": _("Has to be a UUID.")}  # noqa: RUF012
+
+    def to_internal_value(self, data: Any) -> UUID:
+        try:
+            found = UUID(data)
+        except (ValueError, AttributeError, TypeError):
+            self.fail("invalid")
+        if str(found) != data:
+            self.fail("invalid")
+        return found
+
+    def to_representation(self, value: Any) -> str:
+        return str(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "uuid"}
+
+
+class AnyJSON(serializers.Field):
+    """Any JSON value, null included, exactly as it was parsed."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_null=True, **kwargs)
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {}
+
+
+class JSONObject(serializers.Field):
+    """A JSON object, exactly as it was parsed."""
+
+    default_error_messages = {"invalid": _("Has to be a JSON object.")}  # noqa: RUF012
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            self.fail("invalid")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": True}
+
+
+class Moment(serializers.Field):
+    """A moment in ISO 8601, whatever format and time zone the host's own API has.
+
+    It is shown in UTC. What is taken has to say how far from UTC it is.
+    """
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Has to be a moment in ISO 8601 with its offset, as 2030-01-31T12:00:00Z.")
+    }
+
+    def to_internal_value(self, data: Any) -> datetime:
+        if not isinstance(data, str) or _MOMENT.fullmatch(data) is None:
+            self.fail("invalid")
+        try:
+            moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail("invalid")
+        return moment if settings.USE_TZ else make_naive(moment)
+
+    def to_representation(self, value: datetime) -> str:
+        if is_naive(value):  # USE_TZ = False
+            return value.isoformat()
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "date-time"}
+
+
+class Computed(serializers.SerializerMethodField):
+    """What a method of the serializer says, in the shape of another field."""
+
+    def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shape = shape
+
+
+class Body(serializers.Serializer):
+    """What a request may hold; a field it doesn't declare is a fault, not ignored.
+
+    Ignoring would hide a misspelt ``reson`` and invite ``state`` and ``user``.
+    """
+
+    #: Fields of which one group is given and no other, each beginning with the one that has to be;
+    #: what stands in none of them may be given beside any.
+    either: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+    def to_internal_value(self, data: Any) -> Any:
+        known = self.fields
+        unknown = [key for key in data if key not in known] if isinstance(data, dict) else []
+        if unknown:
+            raise serializers.ValidationError(
+                {
+                    key: [ErrorDetail(gettext("There is no such field."), "unknown_field")]
+                    for key in unknown[:SHOWN]
+                }
+            )
+        taken = super().to_internal_value(data)
+        if self.either:
+            self._refuse_unless_one(taken)
+        return taken
+
+    def _refuse_unless_one(self, taken: Any) -> None:
+        chosen = next((group for group in self.either if group[0] in taken), None)
+        if chosen is None:
+            first, *rest = (group[0] for group in self.either)
+            detail = gettext("Is required where there is no {names}.")
+            detail = detail.format(names=", ".join(rest))
+            raise serializers.ValidationError({first: [ErrorDetail(detail, "required")]})
+        others = {name for group in self.either for name in group}.difference(chosen)
+        detail = gettext("Can't be given together with {name}.").format(name=chosen[0])
+        faults = {name: [ErrorDetail(detail, "conflict")] for name in taken if name in others}
+        if faults:
+            raise serializers.ValidationError(faults)
+
+
+class Query(Body):
+    """What an address may be asked with, behind the question mark."""

@@ -1,0 +1,99 @@
+"""What goes in and out of threads: what they are about, their state, and where they go on from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.contenttypes.models import ContentType
+from rest_framework import serializers
+
+from hitl_django.models import Run, Thread
+
+from .fields import AnyJSON, Body, Choice, Computed, Id, JSONObject, Moment, Query, Text
+from .interrupts import Link
+
+
+class SubjectSerializer(serializers.Serializer):
+    """What a thread is about: a row of the host's."""
+
+    type = Computed(serializers.CharField())
+    id = serializers.CharField(source="subject_id")
+
+    def to_representation(self, instance: Thread) -> Any:
+        return None if instance.subject_type_id is None else super().to_representation(instance)
+
+    def get_type(self, thread: Thread) -> str:
+        kind = ContentType.objects.get_for_id(thread.subject_type_id or 0)
+        return f"{kind.app_label}.{kind.model}"
+
+
+class ThreadSerializer(serializers.Serializer):
+    """A thread: one execution of a graph, and the last of its runs that you may see."""
+
+    thread_id = serializers.CharField()
+    url = Link("thread", source="thread_id")
+    graph = serializers.CharField()
+    subject = SubjectSerializer(source="*", allow_null=True)
+    run = Id(source="last_run", allow_null=True)
+    state = Choice(choices=Run.State.values, source="last_state", allow_null=True)
+    created_at = Moment()
+
+
+class ThreadDetailSerializer(ThreadSerializer):
+    """A thread with what it was started with for you."""
+
+    metadata = JSONObject()
+
+
+class CheckpointSerializer(serializers.Serializer):
+    """One of a thread's checkpoints: the state between two steps, less its values."""
+
+    id = serializers.CharField(source="checkpoint_id")
+    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
+        source="parent_id", allow_null=True
+    )
+    step = serializers.IntegerField()
+    source = serializers.CharField(  # type: ignore[assignment]
+        help_text="input, loop, update or fork."
+    )
+    created_at = Moment()
+
+
+class StateQuery(Query):
+    """Which state."""
+
+    checkpoint = Text(max_length=36, required=False, help_text="One from history/; the newest.")
+
+
+class StateSerializer(serializers.Serializer):
+    """What the channels of a thread hold."""
+
+    thread_id = serializers.CharField()
+    checkpoint = serializers.CharField(source="checkpoint_id", allow_null=True)
+    parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute
+        source="parent_id", allow_null=True
+    )
+    step = serializers.IntegerField(allow_null=True)
+    source = serializers.CharField()  # type: ignore[assignment]
+    next = serializers.ListField(child=serializers.CharField(), help_text="The nodes to come.")
+    created_at = Computed(Moment(allow_null=True))
+    values = AnyJSON()
+
+    def get_created_at(self, state: Any) -> str | None:
+        at = state.created_at
+        return None if at is None else Moment().to_representation(datetime.fromisoformat(at))
+
+
+class ForkBody(Body):
+    """From where a thread goes on."""
+
+    checkpoint = Text(max_length=36, help_text="One from history/.")
+    values = AnyJSON(
+        required=False, help_text="Written to the state first, as if a node had returned them."
+    )
+    as_node = Text(
+        max_length=255,
+        required=False,
+        help_text="That node; without values, it is passed over as if it had run.",
+    )

@@ -1,0 +1,26 @@
+"""What every address beneath ours answers that leads nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+
+from .base import Resource
+
+
+class NoSlash(NotFound):
+    """The address may be one of ours, but for its end."""
+
+    default_detail = "There is nothing here. Addresses end with a slash."
+
+
+class NothingThere(Resource):
+    """A problem like all others, in place of the host's page for people."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        # Whether there is anything at the address with its slash isn't looked up, and so not told.
+        raise Http404 if request.path.endswith("/") else NoSlash

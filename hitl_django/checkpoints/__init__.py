@@ -1,0 +1,16 @@
+"""DjangoSaver: the engine's saver over the ORM.
+
+One transaction for each super-step, and mostly one row: a checkpoint with its ids and versions,
+the small values of its channels and what the tasks wrote that led to it. Larger values stand in
+rows of their own, one for each version of each channel, so that a step stores only what it
+changed. Every payload is encoded by the state codec and carries a digest that is checked when it
+is read.
+"""
+
+from __future__ import annotations
+
+from .codec import digest_value
+from .coordinates import ThreadKey
+from .django_saver import DjangoSaver, Fence
+
+__all__ = ["DjangoSaver", "Fence", "ThreadKey", "digest_value"]

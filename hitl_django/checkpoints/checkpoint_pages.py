@@ -1,0 +1,61 @@
+"""Which checkpoints a listing has, a page at a time."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from hitl_django import models
+from hitl_django.engine.types import RunnableConfig
+
+from . import queries
+from .checkpoint_reader import Row
+
+
+def read_page(
+    using: str,
+    config: RunnableConfig | None,
+    before: RunnableConfig | None,
+    size: int,
+    last: Row | None,
+) -> list[Row]:
+    """Reads the newest checkpoints that are addressed, or those that follow the last one read.
+
+    What is mostly asked for, the first page of one namespace, is a query made once.
+    """
+    given = (config or {}).get("configurable") or {}
+    thread_id, ns = given.get("thread_id"), given.get("checkpoint_ns")
+    plain = thread_id is not None and ns is not None and given.get("checkpoint_id") is None
+    if last is None and plain:
+        bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+        where = {"thread_id": str(thread_id), "ns": ns, "checkpoint_id": bound}
+        return queries.page(size, bound is not None).run(using, **where)
+    rows = _addressed(queries.checkpoints().using(using), config, before)
+    if last is not None:
+        rows = _behind(rows, last)
+    return [*rows.order_by("-checkpoint_id", "thread", "ns")[:size]]
+
+
+def _addressed(
+    rows: QuerySet[models.Checkpoint, Row],
+    config: RunnableConfig | None,
+    before: RunnableConfig | None,
+) -> QuerySet[models.Checkpoint, Row]:
+    given = (config or {}).get("configurable") or {}
+    if "thread_id" in given:
+        rows = rows.filter(thread=queries.row_of(str(given["thread_id"])))
+    if given.get("checkpoint_ns") is not None:
+        rows = rows.filter(ns=given["checkpoint_ns"])
+    if given.get("checkpoint_id") is not None:
+        rows = rows.filter(checkpoint_id=given["checkpoint_id"])
+    bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+    return rows if bound is None else rows.filter(checkpoint_id__lt=bound)
+
+
+def _behind(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
+    """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
+    thread, _, ns, checkpoint_id = last[:4]
+    # The first condition is the one that an index is good for; of what it leaves, only rows of the
+    # same id have been read.
+    return rows.filter(checkpoint_id__lte=checkpoint_id).filter(
+        Q(checkpoint_id__lt=checkpoint_id) | Q(thread__gt=thread) | Q(thread=thread, ns__gt=ns)
+    )

@@ -1,0 +1,215 @@
+"""Checkpoint rows to what the engine gets: decoded, with their values and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
+
+from . import inline_values, inline_writes, list_deltas, queries, version_deltas
+from .codec import codec, intact, unpack
+from .coordinates import Place
+from .write_cache import Ground
+
+Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names them
+_TASK = 10  # where a row says whose write it is
+_OF_WRITE = (3, 4, 10, 11, 5, 9)  # of such a row, what statements.WRITES reads
+
+
+def open_one(
+    rows: Sequence[Row], using: str, ground: Ground, *, has_newest: bool
+) -> CheckpointTuple | None:
+    """Opens a checkpoint that was read with the writes on top of it, if there is one."""
+    one = [row for row in rows if row[_TASK] is None]
+    written = [tuple(row[at] for at in _OF_WRITE) for row in rows if row[_TASK] is not None]
+    opened = open_rows(one, using, ground=ground, has_newest=has_newest, written=written)
+    return next(opened, None)
+
+
+def open_rows(
+    rows: Iterable[Row],
+    using: str,
+    wanted: dict[str, Any] | None = None,
+    ground: Ground | None = None,
+    *,
+    has_newest: bool = False,
+    written: Sequence[Row] | None = None,
+) -> Iterator[CheckpointTuple]:
+    """Opens the rows whose metadata has what is wanted, with few queries to a namespace.
+
+    ``ground`` takes what was found and may be built upon. ``has_newest`` says that the newest
+    checkpoint of each namespace is among the rows: nothing has led on from there. ``written`` are
+    the writes on top of them, where they have been read.
+    """
+    opened = [_Opened(row) for row in rows]
+    groups = _by_namespace(opened)
+    for group in groups:
+        inline_writes.fill_ended(group, using, has_newest=has_newest)
+    if wanted:
+        opened = [one for one in opened if _matches(one.metadata, wanted)]
+        groups = _by_namespace(opened)
+    for group in groups:
+        _fill_versions(group, using, ground)
+        _fill_values(group, using, ground)
+        _fill_writes(group, _writes_on(group, using) if written is None else written)
+    for one in opened:
+        yield one.tuple()
+
+
+class _Opened:
+    """A checkpoint's row, decoded, while its values and writes are gathered."""
+
+    __slots__ = (
+        "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns", "parent_id",
+        "record",
+        "thread", "thread_id", "values", "writes",
+    )  # fmt: skip
+
+    def __init__(self, row: Row) -> None:
+        self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
+        data, about, held, self.led_here = inline_writes.intact_parts(row[5:10], self.checkpoint_id)
+        self.record = codec.decode(data)
+        self.head: version_deltas.Head = {}
+        self.metadata: CheckpointMetadata = codec.decode(about)
+        self.values, self.is_whole = inline_values.unpack(held)
+        #: What led here from the parent, and what led on from here, as bytes.
+        self.ended = b""
+        self.writes: list[PendingWrite] = []
+
+    def tuple(self) -> CheckpointTuple:
+        place = Place(self.thread_id, self.ns)
+        return CheckpointTuple(
+            place.config(self.checkpoint_id),
+            {**self.head, "channel_values": self.values},  # type: ignore[typeddict-item]
+            self.metadata,
+            None if self.parent_id is None else place.config(self.parent_id),
+            self.writes,
+        )
+
+
+def _fill_versions(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
+    """Tells the checkpoints of one thread and namespace by their bases, if they have any."""
+    named = {key for one in group if (key := version_deltas.base_of(one.record)) is not None}
+    bases = read_bases(using, group[0].thread, group[0].ns, named)
+    for one in group:
+        one.head = version_deltas.whole(one.record, bases)
+    if ground is not None:
+        ground.base = next(iter(bases.values()), None)
+        ground.apart = group[0].checkpoint_id if not group[0].values else None
+
+
+def read_bases(
+    using: str, thread: int, ns: str, named: set[version_deltas.Key]
+) -> dict[version_deltas.Key, version_deltas.Base]:
+    """Reads the bases of these names; no query if there are none."""
+    rows = _named(using, thread, ns, named) if named else {}
+    return {key: version_deltas.open_base(key, *row) for key, row in rows.items()}
+
+
+def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
+    """Reads the channel values of checkpoints of one thread and namespace."""
+    wanted = {
+        (channel, version)
+        for one in group
+        if not one.is_whole
+        for channel, version in one.head["channel_versions"].items()
+        if channel not in one.values
+    }
+    if not wanted:
+        return
+    rows = _read_values(group[0], using, wanted)
+    whole = {key: _whole(*key, rows, ground) for key in wanted if key in rows}
+    for one in group:
+        for pair in one.head["channel_versions"].items():
+            if pair[0] not in one.values and pair in whole:
+                # Decoded anew for each checkpoint: two must not share a list.
+                one.values[pair[0]] = codec.decode(whole[pair])
+
+
+def _read_values(one: _Opened, using: str, wanted: set[tuple[str, int]]) -> list_deltas.Rows:
+    """Reads channels at versions, with what the lists among them are made of."""
+    rows = _named(using, one.thread, one.ns, wanted)
+    parts = {key: part for key, (data, _) in rows.items() if (part := list_deltas.part_of(data))}
+    if parts:
+        # From the newest seal on, or where that is another's, from the seal before.
+        rows |= _by_version(
+            queries.PARTS.run(
+                using,
+                thread=one.thread,
+                ns=one.ns,
+                channels=list({channel for channel, _ in parts}),
+                first=min(part.seal for part in parts.values()),
+                last=max(version for _, version in parts),
+            )
+        )
+        if earlier := list_deltas.seals_in(rows) - rows.keys():
+            rows |= _named(using, one.thread, one.ns, earlier)
+    return rows
+
+
+def _named(
+    using: str, thread: int, ns: str, pairs: set[tuple[str, int]]
+) -> dict[tuple[str, int], list_deltas.Stored]:
+    return _by_version(
+        queries.BLOBS.run(
+            using,
+            thread=thread,
+            ns=ns,
+            versions=list({version for _, version in pairs}),
+            keys=[f"{version}:{channel}" for channel, version in pairs],
+        )
+    )
+
+
+def _by_version(rows: Iterable[Row]) -> dict[tuple[str, int], list_deltas.Stored]:
+    return {(channel, version): (bytes(data), stored) for channel, version, data, stored in rows}
+
+
+def _whole(channel: str, version: int, rows: list_deltas.Rows, ground: Ground | None) -> bytes:
+    """Returns a value's bytes, whether its row holds them or a part of them."""
+    data, stored = rows[channel, version]
+    if (data and list_deltas.is_part(data)) or (
+        ground is not None and list_deltas.is_long_list(data)
+    ):
+        data, tip = list_deltas.whole(channel, version, rows)
+        if ground is not None:
+            ground.tips[channel] = tip
+        return data
+    return intact(data, stored, f"channel {channel!r}")
+
+
+def _writes_on(group: Sequence[_Opened], using: str) -> Sequence[Row]:
+    return queries.WRITES.run(
+        using,
+        thread=group[0].thread,
+        ns=group[0].ns,
+        checkpoints=[one.checkpoint_id for one in group],
+    )
+
+
+def _fill_writes(group: Sequence[_Opened], rows: Iterable[Row]) -> None:
+    by_id = {one.checkpoint_id: one for one in group}
+    found: list[tuple[str, str, str, int, Any]] = []
+    for checkpoint_id, path, task_id, slot, data, stored in rows:
+        writes = unpack(data, stored, f"writes of task {task_id}")
+        found.append((checkpoint_id, path, task_id, slot, writes))
+    own = {row[:4] for row in found}
+    for one in group:
+        if one.ended:
+            ended = inline_writes.writes_of(one.checkpoint_id, one.ended)
+            found += [row for row in ended if row[:4] not in own]
+    # Sorted here and not by the database, whose collation may order paths as it likes.
+    for checkpoint_id, _, task_id, _, writes in sorted(found, key=lambda row: row[1:4]):
+        by_id[checkpoint_id].writes += [(task_id, channel, value) for channel, value in writes]
+
+
+def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
+    return all(metadata.get(key) == value for key, value in (wanted or {}).items())
+
+
+def _by_namespace(opened: Iterable[_Opened]) -> Sequence[Sequence[_Opened]]:
+    groups: dict[tuple[int, str], list[_Opened]] = {}
+    for one in opened:
+        groups.setdefault((one.thread, one.ns), []).append(one)
+    return [*groups.values()]

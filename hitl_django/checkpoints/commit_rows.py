@@ -1,0 +1,168 @@
+"""One commit as rows: built before the transaction, four statements at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.savers.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
+from hitl_django.engine.serde import digest
+
+from . import inline_values, inline_writes, list_deltas, queries, version_deltas
+from .codec import codec, pack_channel, pack_more, pack_writes
+from .coordinates import Place
+from .write_cache import Ground
+
+ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
+CHANGES = CONTROL_SLOTS[CHANGED]
+
+Row = tuple[Any, ...]  # a row's values in its statement's order, less the thread
+
+
+class Batch:
+    """The rows of one commit at one place.
+
+    Everything is encoded as it is added, so that what can't be stored is refused, and what takes
+    long is done, before a transaction holds the thread.
+    """
+
+    def __init__(self, place: Place, epoch: int = 0, ground: Ground | None = None) -> None:
+        self.place, self.epoch = place, epoch
+        #: What may be built upon, and what of this commit may be later.
+        self.ground = ground
+        self.grown: dict[str, list_deltas.Tip] = {}
+        self.base: version_deltas.Base | None = None
+        self._kept: list[Row] = []
+        self._replaced: list[Row] = []
+        self._blobs: list[Row] = []
+        self._checkpoints: list[Row] = []
+        self._ended: list[inline_writes.Ended] = []
+        #: The checkpoint of this commit, if all of its values have rows of their own.
+        self.apart: str | None = None
+        #: Ids of questions that were answered and that their task has since asked otherwise.
+        self.changed: list[str] = []
+
+    def add_writes(
+        self, task: TaskWrites, *, answers_stand: bool = False, ends_step: bool = False
+    ) -> None:
+        """Adds what a task wrote.
+
+        With ``answers_stand`` its answers don't replace those stored: a worker repeats the answers
+        that its task started with, and a reviewer may have added one meanwhile. With ``ends_step``
+        it is stored with the checkpoint that follows, in its row.
+        """
+        for slot, writes in _by_slot(task.writes).items():
+            unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
+            ended = task.task_id, task.task_path, pack_writes(writes)
+            if unit and ends_step:
+                self._ended.append(ended)
+                continue
+            stands = unit or (answers_stand and slot in (ANSWERS, KEYED_ANSWERS))
+            (self._kept if stands else self._replaced).append(self._write(slot, *ended))
+            if slot == CHANGES:
+                self.changed += writes[0][1]
+
+    def _write(self, slot: int, task_id: str, path: str, data: bytes) -> Row:
+        ns, checkpoint_id = self.place.ns, self.place.checkpoint_id or ""
+        return ns, checkpoint_id, task_id, path, slot, data, digest(data), self.epoch
+
+    def add_checkpoint(
+        self,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> None:
+        """Adds a checkpoint as the child of the place, and the channel values that are new."""
+        head: dict[str, Any] = dict(checkpoint)
+        values = head.pop("channel_values")
+        few = inline_values.few(values)
+        for channel, version in new_versions.items():
+            # A channel that was emptied has a version and no value.
+            if channel in values and (few is None or channel not in few):
+                self._blobs.append(self._blob(channel, version, values[channel]))
+        if few is None:
+            self._set_apart(head, values, new_versions)
+        parts = (
+            self._head(head),
+            codec.encode(dict(metadata)),
+            b"" if few is None else inline_values.pack(few, is_whole=len(few) == len(values)),
+            self._led_here(),
+        )
+        self._checkpoints.append(
+            (
+                self.place.ns,
+                checkpoint["id"],
+                self.place.checkpoint_id,
+                metadata.get("step", -1),
+                metadata.get("source", ""),
+                parts[0],
+                digest(b"".join(parts)),
+                *parts[1:],
+                self.epoch,
+            )
+        )
+
+    def _led_here(self) -> bytes:
+        """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
+        if sum(len(data) for *_, data in self._ended) > inline_writes.MOST:
+            self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
+            return b""
+        return inline_writes.pack(self._ended) if self._ended else b""
+
+    def _set_apart(
+        self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
+    ) -> None:
+        """Gives the scalars rows of their own that the parent may have held in its row."""
+        self.apart = head["id"]
+        parent = self.place.checkpoint_id
+        if self.ground is not None and parent is not None and self.ground.apart == parent:
+            return
+        stored = head["channel_versions"]
+        for channel in values.keys() - new_versions.keys():
+            if channel in stored and inline_values.is_scalar(values[channel]):
+                self._blobs.append(self._blob(channel, stored[channel], values[channel]))
+
+    def _head(self, head: version_deltas.Head) -> bytes:
+        if self.ground is None or not version_deltas.is_wide(head):
+            return codec.encode_record(head)
+        record, self.base, row = version_deltas.tell(head, self.ground.base)
+        if row is not None:
+            self._blobs.append((self.place.ns, *self.base.key, row, digest(row)))
+        return codec.encode_record(record)
+
+    def _blob(self, channel: str, version: Version, value: Any) -> Row:
+        tip = None if self.ground is None else self.ground.tips.get(channel)
+        if tip is not None and tip.checked is not None and type(value) is list:
+            data, checked = pack_more(channel, value, tip.checked, tip.end_in)
+            its_digest = ""
+        else:
+            (data, its_digest), checked = pack_channel(channel, value), None
+        if self.ground is not None and list_deltas.is_long_list(data):
+            checked = checked or codec.checked(data, len(value))
+            (data, its_digest), grown = list_deltas.store(tip, version, data, len(value))
+            self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
+        return self.place.ns, channel, version, data, its_digest or digest(data)
+
+    def write(self, thread: int, writing: Writing) -> None:
+        """Adds the rows to what is written."""
+        for statement, rows in (
+            (queries.KEEP_WRITES, self._kept),
+            (queries.REPLACE_WRITES, self._replaced),
+            (queries.KEEP_BLOBS, self._blobs),
+            (queries.REPLACE_CHECKPOINTS, self._checkpoints),
+        ):
+            writing.insert(statement, [(thread, *row) for row in rows])
+
+
+def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
+    """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""
+    slots: dict[int, list[tuple[str, Any]]] = {}
+    for write in writes:
+        slot = CONTROL_SLOTS.get(write[0], inline_writes.UNIT)
+        if slot == inline_writes.UNIT:
+            slots.setdefault(inline_writes.UNIT, []).append(write)
+        else:
+            slots[slot] = [write]
+    return slots

@@ -1,0 +1,475 @@
+"""The saver itself: what the engine calls, in transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
+from typing import Any, Protocol
+
+from asgiref.sync import sync_to_async
+from django.db import IntegrityError, OperationalError, connections, router, transaction
+
+from hitl_django import models
+from hitl_django.db.connections import close_left, nothing_left_open
+from hitl_django.db.outages import is_database_lost
+from hitl_django.db.retry import is_clash, made_anew
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
+from hitl_django.engine.loop.stream_modes import Chunk
+from hitl_django.engine.loop.task_status import record_answer
+from hitl_django.engine.savers.checkpoint import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    Outcome,
+    TaskWrites,
+    Version,
+)
+from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
+from hitl_django.engine.types import RunnableConfig
+
+from . import maintenance, queries, thread_rows
+from .checkpoint_pages import read_page
+from .checkpoint_reader import Row, open_one, open_rows
+from .codec import unpack
+from .commit_rows import ANSWERS, KEYED_ANSWERS, Batch
+from .coordinates import Place, ThreadKey
+from .write_cache import Ground, Grounds
+
+PAGE = 100  # checkpoints that ``list`` reads at a time
+MET = 1000  # threads whose row a saver remembers
+
+
+class Fence(Protocol):
+    """What keeps a worker that lost its thread from writing to it."""
+
+    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+        """Requires that the thread is still ours; with an outcome it is given back as well."""
+
+    def flag(self, writing: Writing, questions: Sequence[str]) -> None:
+        """Adds that these questions, by id, were answered and have since been asked otherwise."""
+
+    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+        """Adds how the run is left, and its questions; ``step`` is that of the new checkpoint."""
+
+
+class DjangoSaver(BaseCheckpointSaver):
+    """Stores threads in Django's database.
+
+    On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
+    and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
+    to that thread is a worker's, and has to hold it; with a ``writing`` it is left to be written
+    with what else that writes, of a thread that has nothing stored yet. ``tell`` adds what the
+    engine tells of a commit. ``newest`` are the rows of the thread's newest checkpoint as they were
+    when the thread was claimed; they stand for the first look at it.
+    """
+
+    def __init__(
+        self,
+        thread: ThreadKey | None = None,
+        fence: Fence | None = None,
+        writing: Writing | None = None,
+        tell: Callable[[Writing, Sequence[Chunk]], None] | None = None,
+        newest: Sequence[Row] | None = None,
+    ) -> None:
+        self.thread, self.fence, self.writing = thread, fence, writing
+        self.tell = tell
+        self._newest = newest
+        self.using = router.db_for_write(models.Checkpoint)
+        self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
+        self._grounds = Grounds(MET)
+        self._together: set[int] = set()  # threads within ``together``
+
+    around_call = staticmethod(nothing_left_open)
+    leave_thread = staticmethod(close_left)
+
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether the error is that the database was lost which runs are written to."""
+        return is_database_lost(error, self.using)
+
+    @made_anew
+    def together(
+        self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
+    ) -> tuple[Any, BaseException | None]:
+        """Calls ``act`` and commits what comes of its result, in one transaction.
+
+        Returns the result, or what ``act`` has raised: then nothing of it is written. It is called
+        again where the database undid the transaction for the sake of another.
+        """
+        thread = get_ident()
+        try:
+            with transaction.atomic(self.using, durable=self.fence is not None):
+                result = _acted(act, self.using)
+                self._together.add(thread)
+                try:
+                    self.commit(commit_of(result))
+                finally:
+                    self._together.discard(thread)
+        except _ActError as stopped:
+            return None, stopped.error
+        return result, None
+
+    # Storing.
+
+    def commit(self, commit: Commit) -> None:
+        """Stores all of what a super-step produced in one transaction, or nothing of it."""
+        self._newest = None
+        place = Place.of(commit.config)
+        batch = self._batch(commit, place)
+        try:
+            self._write(batch, place, commit)
+        except IntegrityError:
+            if self._is_bound_to(place):
+                raise
+            # The thread's row was deleted since it was found, as delete_thread does, or made by
+            # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
+            self._met.pop(place.thread_id, None)
+            self._grounds.forget(place.thread_id)
+            batch = self._batch(commit, place)
+            self._write(batch, place, commit)
+        self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base, batch.apart)
+
+    def _batch(self, commit: Commit, place: Place) -> Batch:
+        known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
+        batch = Batch(place, self._epoch(place), known)
+        fenced = self.fence is not None and self._is_bound_to(place)
+        ends = commit.checkpoint is not None and place.checkpoint_id is not None
+        for task in commit.writes:
+            batch.add_writes(task, answers_stand=fenced, ends_step=ends)
+        if commit.checkpoint is not None:
+            batch.add_checkpoint(
+                commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
+        return batch
+
+    def _write(self, batch: Batch, place: Place, commit: Commit) -> None:
+        if not self._is_bound_to(place):
+            self._write_unbound(batch, place)
+            return
+        assert self.thread is not None
+        if self.writing is not None:
+            self._tell(commit, self.writing)
+            batch.write(self.thread.pk, self.writing)
+            return
+        writing = Writing(self.using)
+        if self.fence is None:
+            self._tell(commit, writing)
+            batch.write(self.thread.pk, writing)
+            # Part of a service's transaction, which stands or falls as one: a savepoint would
+            # only cost two round trips.
+            writing.commit(savepoint=False)
+            return
+        _refuse_lost_commit(self.using)
+        # Only the root graph speaks for the run.
+        outcome = None if place.ns else commit.outcome
+        # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
+        # learns so before having written anything.
+        self.fence.hold(writing, outcome)
+        self._tell(commit, writing)
+        if outcome is not None:
+            step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
+            self.fence.settle(writing, outcome, step)
+        if batch.changed:
+            self.fence.flag(writing, batch.changed)
+        batch.write(self.thread.pk, writing)
+        writing.commit(durable=not self._together or get_ident() not in self._together)
+
+    def _tell(self, commit: Commit, writing: Writing) -> None:
+        if commit.told and self.tell is not None:
+            self.tell(writing, commit.told)
+
+    def _write_unbound(self, batch: Batch, place: Place) -> None:
+        # What a caller's transaction sees may be undone with it, and the row's key may then go to
+        # another thread; so only what a transaction of this saver's own has committed is kept.
+        own = not connections[self.using].in_atomic_block
+        known = self._met.get(place.thread_id) if own else None
+        writing = Writing(self.using)
+        if known is not None:
+            batch.write(known, writing)
+            writing.commit()
+            return
+        pk = thread_rows.find(self.using, place.thread_id)
+        if pk is None:
+            pk = self._begin(place, batch, writing)
+        else:
+            batch.write(pk, writing)
+            writing.commit()
+        if own:
+            if len(self._met) >= MET:
+                self._met.clear()
+            self._met[place.thread_id] = pk
+
+    def _begin(self, place: Place, batch: Batch, writing: Writing) -> int:
+        """Writes the first of a thread, with the thread's row; returns that one's key."""
+        thread = models.Thread(thread_id=place.thread_id)
+        if thread_rows.reserve(self.using, thread):
+            thread_rows.add(thread, writing)
+            batch.write(thread.pk, writing)
+            writing.commit()
+        else:
+            with transaction.atomic(self.using):
+                thread_rows.make(self.using, thread)
+                batch.write(thread.pk, writing)
+                writing.run()
+        return thread.pk
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        self.commit(
+            Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
+        )
+        return Place.of(config).config(checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Stores what a task wrote on top of the addressed checkpoint."""
+        self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
+
+    def put_answer(
+        self,
+        question: models.Interrupt,
+        value: Any,
+        writing: Writing,
+        so_far: tuple[Any, Any] | None = None,
+    ) -> None:
+        """Adds an answer to those that the question's task will find when it runs again.
+
+        It is one of the things that the caller writes, who holds the thread's lock, so that two
+        answers to one task don't overwrite each other; or who has read with the question what
+        there was ``so_far`` (``statements.answers``), and writes only if nothing was added since.
+        """
+        assert self.thread is not None
+        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        task = TaskWrites(question.task_id, question.task_path, [])
+        if question.kind == models.Interrupt.Kind.BREAKPOINT:
+            task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
+        elif question.key is not None:
+            keyed = self._answers(place, question, so_far) or {}
+            task.writes = [(KEYED, {**keyed, question.key: value})]
+        else:
+            answers = self._answers(place, question, so_far) or []
+            task.writes = [(RESUME, record_answer(answers, question.index, value))]
+        self._replace(place, task, writing)
+
+    def drop_answer(self, question: models.Interrupt) -> None:
+        """Takes back an answer that its task can't use, with those to what it led to.
+
+        Part of the caller's transaction, who holds the thread's lock.
+        """
+        assert self.thread is not None
+        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        if question.key is not None:
+            keyed = self._answers(place, question) or {}
+            rest = {key: given for key, given in keyed.items() if key != question.key}
+            left: tuple[str, Any] = (KEYED, rest)
+        else:
+            answers = self._answers(place, question) or []
+            left = (RESUME, answers[: question.index])
+        writing = Writing(self.using)
+        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), writing)
+        writing.run()
+
+    def _replace(self, place: Place, task: TaskWrites, writing: Writing) -> None:
+        """Adds control writes of a task."""
+        assert self.thread is not None
+        batch = Batch(place, self.thread.epoch)
+        batch.add_writes(task)
+        batch.write(self.thread.pk, writing)
+
+    @made_anew
+    def delete_thread(self, thread_id: str) -> None:
+        """Removes a thread's history; its row stays while it has runs, the record of people."""
+        with transaction.atomic(using=self.using):
+            for model in (models.PendingWrite, models.ChannelBlob, models.Checkpoint):
+                rows = model._default_manager.using(self.using)
+                rows.filter(thread__thread_id=thread_id).delete()
+            threads = models.Thread.objects.using(self.using)
+            threads.filter(thread_id=thread_id, runs__isnull=True).delete()
+        self._met.pop(thread_id, None)
+        self._grounds.forget(thread_id)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Gives another thread the whole history of one, in one transaction."""
+        maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Removes the checkpoints of these runs; raises RunStateError if one is under way."""
+        maintenance.delete_runs(self.using, run_ids)
+        self._grounds.clear()
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
+
+        Deciding takes a fixed number of statements for each thread, and the thread's lock while
+        it lasts and the checkpoints are deleted. What they led to is then deleted in batches: one
+        that is cut short leaves rows behind that the next takes along, and never half a checkpoint.
+        """
+        wanted = check_prune(thread_ids, strategy)
+        if strategy == KEEP_LATEST:
+            maintenance.keep_latest_of(self.using, wanted)
+            self._grounds.clear()
+            return
+        for thread_id in wanted:
+            maintenance.refuse_live(self.using, thread__thread_id=thread_id)
+        for thread_id in wanted:
+            self._delete_at_rest(thread_id)
+
+    @made_anew
+    def _delete_at_rest(self, thread_id: str) -> None:
+        with transaction.atomic(using=self.using):
+            maintenance.refuse_live_in(self.using, thread_id)  # one may have been started since
+            self.delete_thread(thread_id)
+
+    # Reading.
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace.
+
+        One query of a small state; one more for larger values and of a wide state each, two
+        where a list has grown long; and one for the writes that led on from an older checkpoint.
+        """
+        place = Place.of(config)
+        if self.writing is not None and self._is_bound_to(place):
+            return None
+        ground = Ground()
+        is_newest = place.checkpoint_id is None
+        found = open_one(self._rows(place), self.using, ground, has_newest=is_newest)
+        if self._may_continue(place):
+            self._grounds.replace(place.thread_id, place.ns, ground)
+        return found
+
+    def _rows(self, place: Place) -> Sequence[Row]:
+        """Reads the addressed checkpoint and the writes on top of it."""
+        newest, self._newest = self._newest, None
+        where = {"thread_id": place.thread_id, "ns": place.ns}
+        if place.checkpoint_id is not None:
+            where["checkpoint_id"] = place.checkpoint_id
+            return queries.CHECKPOINT.run(self.using, **where)
+        if self.thread is not None and self._is_bound_to(place):
+            if newest is not None and not place.ns:
+                return newest
+            return queries.NEWEST_OF.run(self.using, thread=self.thread.pk, ns=place.ns)
+        return queries.NEWEST.run(self.using, **where)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Reads checkpoints, newest first; the number of queries grows with the pages only."""
+        left, last = limit, None
+        while left is None or left > 0:
+            size = PAGE if filter or left is None else min(PAGE, left)
+            page = read_page(self.using, config, before, size, last)
+            begins = last is None and before is None and not _is_addressed(config)
+            for found in open_rows(page, self.using, filter, has_newest=begins):
+                yield found
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+            if len(page) < size:
+                return
+            last = page[-1]
+
+    def _answers(
+        self, place: Place, question: models.Interrupt, so_far: tuple[Any, Any] | None = None
+    ) -> Any:
+        """Returns the answers that a question's task has been given; None where it has none."""
+        data, stored = self._control(place, question) if so_far is None else so_far
+        if data is None:
+            return None
+        [[_, value]] = unpack(data, stored, f"writes of task {question.task_id}")
+        return value
+
+    def _control(self, place: Place, question: models.Interrupt) -> tuple[Any, Any]:
+        assert self.thread is not None
+        rows = queries.CONTROL.run(
+            self.using,
+            thread=self.thread.pk,
+            ns=place.ns,
+            checkpoint_id=place.checkpoint_id,
+            task_id=question.task_id,
+            slot=ANSWERS if question.key is None else KEYED_ANSWERS,
+        )
+        return (rows[0][0], rows[0][1]) if rows else (None, None)
+
+    def _is_bound_to(self, place: Place) -> bool:
+        return self.thread is not None and self.thread.thread_id == place.thread_id
+
+    def _may_continue(self, place: Place) -> bool:
+        """Tells whether what is read or stored now can be continued by a later commit.
+
+        What a caller's transaction sees may be undone with it; but a saver that is bound and has no
+        fence was made for that one transaction, and is undone with it as well.
+        """
+        part = self._is_bound_to(place) and self.fence is None
+        return part or not connections[self.using].in_atomic_block
+
+    def _epoch(self, place: Place) -> int:
+        return self.thread.epoch if self.thread and self._is_bound_to(place) else 0
+
+    # Django's connections belong to threads, so the async forms run on the one thread that
+    # asgiref keeps for them: transactions stay whole, and tests see their own data.
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Like get_tuple."""
+        return await sync_to_async(self.get_tuple, thread_sensitive=True)(config)
+
+    async def acommit(self, commit: Commit) -> None:
+        """Like commit."""
+        await sync_to_async(self.commit, thread_sensitive=True)(commit)
+
+    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of this saver's on the thread that the async forms run on."""
+        return await sync_to_async(function, thread_sensitive=True)(*args)
+
+
+class _ActError(BaseException):
+    """Carries what a node's own code has raised past what the saver may raise."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _acted(act: Callable[[], Any], using: str) -> Any:
+    try:
+        return act()
+    except BaseException as error:
+        undone = isinstance(error, OperationalError) and is_clash(error)
+        if undone or is_database_lost(error, using):
+            raise
+        raise _ActError(error) from error
+
+
+def _is_addressed(config: RunnableConfig | None) -> bool:
+    return ((config or {}).get("configurable") or {}).get("checkpoint_id") is not None
+
+
+def _refuse_lost_commit(using: str) -> None:
+    """Raises RuntimeError where a node left autocommit off: an atomic block would commit nothing.
+
+    The counterpart of ``durable=True``, which refuses a transaction that a node left open.
+    """
+    connection = transaction.get_connection(using)
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise RuntimeError(
+            "Autocommit is off on the worker's database connection, so its commit would be lost. A "
+            "node that sets it off has to commit and set it on again."
+        )

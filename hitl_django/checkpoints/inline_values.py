@@ -1,0 +1,50 @@
+"""Values so small that every checkpoint holds them in its own row.
+
+A counter, a flag, a name, the trace of an edge: a row of its own, with its place in an index, would
+be many times what such a value takes. So as long as a state has ``FEW`` of them at the most, each
+checkpoint repeats all; what a super-step stores stays bounded. With more, they have rows by version
+like any other value, and only what changes is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .codec import codec
+
+FEW = 16
+SHORT = 40  # characters of a text
+
+_NUMBERS = frozenset({type(None), bool, float})
+
+
+def is_scalar(value: Any) -> bool:
+    """Tells whether a value is a number, a short text or None."""
+    cls = type(value)
+    if cls is int:
+        return -(1 << 63) <= value < 1 << 64
+    return cls in _NUMBERS or (cls is str and len(value) <= SHORT)
+
+
+def few(values: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the scalars of a state; None where there are too many to repeat."""
+    if len(values) > 4 * FEW:
+        return None  # not worth a look
+    found = {channel: value for channel, value in values.items() if is_scalar(value)}
+    return found if len(found) <= FEW else None
+
+
+def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
+    """Returns a checkpoint's scalars as its column; ``is_whole`` if the state has nothing else.
+
+    Then nobody has to look for more: a channel without a value has a version like any other.
+    """
+    if is_whole:
+        return codec.encode([few])
+    return codec.encode(few) if few else b""
+
+
+def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
+    """Returns a checkpoint's scalars, and whether they are known to be all of its values."""
+    found = codec.decode(held) if held else {}
+    return (found[0], True) if type(found) is list else (found, False)

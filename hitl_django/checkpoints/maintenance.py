@@ -1,0 +1,281 @@
+"""What is done to stored history: copied, pruned, rid of a run.
+
+Each decides under the lock of the thread's row, which every commit to the thread takes or waits
+for, and deletes the checkpoints under it as well: whoever goes on from one looks for it behind the
+same lock. What only they led to is nobody's then, and goes in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.db import connections, models, transaction
+from django.db.models.functions import Substr
+
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import RunStateError, ThreadNotFound
+from hitl_django.engine.savers.pruning import keep_latest, latest_of
+from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
+
+from . import list_deltas, queries, version_deltas
+from .checkpoint_reader import read_bases
+from .codec import codec, intact
+
+BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
+
+HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
+Place = tuple[str, str]  # namespace, checkpoint id
+
+
+@made_anew
+def copy_history(using: str, source: str, target: str) -> None:
+    """Copies the rows of one thread to another that has none, on the server."""
+    with transaction.atomic(using=using):
+        if not Checkpoint.objects.using(using).filter(thread__thread_id=source).exists():
+            raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
+        Thread.objects.using(using).get_or_create(thread_id=target)
+        rows = _lock(using, thread_id__in=[source, target])
+        if Checkpoint.objects.using(using).filter(thread=rows[target]).exists():
+            raise ValueError(f"Thread {target!r} has a history of its own.")
+        for model in HISTORY:
+            _copy_rows(using, model, rows[source], rows[target])
+
+
+def keep_latest_of(using: str, thread_ids: Sequence[str]) -> None:
+    """Prunes threads to what the newest checkpoints need, one after the other."""
+    for thread_id in thread_ids:
+        if (dead := _superseded(using, thread_id)) is not None:
+            dead.delete()
+
+
+@made_anew
+def _superseded(using: str, thread_id: str) -> _Dead | None:
+    """Deletes the checkpoints that the newest don't need; returns what only they led to."""
+    with transaction.atomic(using=using):
+        thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
+        if thread is None:
+            return None
+        history = _History(using, thread)
+        return history.without(history.to_keep())
+
+
+def delete_runs(using: str, run_ids: Sequence[str]) -> None:
+    """Deletes what the runs stored, in whatever thread."""
+    wanted = list(dict.fromkeys(map(str, run_ids)))
+    runs = [run for run in wanted if _is_uuid(run)]
+    refuse_live(using, pk__in=runs)
+    threads: dict[int, set[Place]] = {}
+    for thread, place in _of_runs(using, wanted):
+        threads.setdefault(thread, set()).add(place)
+    for thread, places in threads.items():
+        _without(using, thread, places, runs).delete()
+
+
+@made_anew
+def _without(using: str, thread: int, places: set[Place], runs: Sequence[str]) -> _Dead:
+    """Deletes checkpoints of a thread; returns what only they led to."""
+    with transaction.atomic(using=using):
+        _lock(using, pk=thread)
+        refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
+        history = _History(using, thread)
+        return history.without(history.places.keys() - places)
+
+
+def refuse_live_in(using: str, thread_id: str) -> None:
+    """Raises RunStateError if a run of a thread is under way; none begins before the lock ends."""
+    _lock(using, thread_id__in=[thread_id])
+    refuse_live(using, thread__thread_id=thread_id)
+
+
+def refuse_live(using: str, **which: Any) -> None:
+    """Raises RunStateError if one of these runs is still under way: it needs its history."""
+    live = Run.objects.using(using).filter(state__in=Run.LIVE, **which)
+    found = live.values_list("pk", "state").first()
+    if found is not None:
+        raise RunStateError(
+            f"Run {found[0]} is {found[1]} and needs its history, so it is kept.",
+            state=found[1],
+            allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
+        )
+
+
+class _History:
+    """The keys of all that is stored of a locked thread."""
+
+    def __init__(self, using: str, thread: int) -> None:
+        self.using, self.thread = using, thread
+        rows = self._rows(Checkpoint).values_list("ns", "checkpoint_id", "pk")
+        self.places: dict[Place, int] = {(ns, at): pk for ns, at, pk in rows.iterator()}
+
+    def to_keep(self) -> set[Place]:
+        """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
+        heads = latest_of(self.places)
+        metadata = {
+            ns: (checkpoint_id, codec.decode(bytes(about)))
+            for ns, checkpoint_id, about in self._chosen(
+                heads.items(), "ns", "checkpoint_id", "metadata"
+            )
+        }
+        roots = {checkpoint_id for ns, checkpoint_id in self.places if not ns}
+        asked = Interrupt.objects.using(self.using).filter(
+            thread=self.thread, status=Interrupt.Status.PENDING
+        )
+        open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
+        return keep_latest(metadata, roots) | (set(open_at) & self.places.keys())
+
+    def without(self, kept: Iterable[Place]) -> _Dead:
+        """Deletes all checkpoints but these; returns what nothing leads to any more."""
+        kept = set(kept)
+        checkpoints = [pk for place, pk in self.places.items() if place not in kept]
+        named, orphans = set(), []
+        for pk, ns, parent, names in self._chains(kept):
+            named |= {(ns, *name) for name in names}
+            if parent is not None and (ns, parent) not in kept:
+                orphans.append(pk)
+        for part in _batches(orphans):
+            self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
+        for part in _batches(checkpoints):
+            self._rows(Checkpoint).filter(pk__in=part).delete()
+        writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id")
+        return _Dead(
+            self.using,
+            [row[0] for row in writes.iterator() if row[1:] not in kept],
+            self._unnamed(named),
+        )
+
+    def _chains(self, kept: set[Place]) -> Iterator[tuple[int, str, str | None, set[Any]]]:
+        """Yields the checkpoints: key, namespace, parent, and the rows that each is read from."""
+        columns = ("pk", "ns", "parent_id", *queries.BYTES)
+        for part in _batches(kept):
+            records: list[tuple[Any, ...]] = []
+            named: dict[str, set[version_deltas.Key]] = {}
+            for pk, ns, parent, *parts, stored in self._chosen(part, *columns):
+                intact(b"".join(parts), stored, f"checkpoint row {pk}")
+                record = codec.decode(bytes(parts[0]))
+                base = version_deltas.base_of(record)
+                records.append((pk, ns, parent, record, base))
+                if base is not None:
+                    named.setdefault(ns, set()).add(base)
+            bases = {
+                ns: read_bases(self.using, self.thread, ns, keys) for ns, keys in named.items()
+            }
+            for pk, ns, parent, record, base in records:
+                head = version_deltas.whole(record, bases.get(ns, {}))
+                names = {*head["channel_versions"].items()}
+                yield pk, ns, parent, names if base is None else names | {base}
+
+    def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
+        """Returns the values that neither a checkpoint names nor a list that is one continues."""
+        head = Substr("data", 1, list_deltas.HEAD.size, output_field=models.BinaryField())
+        rows = self._rows(ChannelBlob).annotate(head=head)
+        keys, before = {}, {}
+        for pk, ns, channel, version, data in rows.values_list(
+            "pk", "ns", "channel", "version", "head"
+        ).iterator():
+            keys[ns, channel, version] = pk
+            if (part := list_deltas.part_of(bytes(data))) is not None:
+                before[ns, channel, version] = ns, channel, part.before
+        for place in list(named):
+            earlier = before.get(place)
+            while earlier is not None and earlier not in named:
+                named.add(earlier)
+                earlier = before.get(earlier)
+        return [pk for place, pk in keys.items() if place not in named]
+
+    def _rows(self, model: type[models.Model]) -> models.QuerySet[Any]:
+        return model._default_manager.using(self.using).filter(thread=self.thread).order_by()
+
+    def _chosen(self, places: Iterable[Place], *columns: str) -> Iterator[tuple[Any, ...]]:
+        for part in _batches([self.places[place] for place in places]):
+            yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns)
+
+
+class _Dead:
+    """Writes and values that no checkpoint leads to any more."""
+
+    def __init__(self, using: str, writes: Sequence[int], values: Sequence[int]) -> None:
+        self.using, self.writes, self.values = using, writes, values
+
+    def delete(self) -> None:
+        for model, keys in ((PendingWrite, self.writes), (ChannelBlob, self.values)):
+            for part in _batches(keys):
+                model._default_manager.using(self.using).filter(pk__in=part).delete()
+
+
+class _Holds(models.Func):
+    """Says where in a column of bytes these bytes begin; 0 if nowhere."""
+
+    function, arity = "INSTR", 2
+    output_field = models.IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        turned = self.copy()
+        turned.set_source_expressions(self.get_source_expressions()[::-1])
+        return turned.as_sql(
+            compiler, connection, template="POSITION(%(expressions)s)", arg_joiner=" IN ", **extra
+        )
+
+
+def _of_runs(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, Place]]:
+    """Yields thread and place of the runs' checkpoints.
+
+    A run that services started names its thread. To any other no index leads, or every super-step
+    would have to write one: the database looks for the id in the bytes, and what it finds is
+    decoded to be sure.
+    """
+    known = Run.objects.using(using).filter(pk__in=[run for run in run_ids if _is_uuid(run)])
+    threads: dict[str, Any] = {
+        str(run): thread for run, thread in known.values_list("pk", "thread")
+    }
+    for run_id in run_ids:
+        rows = Checkpoint.objects.using(using).order_by()
+        if run_id in threads:
+            rows = rows.filter(thread=threads[run_id])
+        needle = models.Value(codec.encode(run_id), output_field=models.BinaryField())
+        found = rows.annotate(at=_Holds("metadata", needle)).filter(at__gt=0)
+        columns: Any = found.values_list("thread", "ns", "checkpoint_id", "metadata")
+        for thread, ns, checkpoint_id, about in columns.iterator():
+            if codec.decode(bytes(about)).get("run_id") == run_id:
+                yield thread, (ns, checkpoint_id)
+
+
+def _lock(using: str, **which: Any) -> dict[str, int]:
+    # In the order of their keys, so that two of these can't wait for each other.
+    rows = Thread.objects.using(using).filter(**which).order_by("pk")
+    return dict(rows.select_for_update(of=("self",)).values_list("thread_id", "pk"))
+
+
+def _copy_rows(using: str, model: type[models.Model], source: int, target: int) -> None:
+    """Inserts the rows of one thread for another: the ORM has no INSERT of a SELECT."""
+    connection = connections[using]
+    quote = connection.ops.quote_name
+    left_out = ("id", "thread", "created_at")
+    columns = ", ".join(
+        quote(str(field.column))
+        for field in model._meta.concrete_fields
+        if field.name not in left_out
+    )
+    table, key = quote(model._meta.db_table), quote("thread_id")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({key}, {columns}) "
+            f"SELECT %s, {columns} FROM {table} WHERE {key} = %s",
+            [target, source],
+        )
+
+
+def _batches(keys: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(keys)
+    while part := list(islice(rest, BATCH)):
+        yield part
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

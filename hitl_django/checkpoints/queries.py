@@ -1,0 +1,208 @@
+"""The saver's SQL: few statements, made once from the models and run as they are.
+
+Building and compiling a query anew costs the ORM several times what the databases take to run
+it, and these run in every super-step. SQLite and PostgreSQL take the same text. All of it goes
+through Django's connection, so it is part of the caller's transaction and seen by whoever watches
+(``cursors``); every value is a parameter.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from django.db import models
+from django.db.models.functions import Cast, Concat
+from django.db.models.lookups import IsNull
+
+from hitl_django.db.bulk_insert import Insert
+from hitl_django.db.prepared_query import Given, Select
+from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, RESUME
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+
+_WRITE = [
+    "thread", "ns", "checkpoint_id", "task_id", "task_path", "slot", "data", "digest", "epoch",
+]  # fmt: skip
+
+# What a task wrote stands as first written. The node may run twice, after a crash or under two
+# workers of which one has lost its lease; what its siblings and successors saw must not change.
+KEEP_WRITES = Insert(PendingWrite, _WRITE)
+
+# A control write (an answer, an error, what runs next) says how things are now: the last counts.
+REPLACE_WRITES = Insert(
+    PendingWrite,
+    _WRITE,
+    key=["thread", "ns", "checkpoint_id", "task_id", "slot"],
+    replaced=["task_path", "data", "digest", "epoch"],
+)
+
+# A version names one value for ever, so a row that is there holds that value already.
+KEEP_BLOBS = Insert(ChannelBlob, ["thread", "ns", "channel", "version", "data", "digest"])
+
+# The same checkpoint stored again, by a caller of ``put``, replaces what it was.
+REPLACE_CHECKPOINTS = Insert(
+    Checkpoint,
+    [
+        "thread", "ns", "checkpoint_id", "parent_id", "step", "source", "data", "digest",
+        "metadata", "scalars", "writes", "epoch",
+    ],
+    key=["thread", "ns", "checkpoint_id"],
+    replaced=[
+        "parent_id", "step", "source", "data", "digest", "metadata", "scalars", "writes", "epoch",
+    ],
+)  # fmt: skip
+
+_BIG, _TEXT = models.BigIntegerField(), models.TextField()
+_THREAD_ID, _CHECKPOINT_ID = Given("thread_id", _TEXT), Given("checkpoint_id", _TEXT)
+_THREAD, _NS = Given("thread", _BIG), Given("ns", _TEXT)
+
+
+#: A checkpoint's columns of bytes, which its digest is of in this order, and the digest.
+BYTES = ("data", "metadata", "scalars", "writes", "digest")
+
+
+def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+    """Returns all checkpoints as rows, newest first, with the thread's name."""
+    return Checkpoint.objects.order_by("-checkpoint_id").values_list(
+        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *BYTES
+    )
+
+
+def row_of(thread_id: Any) -> models.Subquery:
+    """Returns a thread's key by its name.
+
+    As a value and not as a join: PostgreSQL can't know that a join leads to one thread only, and
+    would sort all of its checkpoints to find the newest.
+    """
+    return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
+
+
+def _alone(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+    """Returns one checkpoint of a namespace, and a row for each write on top of it.
+
+    A write's row says its path, data and digest where a checkpoint's says its parent, data and
+    digest; the two columns behind those name its task and its slot, and are empty of a checkpoint.
+    """
+    here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
+    one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
+    written = PendingWrite.objects.filter(**here).values_list(
+        "thread", _NO_TEXT, "ns", "checkpoint_id", "task_path",
+        "data", _NO_BYTES, _NO_BYTES, _NO_BYTES, "digest", "task_id", "slot",
+    )  # fmt: skip
+    return one.union(written, all=True)
+
+
+_NO_TEXT = models.Value(None, output_field=_TEXT)
+_NO_BYTES = models.Value(None, output_field=models.BinaryField())
+_NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
+
+
+def newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+    """Returns the newest checkpoint of a namespace, and a row for each write on top of it."""
+    rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
+    return _alone(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
+
+
+#: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
+NEWEST = Select(lambda: newest(row_of(_THREAD_ID)))
+
+#: The same, of a thread by its key.
+NEWEST_OF = Select(lambda: newest(_THREAD))
+
+#: Reads one checkpoint and the writes on top of it.
+CHECKPOINT = Select(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
+
+
+def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+    rows = Checkpoint.objects.filter(thread=_THREAD, ns=_NS).order_by("checkpoint_id")
+    return rows.values_list("parent_id", *BYTES)
+
+
+#: Reads the checkpoint that was stored next in a namespace, and its parent.
+FOLLOWING = Select(lambda: _parents().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
+
+#: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
+CHILDREN = Select(lambda: _parents().filter(parent_id__in=[Given("parents", _TEXT, many=True)]))
+
+
+@cache
+def page(size: int, bounded: bool) -> Select:
+    """Returns what reads the newest checkpoints of a namespace, or the newest before one."""
+
+    def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+        found = checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)
+        return (found.filter(checkpoint_id__lt=_CHECKPOINT_ID) if bounded else found)[:size]
+
+    return Select(rows)
+
+
+def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
+    # The versions alone lead through the index to few rows; the keys then leave out those of
+    # channels that have changed since, before their data is read.
+    colon = models.Value(":", output_field=_TEXT)
+    key = Concat(Cast("version", _TEXT), colon, "channel")
+    return (
+        ChannelBlob.objects.annotate(key=key)
+        .filter(
+            thread=_THREAD,
+            ns=_NS,
+            version__in=[Given("versions", _BIG, many=True)],
+            key__in=[Given("keys", _TEXT, many=True)],
+        )
+        .values_list("channel", "version", "data", "digest")
+    )
+
+
+#: Reads the values that checkpoints of one namespace name by channel and version.
+BLOBS = Select(_blobs)
+
+#: Reads the versions of channels in which lists have grown from the first to the last.
+PARTS = Select(
+    lambda: ChannelBlob.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        version__gte=Given("first", _BIG),
+        version__lte=Given("last", _BIG),
+        channel__in=[Given("channels", _TEXT, many=True)],
+    ).values_list("channel", "version", "data", "digest")
+)
+
+#: Reads what was written on top of checkpoints of one namespace.
+WRITES = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id__in=[Given("checkpoints", _TEXT, many=True)],
+    ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
+)
+
+#: Reads one control write of a task.
+CONTROL = Select(
+    lambda: PendingWrite.objects.filter(
+        thread=_THREAD,
+        ns=_NS,
+        checkpoint_id=_CHECKPOINT_ID,
+        task_id=Given("task_id", _TEXT),
+        slot=Given("slot", models.SmallIntegerField()),
+    ).values_list("data", "digest")
+)
+
+
+def answers() -> tuple[models.Subquery, models.Subquery]:
+    """Returns data and digest of what a question's task has been answered so far.
+
+    They are columns of a query for questions.
+    """
+    slot = models.Case(
+        models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
+        default=CONTROL_SLOTS[KEYED],
+        output_field=models.SmallIntegerField(),
+    )
+    rows = PendingWrite.objects.order_by().filter(
+        thread=models.OuterRef("thread"),
+        ns=models.OuterRef("checkpoint_ns"),
+        checkpoint_id=models.OuterRef("checkpoint_id"),
+        task_id=models.OuterRef("task_id"),
+        slot=slot,
+    )
+    return models.Subquery(rows.values("data")[:1]), models.Subquery(rows.values("digest")[:1])

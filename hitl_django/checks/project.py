@@ -1,0 +1,99 @@
+"""What the project around the app should bring along: addresses, one database, a shared cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.conf import settings
+from django.core import checks
+from django.db import connections, router
+
+from hitl_django.admin_sites import find_page
+from hitl_django.conf import RATES, hitl
+from hitl_django.models import ReviewItem
+from hitl_django.site_urls import find_url
+from hitl_django.task_queue import dispatcher
+
+#: The databases on which the promises were shown to hold, as Django names them.
+SUPPORTED = ("sqlite", "postgresql")
+#: Caches of which each process has its own, or which keep nothing.
+UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.dummy.")
+
+
+@checks.register("hitl_django")
+def check_addresses(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports pages that the project's URLs don't lead to."""
+    return [*_own_urls(), *_admin_urls()]
+
+
+def _own_urls() -> Iterator[checks.CheckMessage]:
+    if find_url("hitl_django:link", "token") is None:
+        yield checks.Warning(
+            "ROOT_URLCONF doesn't include hitl_django.urls: there is no API, review links can't be "
+            "made, and webhooks hold no links to questions and runs.",
+            hint='Add path("hitl/", include("hitl_django.urls")), or silence this where none of '
+            "it is wanted.",
+            id="hitl_django.W023",
+        )
+
+
+def _admin_urls() -> Iterator[checks.CheckMessage]:
+    if apps.is_installed("django.contrib.admin") and not find_page(ReviewItem, "changelist"):
+        yield checks.Warning(
+            "ROOT_URLCONF includes no admin site that has the review queue.",
+            hint='Add path("admin/", admin.site.urls), or silence this where questions are '
+            "decided elsewhere.",
+            id="hitl_django.W024",
+        )
+
+
+@checks.register("hitl_django")
+def check_databases(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Reports a database that can't keep the promises, and tables outside of the runs' own."""
+    using = dispatcher.alias()
+    if (vendor := connections[using].vendor) not in SUPPORTED:
+        return [
+            checks.Error(
+                f"The database {using!r} is {vendor}. Runs are kept on SQLite and PostgreSQL only: "
+                "how locks are taken and released is another matter elsewhere, and untried.",
+                hint="Give the app's tables a database of their own: DATABASES and "
+                "DATABASE_ROUTERS.",
+                id="hitl_django.E034",
+            )
+        ]
+    models = apps.get_app_config("hitl_django").get_models()
+    strays = [model.__name__ for model in models if router.db_for_write(model) != using]
+    if not strays:
+        return []
+    return [
+        checks.Error(
+            f"DATABASE_ROUTERS writes runs to {using!r}, and elsewhere: {', '.join(strays)}. No "
+            "transaction can hold both.",
+            hint="Send all models of the app hitl_django to one database.",
+            id="hitl_django.E028",
+        )
+    ]
+
+
+@checks.register("hitl_django", deploy=True)
+def check_cache(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Points out that each process counts requests by itself, where the cache isn't shared."""
+    backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
+    if not backend.startswith(UNSHARED) or all(getattr(hitl, name) is None for name in RATES):
+        return []
+    return [
+        checks.Info(
+            "The default cache isn't shared between processes, so each of them lets through as "
+            "many requests as the throttles allow, or any number.",
+            hint="Set CACHES['default'] to Redis, Memcached or the database.",
+            id="hitl_django.I026",
+        )
+    ]

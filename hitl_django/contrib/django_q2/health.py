@@ -1,0 +1,79 @@
+"""What of the queue is out of reach or missing, seen by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.contrib.auth.models import Group
+from django.core import checks
+from django.db import connections, router
+from django_q.brokers import get_broker
+from django_q.conf import Conf
+from django_q.models import Schedule
+
+from hitl_django.task_queue import dispatcher
+
+from . import schedules
+
+
+def probe() -> list[checks.CheckMessage]:
+    """Reports a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
+    return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
+
+
+def _broker() -> Iterator[checks.CheckMessage]:
+    try:
+        broker = get_broker()
+        broker.ping()
+        broker.queue_size()
+    except Exception as error:  # whatever the broker's own library raises
+        yield checks.Critical(
+            f"The queue's broker can't be reached: {type(error).__name__}: {error}",
+            hint="Start it, or correct Q_CLUSTER. Nothing is lost meanwhile: what is queued now is "
+            "hinted again by the sweep.",
+            id="hitl_django.E030",
+        )
+
+
+def _schedules() -> Iterator[checks.CheckMessage]:
+    using = router.db_for_write(Schedule)
+    active = Schedule.objects.using(using).filter(name__startswith=schedules.NAME)
+    missing = schedules.per_minute() - active.exclude(repeats=0).count()
+    if missing > 0 and Conf.SCHEDULER:
+        yield checks.Error(
+            "The sweep isn't scheduled, so plain qcluster finds no run whose hint was lost.",
+            hint="Run 'manage.py migrate', which schedules it.",
+            id="hitl_django.E031",
+        )
+
+
+def _privileges() -> Iterator[checks.CheckMessage]:
+    groups = Group.objects.filter(
+        permissions__content_type__app_label="django_q",
+        permissions__codename__in=("add_schedule", "change_schedule"),
+    )
+    both = groups.filter(
+        pk__in=Group.objects.filter(permissions__content_type__app_label="hitl_django")
+    )
+    names = sorted(set(both.values_list("name", flat=True)))
+    if names:
+        yield checks.Warning(
+            f"Groups of reviewers may edit django-q2's schedules: {', '.join(names)}.",
+            hint="A schedule calls any function by its dotted path, so whoever may edit one can "
+            "run code. Keep that permission for those who may deploy.",
+            id="hitl_django.W033",
+        )
+
+
+def _throughput() -> Iterator[checks.CheckMessage]:
+    lasts = connections[dispatcher.alias()].settings_dict.get("CONN_MAX_AGE")
+    slow = ["CONN_MAX_AGE is 0"] if lasts == 0 else []
+    if Conf.BULK == 1:
+        slow.append("Q_CLUSTER['bulk'] is 1")
+    if slow:
+        yield checks.Info(
+            f"Each task costs more than it has to: {' and '.join(slow)}.",
+            hint="For many runs a second: CONN_MAX_AGE = None in the workers' settings, "
+            "'bulk': 10, 'queue_limit': 50 and 'recycle': 5000 in Q_CLUSTER.",
+            id="hitl_django.I032",
+        )

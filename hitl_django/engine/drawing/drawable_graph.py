@@ -1,0 +1,155 @@
+"""A graph as one list of nodes and one of edges: what ``get_graph`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..constants import END, START
+from . import mermaid
+from .outline import Outline, OutlineNode, outline_of
+
+if TYPE_CHECKING:
+    from ..graph.pregel import Pregel
+
+#: Between the names of the nodes that lead to one inside another.
+BETWEEN = ":"
+#: Edges of an outline that belong to the graph's own description.
+_DECLARED = ("always", "maybe")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A node; one inside others is ``within`` those, and its id begins with their names."""
+
+    id: str
+    name: str
+    metadata: Mapping[str, Any] | None = None
+    within: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEdge:
+    """An edge; ``data`` is the answer of a conditional edge that leads this way."""
+
+    source: str
+    target: str
+    data: str | None = None
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The nodes of a graph by id, and its edges."""
+
+    nodes: dict[str, DrawnNode] = field(default_factory=dict)
+    edges: list[DrawnEdge] = field(default_factory=list)
+
+    def first_node(self) -> DrawnNode | None:
+        """Returns the one node that nothing leads to."""
+        return _sole(self, {edge.target for edge in self.edges})
+
+    def last_node(self) -> DrawnNode | None:
+        """Returns the one node that leads nowhere."""
+        return _sole(self, {edge.source for edge in self.edges})
+
+    def draw_mermaid(self, *, with_styles: bool = True) -> str:
+        """Returns the text from which Mermaid draws the graph as a flowchart."""
+        return mermaid.text_of(self, with_styles)
+
+    def to_json(self) -> dict[str, list[dict[str, Any]]]:
+        """Returns nodes and edges as plain JSON."""
+        nodes: list[dict[str, Any]] = [
+            {"id": node.id, "name": node.name}
+            | ({"metadata": dict(node.metadata)} if node.metadata else {})
+            for node in self.nodes.values()
+        ]
+        edges: list[dict[str, Any]] = [
+            {"source": edge.source, "target": edge.target}
+            | ({"data": edge.data} if edge.data is not None else {})
+            | ({"conditional": True} if edge.conditional else {})
+            for edge in self.edges
+        ]
+        return {"nodes": nodes, "edges": edges}
+
+
+def drawing_of(graph: Pregel, xray: int | bool = False) -> Drawing:
+    """Returns the nodes and edges of a graph.
+
+    ``xray`` puts in the place of a node that calls a graph the nodes of that graph: True at every
+    level, a number that many levels down.
+    """
+    return _flat(outline_of(graph, xray))
+
+
+def _flat(outline: Outline) -> Drawing:
+    drawing = Drawing()
+    entries: dict[str, str] = {}
+    exits: dict[str, str] = {}
+    below: list[DrawnEdge] = []
+    for node in outline.nodes:
+        if node.inside is None:
+            drawing.nodes[node.name] = DrawnNode(node.name, node.name, _metadata(node))
+            continue
+        inner = _trimmed(_flat(node.inside))
+        prefix = node.name + BETWEEN
+        drawing.nodes.update(
+            (
+                prefix + one.id,
+                DrawnNode(prefix + one.id, one.name, one.metadata, (node.name, *one.within)),
+            )
+            for one in inner.nodes.values()
+        )
+        below += [
+            DrawnEdge(prefix + edge.source, prefix + edge.target, edge.data, edge.conditional)
+            for edge in inner.edges
+        ]
+        first, last = inner.first_node(), inner.last_node()
+        entries[node.name] = prefix + (first.id if first else START)
+        exits[node.name] = prefix + (last.id if last else END)
+    drawing.edges.extend(
+        DrawnEdge(
+            exits.get(edge.source, edge.source),
+            entries.get(edge.target, edge.target),
+            edge.label or None,
+            edge.leads == "maybe",
+        )
+        for edge in outline.edges
+        if edge.leads in _DECLARED
+    )
+    drawing.edges.extend(below)
+    return drawing
+
+
+def _metadata(node: OutlineNode) -> Mapping[str, Any] | None:
+    told = dict(node.metadata)
+    if node.deferred:
+        told["defer"] = True
+    if node.stops:
+        told["__interrupt"] = node.stops
+    return told or None
+
+
+def _trimmed(drawing: Drawing) -> Drawing:
+    """Leaves out the start and the end, where one node takes their place."""
+    gone = set()
+    start = [edge.target for edge in drawing.edges if edge.source == START]
+    if len(start) == 1 and _sole(
+        drawing, {edge.target for edge in drawing.edges if edge.source != START}, START
+    ):
+        gone.add(START)
+    end = [edge.source for edge in drawing.edges if edge.target == END]
+    if len(end) == 1 and _sole(
+        drawing, {edge.source for edge in drawing.edges if edge.target != END}, END
+    ):
+        gone.add(END)
+    return Drawing(
+        {name: node for name, node in drawing.nodes.items() if name not in gone},
+        [edge for edge in drawing.edges if not gone & {edge.source, edge.target}],
+    )
+
+
+def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
+    left = [node for name, node in drawing.nodes.items() if name not in taken and name != but]
+    return left[0] if len(left) == 1 else None

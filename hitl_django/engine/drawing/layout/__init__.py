@@ -1,0 +1,3 @@
+"""Layered graph layout: boxes on a plane and routed edges, in four phases."""
+
+from __future__ import annotations

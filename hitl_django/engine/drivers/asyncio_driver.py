@@ -1,0 +1,292 @@
+"""The driver for callers on an asyncio event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+from ..errors import DrainSignal
+from ..loop.effects import (
+    Await,
+    Call,
+    Cancel,
+    Emit,
+    Keep,
+    List,
+    Load,
+    Notify,
+    Query,
+    Recall,
+    Run,
+    RunBeside,
+    Save,
+    Wait,
+)
+from ..loop.loop import Loop
+from ..loop.plan import Task
+from ..loop.stream_modes import Chunk
+from ..savers.checkpoint import BaseCheckpointSaver
+from ..task.callbacks import atell
+from ..task.context import TaskContext, akeep, current, saver_calls
+from ..task.nodes import Action
+from ..task.task_runner import attempt, raised, returned
+from .asyncio_pool import AsyncTasks
+from .direct import answer_from
+from .node_call import as_failure, injected
+from .task_steps import call_here
+from .thread_pool import MOST_THREADS
+from .timeouts import Watch
+
+
+async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Like ask, on the running event loop."""
+    reply: Any = None
+    try:
+        effect = next(query)
+        while True:
+            try:
+                reply = await _aanswer(effect, saver)
+            except BaseException as error:
+                effect = query.throw(error)
+            else:
+                effect = query.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return await saver.aget_tuple(effect.config)
+    if isinstance(effect, List):
+        found = saver.alist(
+            effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+        )
+        return [saved async for saved in found]
+    if isinstance(effect, Save):
+        return await saver.acommit(effect.commit)
+    called = effect.action.call(effect.value)
+    return await called if effect.action.is_async else called
+
+
+def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
+    """Starts a call; returns what to await for its result."""
+    action = call.action
+    if action.is_async:
+        given = injected(context, action) if action.injected else {}
+        awaited: Awaitable[Any] = action.call(call.value, **given)
+        return awaited
+    place = contextvars.copy_context()
+    running = asyncio.get_running_loop()
+    return running.run_in_executor(None, place.run, call_here, context, call)
+
+
+async def _wait(context: TaskContext, wait: Wait) -> None:
+    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    if wait.commit is not None:
+        await akeep(context, wait.commit)
+    control = context.run.control
+    if control is None:
+        await asyncio.sleep(wait.seconds)
+    elif await control.await_(wait.seconds):
+        raise DrainSignal
+
+
+async def aperform(context: TaskContext) -> Task:
+    """Runs one task to its end on this event loop."""
+    token = current.set(context)
+    try:
+        if (action := context.task.node.only) is None:
+            await _go_through(context)
+        else:
+            await _acall_once(context, action)
+        if context.calls is not None:
+            await context.calls.asettle()
+            context.calls = None
+        return context.task
+    finally:
+        current.reset(token)
+        if context.calls is not None:
+            context.calls.drop()
+
+
+async def _acall_once(context: TaskContext, action: Action) -> None:
+    """Runs a task to which there is nothing but one call."""
+    try:
+        output = await _acall(context, Call(action, context.task.input))
+    except BaseException as error:
+        raised(context, as_failure(context, error))
+    else:
+        returned(context, output)
+
+
+async def _go_through(context: TaskContext) -> None:
+    steps = attempt(context)
+    limit = context.task.node.timeout
+    watch = None if limit is None else Watch(limit, context, _acall)
+    reply: Any = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if type(step) is Call:
+                    reply = await (_acall(context, step) if watch is None else watch.call(step))
+                else:
+                    await _wait(context, step)  # type: ignore[arg-type]
+                    reply = None
+            except BaseException as error:
+                step = steps.throw(as_failure(context, error))
+            else:
+                step = steps.send(reply)
+    except StopIteration:
+        return
+
+
+class AsyncDriver:
+    """Drives a loop from a coroutine; the tasks of a step of several go side by side."""
+
+    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
+        self.loop = loop
+        self.guard = saver_calls if loop.run.within else nullcontext
+        self.limit = max_concurrency or None
+        self.chunks: deque[Chunk] = deque()
+        #: The tasks of steps of several.
+        self.tasks: AsyncTasks | None = None
+        self.home: asyncio.AbstractEventLoop | None = None
+        #: Threads for the tasks that sync nodes call.
+        self.pool: ThreadPoolExecutor | None = None
+        loop.run.crew = self
+
+    async def chunks_of(self) -> AsyncGenerator[Chunk]:
+        """Performs the loop's effects; yields what the run emits."""
+        self.home = asyncio.get_running_loop()
+        effects = self.loop.effects()
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                kind = type(effect)
+                try:
+                    if kind is Run:
+                        reply = await self._start(effect.contexts)  # type: ignore[union-attr]
+                    elif kind is Await:
+                        tasks = self.tasks
+                        while not tasks.has_news:  # type: ignore[union-attr]
+                            await tasks.wait()  # type: ignore[union-attr]
+                            for chunk in self._drain():
+                                yield chunk
+                        reply = tasks.take()  # type: ignore[union-attr]
+                    elif kind is Save:
+                        await _shielded(self._ask_saver(effect))  # type: ignore[arg-type]
+                        reply = None
+                    elif kind is Emit:
+                        for chunk in effect.chunks:  # type: ignore[union-attr]
+                            yield chunk
+                        reply = None
+                    elif kind is Cancel:
+                        reply = await self.tasks.drop()  # type: ignore[union-attr]
+                    elif kind is RunBeside:
+                        reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
+                    elif kind is Recall:
+                        reply = await self.loop.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
+                    elif kind is Keep:
+                        reply = await self.loop.graph.cache.aset(effect.pairs)  # type: ignore[union-attr]
+                    elif kind is Notify:
+                        await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
+                        reply = None
+                    else:
+                        reply = await self._ask_saver(effect)  # type: ignore[arg-type]
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    effect = effects.throw(error)
+                else:
+                    for chunk in self._drain():
+                        yield chunk
+                    effect = effects.send(reply)
+        except StopIteration:
+            for chunk in self._drain():
+                yield chunk
+        finally:
+            if self.tasks is not None:
+                await self.tasks.drop()
+            if self.pool is not None:
+                self.pool.shutdown(wait=False)
+
+    def spawns(self) -> bool:
+        """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
+        return True
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Has a thread do the work."""
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
+        self.pool.submit(work)
+
+    async def _ask_saver(self, effect: Load | List | Save) -> Any:
+        run = self.loop.run
+        saver: Any = run.saver
+        with self.guard():
+            if run.calls_home:
+                return await asyncio.to_thread(run.perform, answer_from, effect, saver)
+            return await _aanswer(effect, saver)
+
+    async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
+        """Starts tasks; returns those that have ended already."""
+        timeout = self.loop.graph.step_timeout
+        for context in contexts:
+            context.perform = self.perform_here
+            context.is_async = not self.loop.run.calls_home
+        if len(contexts) == 1 and not (
+            timeout is not None or self.loop.run.live or beside or _tells_of_calls(contexts[0])
+        ):
+            return (await aperform(contexts[0]),)
+        if self.tasks is None:
+            self.tasks = AsyncTasks(self.limit, aperform)
+        if timeout is not None and not beside:
+            self.tasks.deadline = time.monotonic() + timeout
+        self.tasks.take_on(contexts)
+        return ()
+
+    def _drain(self) -> Iterator[Chunk]:
+        while self.chunks:
+            yield self.chunks.popleft()
+
+    def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a saver call for a sync node, which runs on a thread of its own."""
+        assert self.home is not None
+        if self.loop.run.calls_home:
+            return self.loop.run.perform(function, *args)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            called = self.loop.run.saver.acall(function, *args)  # type: ignore[union-attr]
+            return asyncio.run_coroutine_threadsafe(called, self.home).result()
+        return function(*args)
+
+    def emit(self, chunk: Chunk) -> None:
+        """Takes a chunk from a running node, on whatever thread it runs."""
+        self.chunks.append(chunk)
+        if self.tasks is not None and self.home is not None:
+            self.home.call_soon_threadsafe(self.tasks.wake.set)
+
+
+def _tells_of_calls(context: TaskContext) -> bool:
+    """Tells whether a task has more to tell while it runs than when it has ended."""
+    action = context.task.node.action
+    return action is not None and action.apart and bool(context.run.modes)
+
+
+async def _shielded(saving: Any) -> None:
+    """Waits for a save even when the run is cancelled: a commit is never left half-waited-for."""
+    task = asyncio.ensure_future(saving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

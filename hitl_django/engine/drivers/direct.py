@@ -1,0 +1,49 @@
+"""Looks at what is stored, and changes of it, made from the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+from ..loop.effects import Call, List, Load, Query, Save
+from ..savers.checkpoint import BaseCheckpointSaver
+
+
+def carry_out(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
+    """Performs effects one after the other, with what fails raised where it was asked for.
+
+    Returns what they come to.
+    """
+    try:
+        effect = next(effects)
+        while True:
+            try:
+                reply = perform(effect)
+            except BaseException as error:
+                effect = effects.throw(error)
+            else:
+                effect = effects.send(reply)
+    except StopIteration as done:
+        return done.value
+
+
+def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
+    """Performs a look at, or a change of, what is stored; returns its result."""
+    return carry_out(query, partial(answer_from, saver=saver))
+
+
+def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    if isinstance(effect, Load):
+        return saver.get_tuple(effect.config)
+    if isinstance(effect, List):
+        return list(
+            saver.list(
+                effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
+            )
+        )
+    if isinstance(effect, Save):
+        return saver.commit(effect.commit)
+    if effect.action.is_async:
+        raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
+    return effect.action.call(effect.value)

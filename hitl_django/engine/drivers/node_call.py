@@ -1,0 +1,54 @@
+"""How a function of the user's is called, and what its failures mean."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+from ..errors import NodeCancelledError
+from ..loop.error_handlers import failure_of
+from ..task.context import TaskContext
+from ..task.nodes import Action
+
+
+def injected(context: TaskContext, action: Action) -> dict[str, Any]:
+    """Returns the arguments that the engine fills in by name."""
+    given: dict[str, Any] = {}
+    for name in action.injected:
+        if name == "config":
+            given[name] = context.config()
+        elif name == "runtime":
+            given[name] = context.runtime()
+        elif name == "writer":
+            given[name] = context.write
+        elif name == "store":
+            given[name] = context.run.store
+        elif name == "previous":
+            given[name] = context.previous
+        elif (failure := failure_of(context.task)) is not None:
+            given[name] = failure
+        elif inspect.signature(action.call).parameters[name].default is inspect.Parameter.empty:
+            raise ValueError(f"Missing required config key '{name}' for '{context.task.name}'.")
+    return given
+
+
+def as_failure(context: TaskContext, error: BaseException) -> BaseException:
+    """Returns what a call raised, as the failure of its task that it is.
+
+    A node that raises CancelledError without having been cancelled has failed; taken for a
+    cancellation it would end the run as if somebody had asked for that.
+    """
+    if not isinstance(error, asyncio.CancelledError) or _is_cancelled():
+        return error
+    failure = NodeCancelledError(context.task.name)
+    failure.__cause__ = error
+    return failure
+
+
+def _is_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0

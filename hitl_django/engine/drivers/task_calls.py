@@ -1,0 +1,376 @@
+"""Calls of @task functions: tasks of their own, which a running task starts and waits for.
+
+What such a task returned is stored at once, as its RETURN write, before the caller sees it: so it
+isn't run again when the caller is, after a pause, a failure or a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any, Protocol
+
+from .. import ids
+from ..constants import ERROR, NS_SEP, PUSH, RETURN
+from ..errors import GraphInterrupt, PayloadError, annotate
+from ..loop import chunks as telling
+from ..loop.commit_builder import blamed, described, stored_writes
+from ..loop.effects import Keep, Recall, Run, Save
+from ..loop.node_cache import depends_on_people, key_of
+from ..loop.plan import Task
+from ..loop.task_status import TaskStatus
+from ..savers.checkpoint import Commit, TaskWrites
+from ..task.context import TaskContext, saver_calls
+from ..task.futures import AnyFuture, CallFuture, resolved, running_loop
+from ..task.nodes import Node
+from .asyncio_driver import aperform
+from .task_steps import perform
+
+_Effect = Run | Save | Recall | Keep
+
+
+class CalledTask(Task):
+    """One call of a @task function; its path and its namespace extend those of its caller."""
+
+    __slots__ = ("_caller_ns",)
+
+    def __init__(self, node: Node, name: str, caller: Task, index: int, value: Any) -> None:
+        path = (PUSH, caller.path, index, True)
+        super().__init__(name, node, path, (PUSH,), value, caller.origin)
+        self._caller_ns = caller.ns
+
+    @property
+    def id(self) -> str:
+        """The id that the same call has whenever its caller runs again."""
+        if self._id is None:
+            self._id = ids.task_id(
+                self.origin.id_bytes,
+                self._node_ns(),
+                str(self.origin.step),
+                self.name,
+                PUSH,
+                ids.path_key(self.path[1]),
+                str(self.path[2]),
+            )
+        return self._id
+
+    def _node_ns(self) -> str:
+        return f"{self._caller_ns}{NS_SEP}{self.name}"
+
+    @property
+    def returned(self) -> Any:
+        """What the function returned."""
+        return next(value for name, value in self.writes or () if name == RETURN)
+
+
+#: Held while a task's first call is noted: parts of a task may run on threads of their own.
+_FIRST = Lock()
+
+
+class Crew(Protocol):
+    """A driver that has threads to spare, and may have an event loop: ``home``."""
+
+    home: asyncio.AbstractEventLoop | None
+
+    def spawns(self) -> bool:
+        """Tells whether the calling thread may leave work to another one and wait for it."""
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Does the work on another thread."""
+
+
+class Calls:
+    """The tasks that one running task has called, by id."""
+
+    __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
+
+    def __init__(self, context: TaskContext) -> None:
+        self.context = context
+        self._attempt = 0
+        self._index = itertools.count()
+        self._known: dict[str, tuple[CalledTask, AnyFuture]] = {}
+        #: Those of the tasks that were started, by their ids.
+        self._contexts: dict[str, TaskContext] = {}
+        #: What ended a called task that was no failure of its function.
+        self.crash: BaseException | None = None
+        #: Those whose results came from the cache.
+        self.recalled: set[str] = set()
+
+    @classmethod
+    def of(cls, context: TaskContext) -> Calls:
+        """Returns the calls of a task."""
+        with _FIRST:
+            if context.calls is None:
+                context.calls = cls(context)
+            return context.calls
+
+    def make(
+        self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
+    ) -> AnyFuture:
+        """Starts a call, or finds what came of the same call before.
+
+        ``seen`` is the context as the code that makes the call sees it.
+        """
+        seen.check_in_time()
+        self.context = seen.whole
+        self.context.progress()
+        if self._attempt != self.context.attempt:
+            self._attempt, self._index = self.context.attempt, itertools.count()
+        on_loop = running_loop()
+        if is_async and on_loop is None and not self._may_await():
+            raise RuntimeError("In an sync context async tasks cannot be called")
+        place = seen.place_of_call(self._index)
+        task = CalledTask(node, name, self.context.task, place, value)
+        loop = self.context.run.loop
+        if self.context.run.modes and self.context.run.notes is None:
+            self._emit(telling.of_call(loop, task))
+        known = self._known.get(task.id)
+        if known is not None and known[0].error is None and not known[1].cancelled():
+            # An earlier attempt of the caller made the same call.
+            task, future = known
+            done = future.done() and task.writes is not None
+            return resolved(task.returned, on_loop) if done else future
+        status = loop.statuses.get(task.id)
+        if status is not None and status.finished:
+            task.writes = status.output
+            future = resolved(task.returned, on_loop)
+        else:
+            future = self._start(seen, task, on_loop, is_async)
+        self._known[task.id] = task, future
+        return future
+
+    def _may_await(self) -> bool:
+        """Tells whether sync code of this task may wait for what runs on an event loop."""
+        crew = self.context.run.crew
+        return crew is not None and crew.home is not None
+
+    def _start(
+        self,
+        seen: TaskContext,
+        task: CalledTask,
+        on_loop: asyncio.AbstractEventLoop | None,
+        is_async: bool,
+    ) -> AnyFuture:
+        run, before = self.context.run, self._contexts.get(task.id)
+        # What an earlier attempt of the caller started, and what failed or was cut off, goes on
+        # with what it knew: that is newer than what was stored when the run began.
+        context = TaskContext(task, run, before.known()) if before else run.loop.context_of(task)
+        self._contexts[task.id] = context
+        context.perform, context.is_async = seen.perform, self.context.is_async
+        if on_loop is not None:
+            return on_loop.create_task(self._arun(context))
+        crew = run.crew
+        if is_async:
+            assert crew is not None
+            assert crew.home is not None
+            return asyncio.run_coroutine_threadsafe(self._arun(context), crew.home)
+        place = contextvars.copy_context()
+        future = CallFuture(lambda: place.run(self._run, context))
+        if crew is not None and crew.spawns() and seen is self.context:
+            crew.spawn(future.run)
+        else:
+            # Saver calls are made on this thread, which must not wait for another one then. Or
+            # it is that of a tool, which has others running beside it.
+            future.run()
+        return future
+
+    def _run(self, context: TaskContext) -> Any:
+        effects = self._effects(context)
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                try:
+                    reply = _performed(context, effect)
+                except PayloadError as error:
+                    effect = effects.throw(error)
+                else:
+                    effect = effects.send(reply)
+        except StopIteration:
+            return self._ended(context)
+        except BaseException as error:
+            self.crash = error
+            raise
+
+    async def _arun(self, context: TaskContext) -> Any:
+        effects = self._effects(context)
+        reply: Any = None
+        try:
+            effect = next(effects)
+            while True:
+                try:
+                    reply = await _aperformed(context, effect)
+                except PayloadError as error:
+                    effect = effects.throw(error)
+                else:
+                    effect = effects.send(reply)
+        except StopIteration:
+            return self._ended(context)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.crash = error
+            raise
+
+    def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
+        """Takes the result from the cache or runs the task; makes its end last."""
+        loop, task = context.run.loop, context.task
+        policy = task.node.cache
+        key: Any = None
+        if policy and loop.graph.cache is not None and not depends_on_people(loop, task):
+            key = self._key(task)
+            if task.error is not None:
+                return
+        if key is not None:
+            found = yield Recall([key])
+            if key in found:
+                task.writes = [(name, value) for name, value in found[key]]
+                self.recalled.add(task.id)
+        if task.writes is None:
+            yield Run([context])
+            written = list(context.task.writes or ())
+            if policy and key is not None and written:
+                try:
+                    yield Keep({key: (written, policy.ttl)})
+                except PayloadError:
+                    pass  # whether that is a fault is for the saver to say
+        yield from self._stored(context)
+
+    def _key(self, task: Task) -> Any:
+        try:
+            return key_of(task)
+        except Exception as error:
+            annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
+            task.error = error
+            return None
+
+    def _stored(self, context: TaskContext) -> Generator[_Effect, Any, None]:
+        """Stores a task's end; a value that can't be stored is its failure."""
+        loop, task = context.run.loop, context.task
+        # A question is recorded with the task that waits for this one: it surfaces once.
+        writes = task.memory if task.questions else stored_writes(task)
+        told = self._told(context) if context.run.notes is not None else ()
+        if loop.saver is None or not writes:
+            return
+        kept = TaskWrites(task.id, task.path_key, writes)
+        if loop.exits:
+            loop.ledger.unsaved.append(kept)
+            loop.ledger.told += told
+            return
+        place = loop.ledger.config_for(task.origin.checkpoint_id)
+        try:
+            yield Save(Commit(place, [kept], told=told))
+        except PayloadError as error:
+            task.writes, task.error = None, blamed(error, task.name, writes)
+            failure = [(ERROR, described(task.error)), *task.memory]
+            yield Save(Commit(place, [TaskWrites(task.id, task.path_key, failure)]))
+
+    def _ended(self, context: TaskContext) -> Any:
+        """Tells of a task that has ended; returns its result, or raises why there is none."""
+        task = context.task
+        assert isinstance(task, CalledTask)
+        self.context.progress()
+        if task.questions:
+            raise GraphInterrupt(task.questions)
+        if self.context.run.modes and self.context.run.notes is None:
+            self._emit(self._end_of(context))
+        if task.error is not None:
+            raise task.error
+        # Whoever calls it may itself be called again, by a task that is tried again.
+        context.run.loop.statuses[task.id] = TaskStatus.ended(task.writes or ())
+        return task.returned
+
+    def _end_of(self, context: TaskContext) -> list[Any]:
+        if context.task.id in self.recalled:
+            return telling.of_recalled(context.run.loop, context.task)
+        return telling.of_task(context.run.loop, context.task)
+
+    def _told(self, context: TaskContext) -> list[Any]:
+        """Returns what is stored with a task's end: that it began, what it told, how it ended."""
+        loop, task = context.run.loop, context.task
+        if loop.saver is None or task.questions:
+            loop.run.notes.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
+            return []
+        return [*telling.of_call(loop, task), *self._end_of(context)]
+
+    def _emit(self, chunks: list[Any]) -> None:
+        for chunk in chunks:
+            self.context.run.emit(chunk)
+
+    # At the end of the task that called.
+
+    def settle(self) -> None:
+        """Waits for the called tasks; the calling one waits for their answers."""
+        for _, future in list(self._known.values()):
+            if isinstance(future, Future) and not future.cancelled():
+                future.exception()
+        self._merge()
+
+    async def asettle(self) -> None:
+        """Like settle, on an event loop."""
+        await self.wait()
+        if any(isinstance(future, Future) for _, future in self._known.values()):
+            await asyncio.to_thread(self.settle)
+        else:
+            self._merge()
+
+    async def wait(self) -> None:
+        """Waits for the tasks that run on this event loop."""
+        running = [f for _, f in self._known.values() if isinstance(f, asyncio.Future)]
+        if running:
+            await asyncio.wait(running)
+        for future in running:
+            if not future.cancelled():
+                future.exception()  # looked at, so that nobody complains that it never was
+
+    def drop(self) -> None:
+        """Cancels what still runs on the event loop."""
+        for _, future in self._known.values():
+            if isinstance(future, asyncio.Future):
+                future.cancel()
+
+    def _merge(self) -> None:
+        """Has the caller ask what its tasks ask: all at once, in the order of the calls.
+
+        That holds where it returned without their results, too: going on would be acting on
+        nobody's decision.
+        """
+        if self.crash is not None:
+            raise self.crash
+        caller = self.context.task
+        asked = [question for task, _ in self._known.values() for question in task.questions]
+        if not asked or caller.error is not None:
+            return
+        if caller.writes is not None:
+            caller.writes, caller.memory = None, self.context.memory()
+        caller.questions = tuple({q.interrupt.id: q for q in (*asked, *caller.questions)}.values())
+
+
+def _performed(context: TaskContext, effect: _Effect) -> Any:
+    run = context.run
+    if isinstance(effect, Run):
+        return perform(context)
+    if isinstance(effect, Save):
+        with saver_calls():
+            return context.perform(run.saver.commit, effect.commit)  # type: ignore[union-attr]
+    cache: Any = run.loop.graph.cache
+    return cache.get(effect.keys) if isinstance(effect, Recall) else cache.set(effect.pairs)
+
+
+async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
+    saver: Any = context.run.saver
+    if isinstance(effect, Run):
+        return await aperform(context)
+    if isinstance(effect, Save):
+        with saver_calls():
+            if context.is_async:
+                return await saver.acommit(effect.commit)
+            return await asyncio.to_thread(context.perform, saver.commit, effect.commit)
+    cache: Any = context.run.loop.graph.cache
+    if isinstance(effect, Recall):
+        return await cache.aget(effect.keys)
+    return await cache.aset(effect.pairs)

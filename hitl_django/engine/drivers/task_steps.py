@@ -1,0 +1,150 @@
+"""One task from its first call to its end, on the calling thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..errors import DrainSignal
+from ..loop.effects import Call, Wait
+from ..loop.plan import Task
+from ..task.context import TaskContext, current, keep
+from ..task.nodes import Action
+from ..task.task_runner import attempt, raised, returned
+from ..types import TimeoutPolicy
+from .node_call import as_failure, injected
+from .timeouts import Watch, check_stoppable
+
+
+def call_here(context: TaskContext, call: Call) -> Any:
+    action = call.action
+    if action.is_async:
+        if action.sync is None:
+            return _run_async(context, action, call.value)
+        action = action.sync
+    around = context.run.around_call
+    if around is None:
+        return _called(context, action, call.value)
+    with around(context.task.name):
+        return _called(context, action, call.value)
+
+
+def _called(context: TaskContext, action: Action, value: Any) -> Any:
+    if action.injected:
+        return action.call(value, **injected(context, action))
+    return action.call(value)
+
+
+def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
+    """Runs an async function to its end on an event loop of its own.
+
+    That is how a worker runs async nodes.
+    """
+    _refuse_loop(context)
+    return asyncio.run(_awaited(context, action.call(value, **injected(context, action))))
+
+
+def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
+    """Returns what makes the calls of a task that has a timeout."""
+    watch = Watch(limit, context, _started)
+
+    def make(context: TaskContext, call: Call) -> Any:
+        if call.action.is_async:
+            _refuse_loop(context)
+            return asyncio.run(_awaited(context, watch.call(call)))
+        if call.action is context.task.node.action:
+            check_stoppable(context.task.name, call.action)
+        return call_here(context, call)
+
+    return make
+
+
+def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
+    running: Awaitable[Any] = call.action.call(call.value, **injected(context, call.action))
+    return running
+
+
+def _refuse_loop(context: TaskContext) -> None:
+    """Raises TypeError on a thread whose event loop is running, which a node would block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise TypeError(
+        f"Node '{context.task.name}' is async and an event loop is running on this thread: run "
+        "the graph with ainvoke or astream."
+    )
+
+
+async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
+    try:
+        return await running
+    finally:
+        if context.calls is not None:
+            await context.calls.wait()
+
+
+def _wait(context: TaskContext, wait: Wait) -> None:
+    """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
+    if wait.commit is not None:
+        keep(context, wait.commit)
+    control = context.run.control
+    if control is None:
+        time.sleep(wait.seconds)
+    elif control.wait(wait.seconds):
+        raise DrainSignal
+
+
+def _call_plain(context: TaskContext, action: Action) -> None:
+    """Runs a task to which there is nothing but one call that any thread may make."""
+    task, around = context.task, context.run.around_call
+    try:
+        if around is None:
+            output = _called(context, action, task.input)
+        else:
+            with around(task.name):
+                output = _called(context, action, task.input)
+    except BaseException as error:
+        raised(context, as_failure(context, error))
+    else:
+        returned(context, output)
+
+
+def perform(context: TaskContext) -> Task:
+    """Runs one task to its end on this thread."""
+    token = current.set(context)
+    try:
+        if (action := context.task.node.plain) is None:
+            _go_through(context)
+        else:
+            _call_plain(context, action)
+        if context.calls is not None:
+            context.calls.settle()
+            context.calls = None
+        return context.task
+    finally:
+        current.reset(token)
+
+
+def _go_through(context: TaskContext) -> None:
+    steps = attempt(context)
+    limit = context.task.node.timeout
+    call = call_here if limit is None else _call_within(limit, context)
+    reply: Any = None
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if type(step) is Call:
+                    reply = call(context, step)
+                else:
+                    _wait(context, step)  # type: ignore[arg-type]
+                    reply = None
+            except BaseException as error:
+                step = steps.throw(as_failure(context, error))
+            else:
+                step = steps.send(reply)
+    except StopIteration:
+        return

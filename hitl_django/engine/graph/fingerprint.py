@@ -1,0 +1,220 @@
+"""The shape of a graph: what a stored thread relies on, and in words what has changed of it.
+
+A shape is plain JSON: nodes with what starts them and where they lead, channels with their rules
+and types, and the shapes of the graphs below. What a node's function does is no part of it. Two
+functions of one name count as the same reducer, since code may move; lambdas can't be told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .. import ids
+from ..channels import MISSING, BaseChannel
+from ..constants import BRANCH_TO, NS_END, NS_SEP, PULL, PUSH, START, TASKS
+from ..savers.checkpoint import CheckpointTuple
+from ..types import Send
+
+if TYPE_CHECKING:
+    from ..task.nodes import Node
+    from .pregel import Pregel
+
+Shape = dict[str, Any]
+#: Reads the newest checkpoint of a namespace.
+Load = Callable[[str], CheckpointTuple | None]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def shape_of(graph: Pregel, _above: tuple[int, ...] = ()) -> Shape:
+    """Returns the shape of a compiled graph."""
+    above = (*_above, id(graph))
+    return {
+        "nodes": {name: _node(graph, name, node, above) for name, node in graph.nodes.items()},
+        "channels": {name: _channel(channel) for name, channel in graph.channels.items()},
+        "keeps_history": graph.checkpointer is True,
+    }
+
+
+def fingerprint_of(shape: Shape) -> str:
+    """Names a shape by a hash of it."""
+    return ids.fingerprint(shape)
+
+
+def _node(graph: Pregel, name: str, node: Node, above: tuple[int, ...]) -> Shape:
+    leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
+    for branch in node.branches:
+        leads |= set((branch.ends or {}).values())
+    told: Shape = {"triggers": list(node.sorted_triggers), "leads": sorted(map(str, leads))}
+    called = graph.subgraph_of(name)
+    if called is not None and id(called) not in above:
+        told["calls"] = shape_of(called, above)
+    return told
+
+
+def _channel(channel: BaseChannel) -> Shape:
+    told: Shape = {
+        "kind": type(channel).__name__,
+        "type": _ADDRESS.sub("", getattr(channel.typ, "__qualname__", None) or repr(channel.typ)),
+    }
+    reducer = getattr(channel, "operator", None)
+    if reducer is not None:
+        told["reducer"] = getattr(reducer, "__name__", type(reducer).__name__)
+    if hasattr(channel, "names"):
+        told["names"] = sorted(channel.names)
+    if hasattr(channel, "accumulate"):
+        told["accumulates"] = bool(channel.accumulate)
+    return told
+
+
+def changes(
+    before: Shape, graph: Pregel, load: Load, ns: str = "", *, new_input: bool = False
+) -> list[str]:
+    """Says why what was stored under the shape ``before`` can't go on in ``graph``.
+
+    An empty list where it can. What nothing stored relies on may change as it likes: other nodes,
+    other edges, channels that hold nothing, and whatever the nodes do. With ``new_input`` the tasks
+    that would run next don't count, as new input drops them.
+    """
+    saved = load(ns)
+    if saved is None:
+        return []
+    after = shape_of(graph)
+    where = f" in '{NS_SEP.join(_path(ns))}'" if ns else ""
+    found = [
+        said
+        for name, task_ns in ([] if new_input else _waiting(before, saved, ns))
+        for said in _node_changes(before, after, graph, load, name, task_ns, where)
+    ]
+    for name, held in saved.checkpoint["channel_values"].items():
+        said = _channel_change(before, after, graph, name, held)
+        if said:
+            found.append(f"{said}{where}")
+    return list(dict.fromkeys(found))
+
+
+def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[str, str]]:
+    """Yields each task that would run next under the old shape: its node, and its namespace."""
+    checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
+    held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+    origin = ids.checkpoint_bytes(checkpoint["id"])
+
+    def placed(name: str, *place: str) -> tuple[str, str]:
+        node_ns = f"{ns}{NS_SEP}{name}" if ns else name
+        task = ids.task_id(origin, node_ns, str(step), name, *place)
+        return name, f"{node_ns}{NS_END}{task}"
+
+    for index, send in enumerate(held.get(TASKS) or ()):
+        if isinstance(send, Send):
+            yield placed(send.node, PUSH, str(index))
+    for name, node in before["nodes"].items():
+        seen = checkpoint["versions_seen"].get(name, {})
+        for trigger in node["triggers"]:
+            last, version = seen.get(trigger), versions.get(trigger)
+            moved = version is not None and (last is None or version > last)
+            if moved and _is_open(before["channels"].get(trigger, {}), held.get(trigger, MISSING)):
+                yield placed(name, PULL, *node["triggers"])
+                break
+
+
+def _is_open(channel: Shape, held: Any) -> bool:
+    """Tells whether a channel that holds this starts the nodes that listen to it."""
+    kind = channel.get("kind", "")
+    if held is MISSING:
+        return False
+    if kind.endswith("AfterFinish"):
+        held, finished = held
+        if not finished:
+            return False
+    return "names" not in channel or sorted(held) == channel["names"]
+
+
+def _node_changes(
+    before: Shape,
+    after: Shape,
+    graph: Pregel,
+    load: Load,
+    name: str,
+    task_ns: str,
+    where: str,
+) -> list[str]:
+    old, new = before["nodes"].get(name), after["nodes"].get(name)
+    if new is None:
+        return [f"node '{name}'{where} is gone"]
+    if old is None:
+        return []
+    if old["triggers"] != new["triggers"]:
+        return [f"node '{name}'{where} is started by other edges now"]
+    below = old.get("calls")
+    if below is None:
+        return []
+    stateful = NS_SEP.join(part.partition(NS_END)[0] for part in task_ns.split(NS_SEP))
+    child_ns = stateful if below["keeps_history"] else task_ns
+    if load(child_ns) is None:
+        return []
+    called = graph.subgraph_of(name)
+    if called is None:
+        return [f"node '{name}'{where} no longer calls the graph that it waits in"]
+    if below["keeps_history"] != (called.checkpointer is True):
+        return [f"node '{name}'{where} keeps its graph's history in another place now"]
+    return changes(below, called, load, child_ns)
+
+
+def _channel_change(before: Shape, after: Shape, graph: Pregel, name: str, held: Any) -> str:
+    old, new = before["channels"].get(name), after["channels"].get(name)
+    if old is None or name in (START, TASKS):
+        return ""
+    if "names" in old:
+        return _barrier_change(before, after, name, held)
+    node = name.removeprefix(BRANCH_TO)
+    if node != name:
+        # That the node itself is gone is said of the node.
+        changed = new is not None and old["kind"] != new["kind"]
+        return f"node '{node}' is started at another time now" if changed else ""
+    if new is None:
+        return f"channel '{name}', which holds a value, is gone"
+    if old["kind"] != new["kind"]:
+        return f"channel '{name}', which holds a value, was {old['kind']} and is {new['kind']} now"
+    if old.get("reducer") != new.get("reducer"):
+        return (
+            f"channel '{name}', which holds a value, was reduced by {old.get('reducer')} and is by "
+            f"{new.get('reducer')} now"
+        )
+    if old.get("accumulates") != new.get("accumulates"):
+        return f"channel '{name}', which holds a value, accumulates otherwise now"
+    if old["type"] != new["type"] and not _fits(graph.channels[name], held):
+        return f"channel '{name}' was {old['type']}, and what it holds is no {new['type']}"
+    return ""
+
+
+def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
+    """Says what changed of a barrier that some of its nodes have reached."""
+    old, new = before["channels"][name], after["channels"].get(name)
+    reached = held[0] if old["kind"].endswith("AfterFinish") else held
+    waiting = [
+        node
+        for node, told in before["nodes"].items()
+        if name in told["triggers"] and node in after["nodes"]
+    ]
+    if not reached or not waiting or old == new:
+        return ""
+    return f"node '{waiting[0]}' no longer waits for {', '.join(old['names'])}"
+
+
+def _fits(channel: BaseChannel, held: Any) -> bool:
+    """Tells whether a held value is of the channel's type, as far as that can be told."""
+    try:
+        TypeAdapter(channel.typ).validate_python(channel.read(held), strict=True)
+    except ValidationError:
+        return False
+    except Exception:
+        return True  # no type that values could be compared with
+    return True
+
+
+def _path(ns: str) -> list[str]:
+    return [part.partition(NS_END)[0] for part in ns.split(NS_SEP)]

@@ -1,0 +1,235 @@
+"""Workflows as plain functions: @entrypoint makes one a graph, @task its steps ones that last."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+from ..channels import EphemeralValue, LastValue
+from ..constants import END, PREVIOUS, PUSH, RETURN, START
+from ..drivers.task_calls import Calls
+from ..drivers.timeouts import check_stoppable
+from ..loop.node_cache import BaseCache, namespace_of
+from ..savers.checkpoint import BaseCheckpointSaver
+from ..state.register_types import adopt
+from ..task.futures import AnyFuture
+from ..task.node_api import running
+from ..task.nodes import Action, Node, Write, action_of
+from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
+from .policies import Policies
+from .pregel import Pregel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+Retry = RetryPolicy | Sequence[RetryPolicy] | None
+Timeout = float | timedelta | TimeoutPolicy | None
+
+
+class TaskFunction(Generic[P]):
+    """A function whose calls within a run are tasks of their own.
+
+    A call returns a future: ask it for its ``result()``, or await it in async code.
+    """
+
+    #: A node that mentions such a function is given a thread to wait on.
+    starts_tasks = True
+
+    def __init__(self, function: Callable[P, Any], name: str | None, policies: Policies) -> None:
+        functools.update_wrapper(self, function)
+        action = action_of(function)
+        self.func, self.name = function, name or action.name
+        self.__name__ = self.name
+        self._places = _places(function, action.injected)
+        self._is_async = action.is_async
+        if policies.timeout is not None:
+            check_stoppable(self.name, action)
+        self._node = Node(
+            action=Action(
+                self._call, action.injected, action.is_async, name=self.name, source=function
+            ),
+            triggers=(PUSH,),
+            keys=(),
+            writers=(_returned,),
+            retry=policies.retry,
+            timeout=policies.timeout,
+            cache=policies.cache,
+        )
+        adopt(_hints(function).get("return"))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
+        """Starts a task, or finds what the same call returned before the run was interrupted."""
+        context = running()
+        calls = Calls.of(context.whole)
+        node, inherited = self._node, context.run.loop.graph.retry_policy
+        if inherited and not node.retry:
+            node = replace(node, retry=inherited)
+        return calls.make(context, node, self.name, (args, kwargs), self._is_async)
+
+    def clear_cache(self, cache: BaseCache) -> None:
+        """Drops what a cache keeps of this function's results."""
+        cache.clear([namespace_of(self.name, self._node)])
+
+    async def aclear_cache(self, cache: BaseCache) -> None:
+        """Like clear_cache."""
+        await cache.aclear([namespace_of(self.name, self._node)])
+
+    def _call(self, value: tuple[tuple[Any, ...], dict[str, Any]], **given: Any) -> Any:
+        args, kwargs = value
+        for name in given:
+            if name not in kwargs and len(args) <= self._places[name]:
+                kwargs = {**kwargs, name: given[name]}
+        return self.func(*args, **kwargs)
+
+
+@overload
+def task(function: Callable[P, Any], /) -> TaskFunction[P]: ...
+@overload
+def task(
+    function: None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry_policy: Retry = None,
+    cache_policy: CachePolicy | None = None,
+    timeout: Timeout = None,
+) -> Callable[[Callable[P, Any]], TaskFunction[P]]: ...
+def task(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry_policy: Retry = None,
+    cache_policy: CachePolicy | None = None,
+    timeout: Timeout = None,
+) -> Any:
+    """Makes a function a step of its own: what it returned is kept, and it isn't run again.
+
+    Call it within an @entrypoint or a node of a graph; a call starts the step and returns a
+    future. Steps that were started before the first result was asked for run side by side. The
+    result is stored before the caller sees it, so when the caller runs again, after a pause, a
+    failure or a crash, the n-th call it makes gets what the n-th call returned. That is why a
+    caller has to make the same calls in the same order each time. A step that failed runs again.
+    It may ask, with interrupt(), and call other steps.
+
+    The result has to be storable like state. ``retry_policy`` is the entrypoint's where it isn't
+    given. With a ``cache_policy``, results are used again for the same arguments where the graph
+    has a cache. A ``timeout`` is for async functions, as for nodes. An async function can't be
+    called from sync code that a sync caller runs.
+    """
+    policies = Policies.given(retry_policy, cache_policy, timeout)
+    if function is None:
+        return lambda wrapped: TaskFunction(wrapped, name, policies)
+    return TaskFunction(function, name, policies)
+
+
+@dataclass(frozen=True, slots=True)
+class Final(Generic[R, S]):
+    """The result of a workflow where something else is saved for its next run."""
+
+    value: R
+    save: S
+
+
+class entrypoint:
+    """Makes a function a graph: it is called with the input, and its result is the output.
+
+    With a checkpointer it can stop to ask, and starts again from its first line once the answer is
+    there; what is done in @task functions isn't done again. The function's first parameter is the
+    input. It may also have parameters named ``previous`` (what the thread's last run returned, or
+    saved: ``return entrypoint.final(value=..., save=...)``), ``config``, ``runtime``, ``store`` and
+    ``writer``. ``retry_policy`` is also that of tasks without one; ``timeout`` and
+    ``cache_policy`` are as for nodes, and ``cache`` keeps the results of tasks, too.
+    """
+
+    final = Final
+
+    def __init__(
+        self,
+        checkpointer: BaseCheckpointSaver | bool | None = None,
+        store: Any = None,
+        cache: BaseCache | None = None,
+        context_schema: Any = None,
+        cache_policy: CachePolicy | None = None,
+        retry_policy: Retry = None,
+        timeout: Timeout = None,
+    ) -> None:
+        self.checkpointer, self.store, self.cache = checkpointer, store, cache
+        self.context_schema = context_schema
+        self.policies = Policies.given(retry_policy, cache_policy, timeout)
+
+    def __call__(self, function: Callable[..., Any]) -> Pregel:
+        """Returns the function as a graph with one node, of the function's name."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise NotImplementedError("Generators are not supported in the Functional API.")
+        first = next(iter(inspect.signature(function).parameters), None)
+        if first is None:
+            raise ValueError("Entrypoint function must have at least one parameter")
+        hints = _hints(function)
+        takes = hints.get(first, Any)
+        adopt(takes)
+        adopt(hints.get("return"))
+        action = replace(action_of(function), apart=True)
+        policies = self.policies
+        if policies.timeout is not None:
+            check_stoppable(action.name, action)
+        node = Node(
+            action=action,
+            triggers=(START,),
+            keys=START,
+            writers=(_finished,),
+            retry=policies.retry,
+            timeout=policies.timeout,
+            cache=policies.cache,
+        )
+        graph = Pregel(
+            nodes={action.name: node},
+            channels={START: EphemeralValue(takes), END: LastValue(Any), PREVIOUS: LastValue(Any)},
+            input_channels=START,
+            output_channels=END,
+            stream_channels=END,
+            checkpointer=self.checkpointer,
+            store=self.store,
+            cache=self.cache,
+            input_schema=takes,
+            context_schema=self.context_schema,
+            auto_validate=False,  # its channels have names that are kept from other graphs
+            name=action.name,
+        )
+        graph.retry_policy = policies.retry
+        for name in ("__module__", "__qualname__", "__doc__"):
+            setattr(graph, name, getattr(function, name, None))
+        return graph
+
+
+def _returned(output: Any) -> list[Write]:
+    return [(RETURN, output)]
+
+
+def _finished(output: Any) -> list[Write]:
+    if isinstance(output, Final):
+        return [(END, output.value), (PREVIOUS, output.save)]
+    return [(END, output), (PREVIOUS, output)]
+
+
+def _places(function: Any, names: Sequence[str]) -> dict[str, int]:
+    """Returns how many positional arguments leave each of these parameters to be filled in."""
+    if not names:
+        return {}
+    return {
+        parameter.name: sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else position
+        for position, parameter in enumerate(inspect.signature(function).parameters.values())
+        if parameter.name in names
+    }
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (TypeError, NameError, AttributeError):
+        return {}

@@ -1,0 +1,207 @@
+"""The low-level way to a graph: nodes that subscribe to channels and write to channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..constants import RESERVED_KEYS, START, TASKS
+from ..drivers.timeouts import check_stoppable
+from ..task.nodes import Action, Node, Write, action_of
+from ..types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
+
+
+class NodeBuilder:
+    """Describes one node of a Pregel: what it listens to, what it does, where it writes."""
+
+    def __init__(self) -> None:
+        self._channels: str | list[str] = []
+        self._triggers: list[str] = []
+        self._writes: list[tuple[str, Callable[[Any], Any]]] = []
+        self._actions: list[Action] = []
+        self._retry: list[RetryPolicy] = []
+        self._cache: CachePolicy | None = None
+        self._timeout: TimeoutPolicy | None = None
+        self._tags: list[str] = []
+        self._metadata: dict[str, Any] = {}
+
+    def subscribe_only(self, channel: str) -> NodeBuilder:
+        """Runs the node when the channel is updated, with its bare value."""
+        if self._channels:
+            raise ValueError(
+                "Cannot subscribe to single channels when other channels are already subscribed to"
+            )
+        self._channels = channel
+        self._triggers.append(channel)
+        return self
+
+    def subscribe_to(self, *channels: str, read: bool = True) -> NodeBuilder:
+        """Runs the node when any channel is updated, with a dict of them where ``read``."""
+        if isinstance(self._channels, str):
+            raise ValueError("Cannot subscribe to channels when subscribed to a single channel")
+        if read:
+            self._channels.extend(channels)
+        self._triggers.extend(channels)
+        return self
+
+    def read_from(self, *channels: str) -> NodeBuilder:
+        """Adds channels to the node's input without listening to them."""
+        if isinstance(self._channels, str):
+            raise ValueError("Cannot read additional channels when subscribed to single channels")
+        self._channels.extend(channels)
+        return self
+
+    def do(self, action: Any) -> NodeBuilder:
+        """Adds a function; the next one gets what this one returns."""
+        self._actions.append(action_of(action))
+        return self
+
+    def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
+        """Writes the result to channels; by keyword a fixed value, or a function of the result."""
+        self._writes += [(channel, _itself) for channel in channels]
+        self._writes += [
+            (channel, value if callable(value) else _always(value))
+            for channel, value in values.items()
+        ]
+        return self
+
+    def meta(self, *tags: str, **metadata: Any) -> NodeBuilder:
+        """Adds tags and metadata to the node's config."""
+        self._tags.extend(tags)
+        self._metadata.update(metadata)
+        return self
+
+    def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
+        """Adds retry policies; the first that speaks for an error decides."""
+        self._retry.extend(policies)
+        return self
+
+    def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
+        """Lets the node's results be used again for the same input."""
+        self._cache = policy
+        return self
+
+    def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
+        """Limits each attempt at the node, which has to be async."""
+        self._timeout = TimeoutPolicy.coerce(timeout)
+        return self
+
+    def build(self) -> Node:
+        """Returns the node."""
+        channels = self._channels
+        return Node(
+            action=_chained(self._actions),
+            timeout=self._timeout,
+            cache=self._cache,
+            triggers=tuple(self._triggers),
+            keys=channels if isinstance(channels, str) else tuple(channels),
+            writers=(_ChannelWriter(tuple(self._writes)),),
+            retry=tuple(self._retry),
+            tags=tuple(self._tags),
+            metadata=dict(self._metadata),
+        )
+
+
+class _ChannelWriter:
+    """Turns a node's result into its writes."""
+
+    def __init__(self, writes: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
+        self.writes = writes
+
+    def __call__(self, output: Any) -> list[Write]:
+        return [(channel, value(output)) for channel, value in self.writes]
+
+
+def _itself(output: Any) -> Any:
+    return output
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda output: value
+
+
+def _chained(actions: Sequence[Action]) -> Action | None:
+    if len(actions) < 2:
+        return actions[0] if actions else None
+    plain = [action.sync or action for action in actions]
+
+    def run(value: Any) -> Any:
+        for action in plain:
+            value = action.call(value)
+        return value
+
+    async def arun(value: Any) -> Any:
+        for action in actions:
+            value = action.call(value)
+            if action.is_async:
+                value = await value
+        return value
+
+    sync = None if any(action.is_async for action in plain) else Action(run, name=actions[0].name)
+    if sync is not None and not any(action.is_async for action in actions):
+        return sync
+    return Action(arun, is_async=True, sync=sync, name=actions[0].name)
+
+
+def built(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
+    """Returns nodes that are ready to run."""
+    made = {}
+    for name, node in nodes.items():
+        if isinstance(node, NodeBuilder):
+            node = node.build()
+            if node.timeout is not None and node.action is not None:
+                check_stoppable(name, node.action)
+        if not isinstance(node, Node):
+            raise TypeError(f"Invalid node type {type(node)}, expected a node or NodeBuilder")
+        made[name] = node
+    return made
+
+
+def check_graph(
+    nodes: Mapping[str, Node],
+    channels: Mapping[str, Any],
+    managed: Mapping[str, Any],
+    input_channels: str | Sequence[str],
+    output_channels: Iterable[str],
+    breakpoints: Iterable[str],
+) -> None:
+    """Raises ValueError unless every channel and node that is named is there."""
+    shown = repr(sorted(channels))[:100]
+    for name in channels:
+        if name in RESERVED_KEYS and name not in (TASKS, START):
+            raise ValueError(f"Channel name '{name}' is reserved")
+    subscribed = {trigger for node in nodes.values() for trigger in node.triggers}
+    for name, node in nodes.items():
+        if name in RESERVED_KEYS and name != START:
+            raise ValueError(f"Node name '{name}' is reserved")
+        for key in (node.keys,) if isinstance(node.keys, str) else node.keys:
+            if key not in channels and key not in managed:
+                raise ValueError(
+                    f"Node {name} reads channel '{key}' not in known channels: '{shown}'"
+                )
+    for name in sorted(subscribed):
+        if name not in channels:
+            raise ValueError(f"Subscribed channel '{name}' not in known channels: '{shown}'")
+    _check_inputs(input_channels, channels, subscribed, shown)
+    for name in output_channels:
+        if name not in channels:
+            raise ValueError(f"Output channel '{name}' not in known channels: '{shown}'")
+    for name in breakpoints:
+        if name not in nodes:
+            raise ValueError(f"Node {name} not in nodes")
+
+
+def _check_inputs(
+    inputs: str | Sequence[str], channels: Mapping[str, Any], subscribed: set[str], shown: str
+) -> None:
+    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    for name in names:
+        if name not in channels:
+            raise ValueError(f"Input channel '{name}' not in known channels: '{shown}'")
+    if subscribed.isdisjoint(names):
+        said = (
+            f"Input channel {inputs} is not subscribed to by any node"
+            if isinstance(inputs, str)
+            else f"None of the input channels {list(inputs)} are subscribed to by any node"
+        )
+        raise ValueError(said)

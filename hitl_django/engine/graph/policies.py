@@ -1,0 +1,86 @@
+"""How the failures, the slowness and the repetition of nodes are met: per node, or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ..drivers.timeouts import check_stoppable
+from ..errors import GraphDefinitionError
+from ..loop.error_handlers import DEFAULT_HANDLER
+from ..task.nodes import Action
+from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
+
+
+@dataclass(slots=True)
+class Policies:
+    """What was said of one node, or of all nodes.
+
+    ``handler`` names the node that takes failures; ``handles`` tells that this node is such a one.
+    """
+
+    retry: tuple[RetryPolicy, ...] = ()
+    cache: CachePolicy | None = None
+    timeout: TimeoutPolicy | None = None
+    handler: str | None = None
+    handles: bool = False
+
+    @classmethod
+    def given(
+        cls,
+        retry: RetryPolicy | Sequence[RetryPolicy] | None,
+        cache: CachePolicy | None,
+        timeout: float | timedelta | TimeoutPolicy | None,
+    ) -> Policies:
+        """Returns policies from the arguments of the builder."""
+        retries = (retry,) if isinstance(retry, RetryPolicy) else tuple(retry or ())
+        return cls(retries, cache, TimeoutPolicy.coerce(timeout))
+
+    def over(self, default: Policies) -> Policies:
+        """Returns these policies, with the defaults where nothing was said.
+
+        A node that handles failures handles none of its own, and its results, which follow from
+        a failure, are never used again.
+        """
+        return Policies(
+            self.retry or default.retry,
+            None if self.handles else self.cache or default.cache,
+            self.timeout or default.timeout,
+            None if self.handles else self.handler or default.handler,
+            self.handles,
+        )
+
+
+class NodeDefaults:
+    """What set_node_defaults has said of all nodes of one graph."""
+
+    __slots__ = ("handler", "policies")
+
+    def __init__(self) -> None:
+        self.policies = Policies()
+        self.handler: Any = None
+
+    def update(self, policies: Policies, handler: Any) -> None:
+        """Takes what a further call says, and leaves what it says nothing of."""
+        if handler is not None:
+            self.handler = handler
+            policies.handler = DEFAULT_HANDLER
+        self.policies = policies.over(self.policies)
+
+
+def applied(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
+    """Returns the policies of a compiled node; raises ValueError where its timeout can't hold."""
+    policies = own.over(defaults.policies)
+    if policies.timeout is not None:
+        check_stoppable(name, action)
+    return policies
+
+
+def check_free(name: str, taken: bool) -> None:
+    """Raises GraphDefinitionError where a node has the name that an error handler gets."""
+    if taken:
+        raise GraphDefinitionError(
+            f"The error handler needs the name `{name}`, and a node has it already."
+        )

@@ -1,0 +1,417 @@
+"""A compiled graph: what callers invoke, stream, inspect and resume."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
+
+from ..channels import BaseChannel, Topic
+from ..constants import RESERVED_KEYS, ROOT, START, TASKS
+from ..drawing import Drawing, drawing_of
+from ..drivers import AsyncDriver, SyncDriver
+from ..errors import SaverFailed
+from ..loop.chunk_buffer import keeper
+from ..loop.graph_spec import Blueprint
+from ..loop.loop import Loop
+from ..loop.node_cache import BaseCache, namespaces
+from ..loop.stream_modes import Chunk
+from ..savers.checkpoint import BaseCheckpointSaver, Outcome
+from ..state.schema import ManagedValue, check_input, hints_of, json_schema, updates_of
+from ..task.context import current
+from ..task.nodes import Node, Write
+from ..task.run_context import RunContext
+from ..task.runtime import RunControl
+from ..types import All, RetryPolicy, RunnableConfig, Send, StreamMode
+from . import results, run_options, snapshots
+from .node_builder import NodeBuilder, built, check_graph
+from .run_options import Options
+from .thread_states import ThreadStates
+
+
+class Pregel(ThreadStates):
+    """Nodes over channels, advanced in super-steps.
+
+    Build one with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
+    ``stream_keys`` name channels: one for its bare value, several for a dict.
+    """
+
+    #: A graph called as a node finds the running task by itself.
+    reads_context = True
+    #: Of tasks that nodes call and that have none of their own.
+    retry_policy: tuple[RetryPolicy, ...] = ()
+
+    def __init__(
+        self,
+        *,
+        nodes: Mapping[str, Node | NodeBuilder],
+        channels: Mapping[str, BaseChannel | ManagedValue],
+        input_channels: Sequence[str] | str,
+        output_channels: Sequence[str] | str,
+        stream_channels: Sequence[str] | str | None = None,
+        interrupt_before_nodes: All | Sequence[str] = (),
+        interrupt_after_nodes: All | Sequence[str] = (),
+        checkpointer: BaseCheckpointSaver | bool | None = None,
+        cache: BaseCache | None = None,
+        store: Any = None,
+        step_timeout: float | None = None,
+        name: str = "LangGraph",
+        input_schema: Any = None,
+        output_schema: Any = None,
+        state_schema: Any = None,
+        context_schema: Any = None,
+        auto_validate: bool = True,
+    ) -> None:
+        if not isinstance(checkpointer, (BaseCheckpointSaver, bool, type(None))):
+            raise TypeError(
+                "checkpointer must be a checkpoint saver, True, False or None, got "
+                f"{type(checkpointer).__name__}"
+            )
+        self.nodes = built(nodes)
+        self.managed = {n: c for n, c in channels.items() if isinstance(c, ManagedValue)}
+        self.channels = {
+            n: c if c.key else c.bound(n)
+            for n, c in channels.items()
+            if not isinstance(c, ManagedValue)
+        }
+        self.channels.setdefault(TASKS, Topic(Send, key=TASKS))
+        self.blueprint = Blueprint(self.nodes, self.channels, self.managed)
+        self.input_keys, self.output_keys = input_channels, output_channels
+        self.output_set = frozenset(_several(output_channels))
+        if stream_channels is None:
+            stream_channels = [n for n in self.channels if n not in RESERVED_KEYS]
+        self.stream_keys = stream_channels
+        self.state_keys = _several(stream_channels)
+        self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
+        self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
+        self.cache = cache
+        self.name = name
+        self.input_schema, self.output_schema = input_schema, output_schema
+        self.state_schema, self.context_schema = state_schema, context_schema
+        if auto_validate:
+            check_graph(
+                self.nodes,
+                self.channels,
+                self.managed,
+                input_channels,
+                (*_several(output_channels), *self.state_keys),
+                [n for names in (interrupt_before_nodes, interrupt_after_nodes)
+                 if names != "*" for n in names],
+            )  # fmt: skip
+
+    # Running.
+
+    def invoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: str | None = None,
+        control: RunControl | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Any:
+        """Runs the graph to its end or its next question; returns the state.
+
+        ``input`` is the new input, a Command, or None to go on. A run that stopped to ask carries
+        its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
+        which has them beside the state. Raises what a node raised.
+        """
+        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
+        loop = run_options.open_loop(
+            self,
+            input,
+            config,
+            Options(
+                context, interrupt_before, interrupt_after, durability, control, modes,
+                output_keys=output_keys,
+            ),
+        )  # fmt: skip
+        chunks = list(self._chunks(loop, config))
+        if stream_mode != "values":
+            results.raise_outcome(loop)
+            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
+        return results.result_of(loop, version)
+
+    def stream(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        stream_mode: StreamMode | Sequence[StreamMode] | None = None,
+        subgraphs: bool = False,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: str | None = None,
+        control: RunControl | None = None,
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Iterator[Any]:
+        """Runs the graph and yields what it tells while it goes.
+
+        ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
+        node wrote; the default), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; with a list
+        of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
+        namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
+        the state has the form of its schema.
+        """
+        mode = stream_mode or ("updates" if current.get() is None else "values")
+        options = Options(
+            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
+            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
+        )  # fmt: skip
+        loop = run_options.open_loop(self, input, config, options)
+        for chunk in self._chunks(loop, config):
+            yield (
+                results.part_of(self, chunk)
+                if version == "v2"
+                else results.unpacked(chunk, mode, subgraphs)
+            )
+        results.raise_outcome(loop)
+
+    async def ainvoke(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: str | None = None,
+        control: RunControl | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Any:
+        """Like invoke, on the running event loop."""
+        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
+        loop = run_options.open_loop(
+            self,
+            input,
+            config,
+            Options(
+                context, interrupt_before, interrupt_after, durability, control, modes,
+                output_keys=output_keys,
+            ),
+        )  # fmt: skip
+        chunks = [chunk async for chunk in self._achunks(loop, config)]
+        if stream_mode != "values":
+            results.raise_outcome(loop)
+            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
+        return results.result_of(loop, version)
+
+    async def astream(
+        self,
+        input: Any,
+        config: RunnableConfig | None = None,
+        *,
+        context: Any = None,
+        stream_mode: StreamMode | Sequence[StreamMode] | None = None,
+        subgraphs: bool = False,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        durability: str | None = None,
+        control: RunControl | None = None,
+        output_keys: Sequence[str] | str | None = None,
+        version: Literal["v1", "v2"] = "v1",
+    ) -> AsyncIterator[Any]:
+        """Like stream, on the running event loop."""
+        mode = stream_mode or ("updates" if current.get() is None else "values")
+        options = Options(
+            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
+            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
+        )  # fmt: skip
+        loop = run_options.open_loop(self, input, config, options)
+        async with aclosing(self._achunks(loop, config)) as chunks:
+            async for chunk in chunks:
+                yield (
+                    results.part_of(self, chunk)
+                    if version == "v2"
+                    else results.unpacked(chunk, mode, subgraphs)
+                )
+        results.raise_outcome(loop)
+
+    # Running from rows: the input is stored first, the run goes on from what is stored.
+
+    def submit(
+        self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
+    ) -> str:
+        """Stores ``input`` as the thread's next checkpoint, and the state it makes; runs nothing.
+
+        Returns the newest checkpoint's id. Raises EmptyInputError, OpenQuestionsError or what an
+        invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
+        """
+        options = Options(before=(), after=(), modes=modes, kind="submit")
+        loop = run_options.open_loop(self, input, config, options)
+        for chunk in self._chunks(loop, config):
+            loop.ledger.told.append(chunk)
+        assert loop.ledger.saved_id is not None
+        return loop.ledger.saved_id
+
+    def advance(
+        self,
+        config: RunnableConfig,
+        *,
+        control: RunControl | None = None,
+        modes: frozenset[str] = frozenset(),
+        subgraphs: bool = False,
+        keep: Callable[[Any], Any] | None = None,
+    ) -> Outcome:
+        """Goes on from what is stored of the thread, and returns how the run left off.
+
+        First start, resume and recovery are this one call: answers are found among the pending
+        writes of the tasks that asked. A failure of a node is an outcome, not an exception;
+        what the saver raises, and a BaseException such as SystemExit, passes through. What there
+        is to tell in the stream ``modes`` comes with the commits, for the saver to store; with
+        ``subgraphs`` what graphs further down tell as well, and not only what their nodes write.
+        """
+        options = Options(
+            control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep
+        )
+        loop = run_options.open_loop(self, None, config, options)
+        for chunk in self._chunks(loop, config):
+            loop.ledger.told.append(chunk)
+        assert loop.outcome is not None
+        return loop.outcome
+
+    # Its form.
+
+    def validate_input(self, input: Any) -> None:
+        """Raises InvalidInputError unless ``input`` fits the input schema.
+
+        A missing field is no fault, as nodes may fill it; an unknown field is.
+        """
+        check_input(hints_of(self.input_schema), self.input_schema, input)
+
+    def input_json_schema(self) -> dict[str, Any]:
+        """Returns the JSON schema of the input."""
+        return json_schema(self.input_schema)
+
+    def output_json_schema(self) -> dict[str, Any]:
+        """Returns the JSON schema of what a run comes to."""
+        return json_schema(self.output_schema)
+
+    def get_graph(
+        self, config: RunnableConfig | None = None, *, xray: int | bool = False
+    ) -> Drawing:
+        """Returns nodes and edges to draw; ``config`` is taken for LangGraph's sake.
+
+        With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
+        """
+        return drawing_of(self, xray)
+
+    def checkpoint_chunk(self, loop: Loop) -> dict[str, Any]:
+        """Returns the ``checkpoints`` chunk of the checkpoint a loop stands at."""
+        return snapshots.checkpoint_chunk(self, loop)
+
+    def input_writes(self, value: Any) -> list[Write]:
+        """Returns the channel writes in an input; a state object counts as the fields it sets."""
+        keys = self.input_keys
+        if value is None:
+            return []
+        if isinstance(keys, str):
+            if (
+                keys == START
+                and type(value) is not dict  # said faster than of any Mapping
+                and not isinstance(value, Mapping)
+                and START in self.nodes
+                and hints_of(type(value))
+            ):
+                value = dict(updates_of(value, frozenset(self.channels)))
+            return [(keys, value)]
+        if not isinstance(value, dict):
+            raise TypeError(f"Expected chunk to be a dict, got {type(value).__name__}")
+        return [(key, value[key]) for key in value if key in keys]
+
+    def update_writes(self, update: Any) -> list[Write]:
+        """Returns the channel writes in the ``update`` of a Command."""
+        if update is None:
+            return []
+        if isinstance(update, Mapping):
+            return list(update.items())
+        if isinstance(update, (list, tuple)) and all(
+            isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+            for item in update
+        ):
+            return list(update)
+        if hints_of(type(update)):
+            return updates_of(update, frozenset(self.state_keys))
+        return [(ROOT, update)]
+
+    # Cached results.
+
+    def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Drops what is cached of the results of ``nodes``, or of all this graph's nodes."""
+        self._known_cache().clear(namespaces(self.nodes, nodes))
+
+    async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Like clear_cache."""
+        await self._known_cache().aclear(namespaces(self.nodes, nodes))
+
+    def _known_cache(self) -> BaseCache:
+        if self.cache is None:
+            raise ValueError("No cache is set for this graph. Cannot clear cache.")
+        return self.cache
+
+    # Variants.
+
+    def with_saver(self, saver: BaseCheckpointSaver | bool | None) -> Pregel:
+        """Returns the same graph with another checkpointer."""
+        twin = copy.copy(self)
+        twin.checkpointer = saver
+        return twin
+
+    def _chunks(self, loop: Loop, config: RunnableConfig | None) -> Iterator[Chunk]:
+        driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
+        loop.run.emit, loop.run.loop = driver.emit, loop
+        parent = current.get() if loop.job.nested else None
+        forward = None if parent is None else keeper(loop, parent)
+        try:
+            for chunk in driver:
+                if forward is not None and chunk[1] in loop.run.forwards:
+                    forward(chunk)
+                if chunk[1] in loop.wanted:
+                    yield chunk
+        except SaverFailed as failed:
+            if loop.run.within:
+                raise
+            raise failed.error from None
+        finally:
+            _let_go(loop.run)
+
+    async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncGenerator[Chunk]:
+        driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
+        loop.run.emit, loop.run.loop = driver.emit, loop
+        parent = current.get() if loop.job.nested else None
+        forward = None if parent is None else keeper(loop, parent)
+        chunks = driver.chunks_of()
+        try:
+            async for chunk in chunks:
+                if forward is not None and chunk[1] in loop.run.forwards:
+                    forward(chunk)
+                if chunk[1] in loop.wanted:
+                    yield chunk
+        except SaverFailed as failed:
+            if loop.run.within:
+                raise
+            raise failed.error from None
+        finally:
+            # Whoever drops the stream half-way has its tasks cancelled now, not some time later.
+            await chunks.aclose()
+            _let_go(loop.run)
+
+
+def _several(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _let_go(run: RunContext) -> None:
+    """Parts a run from its driver, which holds it: no cycle is left to collect."""
+    run.emit, run.crew = run_options.drop, None
+    del run.loop

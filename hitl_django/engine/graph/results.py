@@ -1,0 +1,77 @@
+"""What callers are handed of a run: its result, its chunks, or what it raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..constants import INTERRUPT
+from ..errors import DrainSignal, GraphDrained, GraphInterrupt
+from ..loop.stream_modes import Chunk
+from ..state.schema import coercion_for
+from ..types import GraphOutput
+
+if TYPE_CHECKING:
+    from ..loop.loop import Loop
+    from .pregel import Pregel
+
+
+def result_of(loop: Loop, version: str) -> Any:
+    """Returns what invoke returns of a loop that has ended, or raises what it raises."""
+    raise_outcome(loop)
+    assert loop.outcome is not None
+    values = loop.values() if loop.has_values else None
+    asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
+    if version == "v2":
+        return GraphOutput(_coerced(loop.graph.output_schema, values), tuple(asked))
+    if not asked:
+        return values
+    return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
+
+
+def raise_outcome(loop: Loop) -> None:
+    """Raises what an outcome means to a caller: an error, or for a parent task its pause."""
+    outcome = loop.outcome
+    if outcome is None:
+        return
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.status == "drained" and loop.job.nested:
+        raise DrainSignal
+    if outcome.status == "drained":
+        control = loop.run.control
+        raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
+    if outcome.status == "interrupted" and loop.job.nested:
+        raise GraphInterrupt(outcome.questions)
+
+
+def modes_of(stream_mode: Any) -> frozenset[str]:
+    """Returns the stream modes that a caller names, one or several."""
+    return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
+
+
+def unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
+    """Returns a chunk in the form of version 1: as little around the data as the call asks for."""
+    ns, mode, data = chunk
+    if isinstance(modes, str):
+        return (ns, data) if subgraphs else data
+    return (ns, mode, data) if subgraphs else (mode, data)
+
+
+def part_of(graph: Pregel, chunk: Chunk) -> dict[str, Any]:
+    """Returns a chunk in the form of version 2."""
+    ns, mode, data = chunk
+    part = {"type": mode, "ns": ns, "data": data}
+    if mode == "values":
+        asked = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
+        if isinstance(data, dict):
+            data = {key: value for key, value in data.items() if key != INTERRUPT}
+            part["data"] = _coerced(graph.output_schema, data)
+        part["interrupts"] = asked
+    elif mode == "checkpoints":
+        part["data"] = {**data, "values": _coerced(graph.state_schema, data["values"])}
+    return part
+
+
+def _coerced(schema: Any, values: Any) -> Any:
+    coercion = coercion_for(schema)
+    return coercion(values) if coercion is not None and isinstance(values, dict) else values

@@ -1,0 +1,202 @@
+"""From a call to a loop: is it a run of its own or part of one, where, and under what terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..constants import NS_END, NS_SEP
+from ..drivers.timeouts import TimedContext, WatchedLoop
+from ..loop.chunk_buffer import Notes
+from ..loop.effects import Job
+from ..loop.loop import Loop
+from ..loop.stream_modes import Chunk
+from ..state.schema import is_model
+from ..task.context import TaskContext, current
+from ..task.run_context import RunContext
+from ..task.runtime import RunControl, Runtime
+from ..types import All, RunnableConfig
+
+if TYPE_CHECKING:
+    from .pregel import Pregel
+
+#: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
+DEFAULT_RECURSION_LIMIT = 10_007
+_NO_CONTEXT: Runtime[Any] = Runtime()
+_COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+
+
+@dataclass(slots=True)
+class Options:
+    """The keyword arguments of one call."""
+
+    context: Any = None
+    before: All | Sequence[str] | None = None
+    after: All | Sequence[str] | None = None
+    durability: str | None = None
+    control: RunControl | None = None
+    modes: frozenset[str] = frozenset()
+    subgraphs: bool = False
+    streams: bool = False
+    output_keys: Sequence[str] | str | None = None
+    kind: str = "call"
+    keep: Callable[[Any], Any] | None = None
+
+
+def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options: Options) -> Loop:
+    """Returns the loop for a call; raises ValueError where the config doesn't make sense."""
+    config = config or {}
+    place = config.get("configurable") or {}
+    caller = current.get()
+    parent = _parent_of(caller, place)
+    limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
+    if limit < 1:
+        raise ValueError("recursion_limit must be at least 1")
+    if (config.get("max_concurrency") or 0) < 0:
+        raise ValueError("max_concurrency must be at least 1, or 0 for no limit")
+    if parent is None:
+        run, ns = _root_run(graph, config, place, options), ""
+        # A namespace given to a root run is that of a graph further down, whose checkpoint the
+        # map names; the run itself starts where the map says for the root.
+        checkpoint_id = None if place.get("checkpoint_ns") else place.get("checkpoint_id")
+    else:
+        ns = graph.nested_ns(parent.child_ns())
+        run, checkpoint_id = _nested_run(graph, parent, config, options), None
+    if caller is not None:
+        # A run of its own, too, that a node makes has its saver calls made where its caller's are.
+        run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
+        run.savers = {*run.savers, *caller.run.savers}
+    run.live = options.streams and (options.subgraphs or "custom" in options.modes)
+    checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
+    job = Job(
+        kind=options.kind if parent is None else "call",
+        input=input,
+        ns=ns,
+        checkpoint_id=checkpoint_id,
+        addressed=checkpoint_id is not None,
+        nested=parent is not None,
+        recursion_limit=limit,
+        before=graph.interrupt_before if options.before is None else options.before,
+        after=graph.interrupt_after if options.after is None else options.after,
+        discard_pending=bool(place.get("discard_pending")),
+    )
+    kind = Loop if run.progress is None else WatchedLoop
+    return kind(graph, job, run, options.modes, options.output_keys)
+
+
+def _parent_of(caller: TaskContext | None, place: Mapping[str, Any]) -> TaskContext | None:
+    """Returns the task that makes the call, unless the config makes it a run of its own.
+
+    A node that hands on the config it was given names the coordinates of its own task: that is
+    no run of its own.
+    """
+    if caller is None or not place or not any(place.get(key) for key in _COORDINATES):
+        return caller
+    return caller if place.get("checkpoint_ns") == caller.task.ns else None
+
+
+def _root_run(
+    graph: Pregel, config: RunnableConfig, place: Mapping[str, Any], options: Options
+) -> RunContext:
+    saver, thread_id = graph.saver, place.get("thread_id")
+    if saver is not None and thread_id is None:
+        raise ValueError(
+            "The graph has a checkpointer, so the config has to name the thread: "
+            '{"configurable": {"thread_id": ...}}.'
+        )
+    run = RunContext(
+        config=config,
+        saver=saver,
+        thread_id=None if thread_id is None else str(thread_id),
+        store=graph.store,
+        runtime=(
+            _NO_CONTEXT
+            if options.context is None
+            else Runtime(context=_coerced(graph.context_schema, options.context))
+        ),
+        control=options.control,
+        durability=options.durability or config.get("durability", "sync"),
+        modes=options.modes,
+        emit=drop,
+        forwards=frozenset(),
+        subgraphs=options.subgraphs,
+        live=False,
+        perform=_perform,
+        answers={},
+        passes_breakpoints=options.kind == "call",
+        checkpoint_map=place.get("checkpoint_map") or {},
+    )
+    run.reruns_unanswered = place.get("rerun_unanswered", options.kind == "call")
+    # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
+    run.reasks = options.kind == "advance"
+    if options.modes and options.kind != "call":
+        run.notes = Notes(options.keep)
+    return run
+
+
+def _nested_run(
+    graph: Pregel, parent: TaskContext, config: RunnableConfig, options: Options
+) -> RunContext:
+    above = parent.run
+    forwards = above.modes
+    if forwards and not above.subgraphs:
+        forwards &= {"custom"}
+    run = RunContext(
+        config={**above.config, **config} if config else above.config,
+        saver=None if graph.checkpointer is False else above.saver,
+        thread_id=above.thread_id,
+        store=graph.store or above.store,
+        runtime=_nested_runtime(graph, parent, options),
+        control=options.control or above.control,
+        durability=options.durability or above.durability,
+        modes=options.modes | forwards,
+        emit=drop,
+        forwards=forwards,
+        subgraphs=options.subgraphs or above.subgraphs,
+        live=False,
+        perform=parent.perform,
+        answers=above.answers,
+        passes_breakpoints=above.passes_breakpoints,
+        checkpoint_map=above.checkpoint_map,
+    )
+    run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
+    run.notes = above.notes
+    run.wildcard, run.reasks, run.crew = above.wildcard, above.reasks, above.crew
+    run.resuming = above.resuming or parent.retrying
+    run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
+    origin = parent.task.origin
+    if above.saver is not None:
+        run.checkpoint_ids = {**above.checkpoint_ids, origin.ns: origin.checkpoint_id}
+    return run
+
+
+def _nested_runtime(graph: Pregel, parent: TaskContext, options: Options) -> Runtime[Any]:
+    runtime = parent.run.runtime
+    if options.context is not None:
+        context = _coerced(graph.context_schema, options.context)
+        runtime = Runtime(context=context, heartbeat=runtime.heartbeat)
+    if isinstance(parent, TimedContext):
+        return runtime.override(heartbeat=parent.heartbeat)
+    return runtime
+
+
+def stateful_ns(ns: str) -> str:
+    """Returns a namespace without its task ids: one history, whichever task calls."""
+    return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
+
+
+def _coerced(schema: Any, context: Any) -> Any:
+    if context is None or schema is None or not isinstance(context, dict):
+        return context
+    if is_model(schema) or hasattr(schema, "__dataclass_fields__"):
+        return schema(**context)
+    return context
+
+
+def drop(chunk: Chunk) -> None:
+    """Takes what nobody listens to."""
+
+
+def _perform(function: Any, *args: Any) -> Any:
+    return function(*args)

@@ -1,0 +1,371 @@
+"""StateGraph: the builder of graphs over a shared state."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, get_args, get_origin
+
+from ..channels import BaseChannel, LastValue
+from ..constants import END, NS_END, NS_SEP, ROOT, START
+from ..errors import GraphDefinitionError
+from ..loop.error_handlers import DEFAULT_HANDLER, handler_name
+from ..loop.node_cache import BaseCache
+from ..savers.checkpoint import BaseCheckpointSaver
+from ..state.register_types import adopt
+from ..state.schema import ManagedValue, channels_of, hints_of
+from ..task.nodes import Action, action_of
+from ..task.signatures import command_targets, first_parameter, hints_of_function
+from ..types import All, CachePolicy, RetryPolicy, TimeoutPolicy
+from .compiler import faults, parts_of
+from .policies import NodeDefaults, Policies, check_free
+from .pregel import Pregel
+
+logger = logging.getLogger("hitl_django")
+
+#: A NUL, or half of a character: no database stores a text that has one.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(slots=True)
+class NodeSpec:
+    """A node as it was added."""
+
+    action: Action
+    input_schema: Any
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    policies: Policies = field(default_factory=Policies)
+    defer: bool = False
+    #: Where its Commands may lead, and what is said of each way.
+    ends: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class BranchSpec:
+    """A conditional edge as it was added."""
+
+    path: Action
+    ends: Mapping[Hashable, str] | None
+    input_schema: Any = None
+
+
+class StateGraph:
+    """Builds a graph whose nodes read and update one state.
+
+    ``state_schema`` is a TypedDict, dataclass or pydantic model; each of its fields is a channel.
+    A field annotated ``Annotated[T, reducer]`` folds every update with ``reducer(old, new)``,
+    any other keeps the last one. ``input_schema`` and ``output_schema`` narrow what callers
+    give and get.
+    """
+
+    def __init__(
+        self,
+        state_schema: Any,
+        context_schema: Any = None,
+        *,
+        input_schema: Any = None,
+        output_schema: Any = None,
+    ) -> None:
+        self.state_schema, self.context_schema = state_schema, context_schema
+        self.input_schema = state_schema if input_schema is None else input_schema
+        self.output_schema = state_schema if output_schema is None else output_schema
+        self.nodes: dict[str, NodeSpec] = {}
+        self.edges: dict[tuple[str, str], None] = {}
+        self.waiting_edges: dict[tuple[tuple[str, ...], str], None] = {}
+        self.branches: dict[str, dict[str, BranchSpec]] = {}
+        self.channels: dict[str, BaseChannel] = {}
+        self.managed: dict[str, ManagedValue] = {}
+        self.schemas: dict[int, tuple[str, ...]] = {}
+        self._kept_schemas: list[Any] = []
+        self.compiled = False
+        self.defaults = NodeDefaults()
+        self._hints_seen: dict[Any, dict[str, Any]] = {}
+        self._add_schema(state_schema)
+        self._add_schema(self.input_schema, of_callers=True)
+        self._add_schema(self.output_schema, of_callers=True)
+
+    def _add_schema(self, schema: Any, *, of_callers: bool = False) -> None:
+        if id(schema) in self.schemas:
+            return
+        channels, managed = channels_of(schema)
+        if managed and of_callers:
+            raise ValueError(
+                f"Invalid managed channels detected in {getattr(schema, '__name__', schema)}: "
+                f"{', '.join(managed)}. Managed channels are not permitted in Input/Output schema."
+            )
+        for name, channel in channels.items():
+            known = self.channels.get(name)
+            if known is None or (type(known) is LastValue and type(channel) is not LastValue):
+                self.channels[name] = channel
+            elif known != channel and type(channel) is not LastValue:
+                raise ValueError(f"Channel '{name}' already exists with a different type")
+        self.managed.update(managed)
+        self.schemas[id(schema)] = (*channels, *managed)
+        adopt(schema)
+        self._kept_schemas.append(schema)  # an id is only good while its object lives
+
+    def keys_of(self, schema: Any) -> tuple[str, ...]:
+        """Returns the keys of a schema, which is one of the graph's from then on."""
+        self._add_schema(schema)
+        return self.schemas[id(schema)]
+
+    def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
+        """Returns the state class that a function's first parameter is annotated with."""
+        hint = hints.get(first_parameter(function) or "")
+        if not isinstance(hint, type):
+            return None
+        return hint if id(hint) in self.schemas or hints_of(hint) else None
+
+    # Nodes.
+
+    def add_node(
+        self,
+        node: Any,
+        action: Any = None,
+        *,
+        defer: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Any = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
+        destinations: Sequence[str] | Mapping[str, str] | None = None,
+    ) -> StateGraph:
+        """Adds a node: ``add_node("name", function)`` or ``add_node(function)``.
+
+        The function gets the state and returns an update of it, a Command, or None; it may be
+        async, and it may be a compiled graph. Parameters named ``config``, ``runtime``,
+        ``writer``, ``store`` and ``previous`` are filled in. ``defer`` makes it wait until no
+        other node would run.
+
+        ``error_handler`` is a function that runs in the same super-step when the node has failed
+        for good: it gets the node's input, is told in a parameter ``error`` (a NodeError) what
+        happened, and returns what a node may return; the failed node's own edges aren't taken.
+        ``timeout`` limits each attempt at an async node, ``cache_policy`` lets its results be
+        used again.
+        """
+        if not isinstance(node, str):
+            action = node
+            node = getattr(action, "__name__", None) or getattr(action, "name", None)
+            if node is None:
+                raise ValueError("Node name must be provided if action is not a function")
+        elif action is None:
+            raise GraphDefinitionError(f"Node `{node}` has no function.")
+        self._check_name(node)
+        if error_handler is not None:
+            check_free(handler_name(node), handler_name(node) in self.nodes)
+        function, hints = self._described(action)
+        ends = _said_of(destinations or command_targets(hints.get("return")))
+        schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
+        self._add_schema(schema)
+        policies = Policies.given(retry_policy, cache_policy, timeout)
+        self.nodes[node] = NodeSpec(
+            action_of(action), schema, metadata or {}, policies, defer, ends
+        )
+        if error_handler is not None:
+            policies.handler = handler_name(node)
+            self.nodes[policies.handler] = self._handler(error_handler)
+        return self
+
+    def _described(self, action: Any) -> tuple[Any, dict[str, Any]]:
+        """Returns the function that a call of ``action`` is, and its annotations."""
+        function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
+        return function, hints_of_function(function, self._hints_seen)
+
+    def _handler(self, handler: Any) -> NodeSpec:
+        ends = _said_of(command_targets(self._described(handler)[1].get("return")))
+        policies = Policies(handles=True)
+        return NodeSpec(action_of(handler), self.state_schema, policies=policies, ends=ends)
+
+    def set_node_defaults(
+        self,
+        *,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Any = None,
+        timeout: float | timedelta | TimeoutPolicy | None = None,
+    ) -> StateGraph:
+        """Sets what holds for every node that doesn't say otherwise; subgraphs have their own.
+
+        ``retry_policy`` and ``timeout`` hold for error handlers too. What isn't given stays as an
+        earlier call has set it.
+        """
+        self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
+        return self
+
+    def _check_name(self, name: str) -> None:
+        if self.compiled:
+            logger.warning("A node was added after compiling; the compiled graph doesn't have it.")
+        if name in self.nodes:
+            raise ValueError(f"Node `{name}` already present.")
+        if name in (START, END):
+            raise ValueError(f"Node `{name}` is reserved.")
+        if not name or _UNSTORABLE.search(name):
+            raise ValueError(
+                f"Node name {name!a} is empty or has a character that can't be stored."
+            )
+        for character in (NS_SEP, NS_END):
+            if character in name:
+                raise ValueError(
+                    f"'{character}' is a reserved character and is not allowed in the node names."
+                )
+
+    # Edges.
+
+    def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
+        """Runs ``end_key`` after ``start_key``; after all of several, where it is a list."""
+        if end_key == START:
+            raise ValueError("START cannot be an end node")
+        if isinstance(start_key, str):
+            if start_key == END:
+                raise ValueError("END cannot be a start node")
+            self.edges[start_key, end_key] = None
+            return self
+        for start in start_key:
+            if start == END:
+                raise ValueError("END cannot be a start node")
+            if start not in self.nodes:
+                raise ValueError(f"Need to add_node `{start}` first")
+        if end_key != END and end_key not in self.nodes:
+            raise ValueError(f"Need to add_node `{end_key}` first")
+        self.waiting_edges[tuple(start_key), end_key] = None
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        path: Callable[..., Any],
+        path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
+    ) -> StateGraph:
+        """Lets ``path(state)`` choose what runs after ``source``.
+
+        It returns a node's name, END, a Send, or a list of them. It sees the state as ``source``
+        leaves it and runs within the same task. ``path_map`` maps what it returns to names.
+        """
+        function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
+        hints = hints_of_function(function, self._hints_seen)
+        action = action_of(path)
+        name = action.name or "condition"
+        branches = self.branches.setdefault(source, {})
+        if name in branches:
+            raise ValueError(f"Branch with name `{name}` already exists for node `{source}`")
+        ends: Mapping[Hashable, str] | None = None
+        if isinstance(path_map, Mapping):
+            ends = dict(path_map)
+        elif path_map is not None:
+            ends = {target: target for target in path_map}
+        elif get_origin(hints.get("return")) is Literal:
+            ends = {target: target for target in get_args(hints["return"])}
+        schema = self._schema_seen_by(function, hints)
+        if schema is not None:
+            self._add_schema(schema)
+        branches[name] = BranchSpec(action, ends, schema)
+        return self
+
+    def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
+        """Adds nodes that run one after the other; a node is a function or (name, function)."""
+        if not nodes:
+            raise ValueError("Sequence requires at least one node.")
+        previous: str | None = None
+        for item in nodes:
+            name, action = item if isinstance(item, tuple) else (item.__name__, item)
+            if name in self.nodes:
+                raise ValueError(
+                    f"Node names must be unique: node with the name '{name}' already exists. If "
+                    "you need to use the same function twice, name it: (name, function)."
+                )
+            self.add_node(name, action)
+            if previous is not None:
+                self.add_edge(previous, name)
+            previous = name
+        return self
+
+    def set_entry_point(self, key: str) -> StateGraph:
+        """Runs ``key`` first."""
+        return self.add_edge(START, key)
+
+    def set_conditional_entry_point(
+        self, path: Callable[..., Any], path_map: Any = None
+    ) -> StateGraph:
+        """Lets ``path(state)`` choose what runs first."""
+        return self.add_conditional_edges(START, path, path_map)
+
+    def set_finish_point(self, key: str) -> StateGraph:
+        """Ends the graph after ``key``."""
+        return self.add_edge(key, END)
+
+    # Compiling.
+
+    def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
+        """Raises GraphDefinitionError, with all faults, unless the graph hangs together."""
+        found = list(faults(self, interrupt))
+        if found:
+            raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
+        return self
+
+    def compile(
+        self,
+        checkpointer: BaseCheckpointSaver | bool | None = None,
+        *,
+        cache: BaseCache | None = None,
+        store: Any = None,
+        interrupt_before: All | Sequence[str] | None = None,
+        interrupt_after: All | Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> CompiledStateGraph:
+        """Returns the graph ready to run.
+
+        ``checkpointer`` stores its threads; without one it can't stop for a person. ``cache``
+        keeps the results of nodes that have a cache policy.
+        ``interrupt_before`` and ``interrupt_after`` name nodes (``"*"``: all) at which each run
+        stops.
+        """
+        before, after = interrupt_before or (), interrupt_after or ()
+        self.validate([n for names in (before, after) if names != "*" for n in names])
+        self.compiled = True
+        specs = dict(self.nodes)
+        if self.defaults.handler is not None:
+            check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
+            specs[DEFAULT_HANDLER] = self._handler(self.defaults.handler)
+        nodes, channels = parts_of(self, specs)
+        return CompiledStateGraph(
+            builder=self,
+            nodes=nodes,
+            channels={**channels, **self.managed},
+            input_channels=START,
+            output_channels=self._output_keys(self.output_schema),
+            stream_channels=self._output_keys(self.state_schema, all_schemas=True),
+            checkpointer=checkpointer,
+            cache=cache,
+            store=store,
+            interrupt_before_nodes=before,
+            interrupt_after_nodes=after,
+            auto_validate=False,
+            name=name or "LangGraph",
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            state_schema=self.state_schema,
+            context_schema=self.context_schema,
+        )
+
+    def _output_keys(self, schema: Any, *, all_schemas: bool = False) -> tuple[str, ...] | str:
+        keys = tuple(self.channels) if all_schemas else self.keys_of(schema)
+        keys = tuple(key for key in keys if key in self.channels)
+        return ROOT if keys == (ROOT,) else keys
+
+
+def _said_of(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, str | None]:
+    return dict(destinations) if isinstance(destinations, Mapping) else dict.fromkeys(destinations)
+
+
+class CompiledStateGraph(Pregel):
+    """A StateGraph ready to run; ``builder`` is the StateGraph."""
+
+    def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.builder = builder

@@ -1,0 +1,144 @@
+"""The state of a graph's threads, as callers look at it and change it between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ..constants import NS_SEP
+from ..drivers import aask, ask
+from ..errors import NoSaverError
+from ..savers.checkpoint import BaseCheckpointSaver
+from ..task.nodes import Node
+from ..types import RunnableConfig, StateSnapshot, StateUpdate
+from . import run_options, snapshots, subgraphs
+from . import update_state as updates
+
+if TYPE_CHECKING:
+    from .pregel import Pregel
+
+
+class ThreadStates:
+    """What a compiled graph tells of its threads, and lets be changed; only branches run."""
+
+    nodes: Mapping[str, Node]
+    checkpointer: BaseCheckpointSaver | bool | None
+
+    @property
+    def saver(self) -> BaseCheckpointSaver | None:
+        """The saver of a root run."""
+        if self.checkpointer is True:
+            raise RuntimeError("checkpointer=True cannot be used for root graphs.")
+        return self.checkpointer if isinstance(self.checkpointer, BaseCheckpointSaver) else None
+
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Returns the state of a thread.
+
+        Without the key ``checkpoint_id`` it is the live view: what finished tasks wrote is
+        applied, ``next`` names what still has to run, ``interrupts`` are the questions that wait.
+        With the key (even when it is None) it is the record of that super-step. With
+        ``subgraphs``, each task carries the state of the graph it calls.
+        """
+        graph, saver, config = self._addressed(config)
+        return ask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Like get_state."""
+        graph, saver, config = self._addressed(config)
+        return await aask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
+
+    def get_state_history(
+        self,
+        config: RunnableConfig,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[StateSnapshot]:
+        """Yields the recorded states of a thread, newest first."""
+        graph, saver, config = self._addressed(config)
+        yield from ask(snapshots.history(graph, config, filter, before, limit), saver)
+
+    async def aget_state_history(
+        self,
+        config: RunnableConfig,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[StateSnapshot]:
+        """Like get_state_history."""
+        graph, saver, config = self._addressed(config)
+        for found in await aask(snapshots.history(graph, config, filter, before, limit), saver):
+            yield found
+
+    def update_state(
+        self,
+        config: RunnableConfig,
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> RunnableConfig:
+        """Writes to the state as if node ``as_node`` had returned ``values``.
+
+        Its edges and branches apply as well. Without ``as_node`` it is the node that ran last,
+        where only one did. ``as_node=END`` with None clears what is pending, ``"__input__"`` acts
+        as new input, ``"__copy__"`` puts a copy beside the addressed checkpoint. Returns the
+        config of the new checkpoint. Raises OpenQuestionsError where the thread's newest
+        checkpoint waits for answers, which the update would lose.
+        """
+        return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Applies several super-steps of updates; see update_state."""
+        graph, saver, config = self._addressed(config)
+        return ask(updates.bulk_update(graph, config, supersteps, saver.get_next_version), saver)  # type: ignore[no-any-return]
+
+    async def aupdate_state(
+        self,
+        config: RunnableConfig,
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+    ) -> RunnableConfig:
+        """Like update_state."""
+        return await self.abulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Like bulk_update_state."""
+        graph, saver, config = self._addressed(config)
+        query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
+        return await aask(query, saver)  # type: ignore[no-any-return]
+
+    def _addressed(
+        self, config: RunnableConfig
+    ) -> tuple[Pregel, BaseCheckpointSaver, RunnableConfig]:
+        """Returns the graph that a config's namespace belongs to, the saver, and the config."""
+        if self.saver is None:
+            raise NoSaverError("No checkpointer set")
+        config = snapshots.place_of(config)
+        ns = config["configurable"]["checkpoint_ns"]
+        if not ns:
+            return cast("Pregel", self), self.saver, config
+        for _, graph in self.get_subgraphs(namespace=ns, recurse=True):
+            return graph, self.saver, config
+        raise ValueError(f"Subgraph {NS_SEP.join(subgraphs.node_path(ns))} not found")
+
+    def get_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> Iterator[tuple[str, Pregel]]:
+        """Yields the graphs that this graph's nodes call, by their path of node names."""
+        yield from subgraphs.find(cast("Pregel", self), namespace, recurse)
+
+    def subgraph_of(self, name: str) -> Pregel | None:
+        """Returns the graph that the node calls, as far as that can be seen."""
+        called = subgraphs.called_by(self.nodes[name].action)
+        return None if called is not None and called.checkpointer is False else called
+
+    def nested_ns(self, ns: str) -> str:
+        """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
+        return run_options.stateful_ns(ns) if self.checkpointer is True else ns

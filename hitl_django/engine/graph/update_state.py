@@ -1,0 +1,288 @@
+"""update_state: writes to a thread's state as if a node, or the caller's input, had made them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import ids
+from ..constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
+from ..errors import InvalidUpdateError, OpenQuestionsError
+from ..loop.apply import InputWrites, NextVersion, apply
+from ..loop.commit_builder import Ledger
+from ..loop.effects import Call, Load, Query, Save
+from ..loop.error_handlers import restored
+from ..loop.graph_spec import State
+from ..loop.orphaned_triggers import forget_left_over
+from ..loop.plan import Origin, Task, plan
+from ..loop.task_status import TaskStatus, read_task_statuses
+from ..savers.checkpoint import CheckpointTuple, TaskWrites, stored_metadata
+from ..state.messages import identified
+from ..task.nodes import Write, fresh_reader
+from ..types import RunnableConfig, StateUpdate
+
+if TYPE_CHECKING:
+    from .pregel import Pregel
+
+
+class NodeWrites:
+    """Writes made in a node's name, the ``index``-th of a super-step in which no node ran."""
+
+    __slots__ = ("name", "path", "task_id", "triggers", "writes")
+
+    def __init__(self, name: str, index: int, task_id: str, writes: Sequence[Write]) -> None:
+        self.name, self.task_id, self.writes = name, task_id, writes
+        self.path: tuple[Any, ...] = (INTERRUPT, index)
+        self.triggers = (INTERRUPT,)
+
+
+class _Change:
+    """One super-step of updates on top of one checkpoint."""
+
+    def __init__(
+        self,
+        graph: Pregel,
+        config: RunnableConfig,
+        saved: CheckpointTuple | None,
+        version: NextVersion,
+    ) -> None:
+        self.graph, self.saved, self.next_version = graph, saved, version
+        place = config["configurable"]
+        self.addressed = place.get("checkpoint_id") is not None
+        #: Whether the thread has moved past this checkpoint: what is stored of it is a record then.
+        self.superseded = False
+        self.thread_id = str(place["thread_id"])
+        self.ns = place.get("checkpoint_ns") or ""
+        self.user_metadata = stored_metadata(config)
+        self.state: State = graph.blueprint.state_from(saved.checkpoint if saved else None)
+        self.step: int = saved.metadata.get("step", -1) if saved else -1
+        self.ledger = Ledger(graph.blueprint, self.thread_id, self.ns)
+        if saved:
+            self.ledger.take_up(saved)
+        pending = saved.pending_writes or [] if saved else []
+        self.statuses: dict[str, TaskStatus] = read_task_statuses(pending)
+        null = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
+        if null:
+            apply(graph.blueprint, self.state, [InputWrites(INPUT, null)], version)
+        self.tasks: list[Task] = []
+        self.plan()
+
+    def plan(self) -> None:
+        """Plans the tasks that the checkpoint leads to, with the writes of those that finished."""
+        newest = self.ledger.saved_id
+        if newest is None:
+            return
+        blueprint, step = self.graph.blueprint, self.step + 1
+        origin = Origin(blueprint, self.state.values, newest, self.ns, step, step + 2)
+        self.tasks = plan(blueprint, self.state, origin)
+        handlers = restored(blueprint, self.tasks, self.statuses)
+        self.tasks += handlers
+        for task in self.tasks:
+            status = self.statuses.get(task.id)
+            if status is not None and status.finished:
+                task.writes = status.output
+        for handler in handlers:
+            if handler.writes is not None:
+                handler.failed.writes = ()
+
+    @property
+    def open_ids(self) -> list[str]:
+        """The questions that wait for an answer on this checkpoint."""
+        planned = {task.id for task in self.tasks}
+        return [
+            interrupt.id
+            for task_id, status in self.statuses.items()
+            if task_id in planned
+            for interrupt in status.open
+        ]
+
+    def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
+        """Stores the state as a new checkpoint on top of the ledger's newest."""
+        parents = self.saved.metadata.get("parents", {}) if self.saved else {}
+        about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
+        self.ledger.unsaved = list(writes)
+        # What comes next is asked of all nodes: an update leaves what else was due as it is.
+        self.state.updated = None
+        commit = self.ledger.commit_state(self.state, ids.new_uuid6(), about, None)
+        self.ledger.stored(commit, self.state)
+        self.step = step
+        return Save(commit)
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The coordinates of the newest checkpoint, with those of the graphs above."""
+        config = self.ledger.config_for(self.ledger.saved_id)
+        parents = self.saved.metadata.get("parents") if self.saved else None
+        if parents:
+            config["configurable"]["checkpoint_map"] = {
+                **parents,
+                self.ns: self.ledger.saved_id,
+            }
+        return config
+
+
+def bulk_update(
+    graph: Pregel,
+    config: RunnableConfig,
+    supersteps: Sequence[Sequence[StateUpdate]],
+    version: NextVersion,
+) -> Query:
+    """Applies super-steps of updates; returns the config of the last checkpoint.
+
+    Raises InvalidUpdateError where an update can't be applied. Super-steps before it are stored.
+    """
+    if not supersteps:
+        raise ValueError("No supersteps provided")
+    if any(not updates for updates in supersteps):
+        raise ValueError("No updates provided")
+    for position, updates in enumerate(supersteps):
+        saved = yield Load(config)
+        change = _Change(graph, config, saved, version)
+        if saved is not None and change.addressed and position == 0:
+            newest: CheckpointTuple = yield Load(change.ledger.config_for(None))
+            change.superseded = newest.checkpoint["id"] != saved.checkpoint["id"]
+        yield from _update(change, [StateUpdate(*update) for update in updates], config)
+        place = {**config["configurable"], **change.config["configurable"]}
+        config = {**config, "configurable": place}
+    return change.config
+
+
+def _update(
+    change: _Change, updates: Sequence[StateUpdate], config: RunnableConfig
+) -> Generator[Any, Any, None]:
+    values, as_node = updates[0].values, updates[0].as_node
+    if as_node == END and values is None:
+        _alone(updates, "Cannot apply multiple updates when clearing state")
+        yield _cleared(change)
+        return
+    if as_node == COPY:
+        _alone(updates, "Cannot copy checkpoint with multiple updates")
+        yield from _copied(change, values)
+        return
+    _refuse_open(change, config)
+    if as_node == INPUT:
+        _alone(updates, "Cannot apply multiple updates when updating as input")
+        yield _as_input(change, values)
+    else:
+        yield from _as_nodes(change, updates)
+
+
+def _alone(updates: Sequence[StateUpdate], message: str) -> None:
+    if len(updates) > 1:
+        raise InvalidUpdateError(message)
+
+
+def _refuse_open(change: _Change, config: RunnableConfig) -> None:
+    open_ids = change.open_ids
+    if open_ids and not change.superseded and not config["configurable"].get("discard_pending"):
+        raise OpenQuestionsError(
+            f"Thread {change.thread_id!r} waits for answers ({', '.join(open_ids)}); an update "
+            "would lose them. Answer them first, set the config key `discard_pending`, or clear "
+            "them with update_state(config, None, as_node=END).",
+            open_ids,
+            thread_id=change.thread_id,
+        )
+
+
+def _cleared(change: _Change) -> Save:
+    """Ends what was pending; what finished tasks wrote stays."""
+    if change.tasks:
+        apply(change.graph.blueprint, change.state, change.tasks, change.next_version)
+    forget_left_over(change.graph.blueprint, change.state)
+    return change.commit("update", change.step + 1)
+
+
+def _as_input(change: _Change, values: Any) -> Save:
+    writes = change.graph.input_writes(values)
+    if not writes:
+        raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
+    apply(change.graph.blueprint, change.state, [InputWrites(INPUT, writes)], change.next_version)
+    return change.commit("input", change.step + 1 if change.saved else -1)
+
+
+def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
+    """Puts a copy beside the addressed checkpoint; updates given with it go on top of the copy."""
+    saved = change.saved
+    if saved is None:
+        raise InvalidUpdateError("Cannot copy a non-existent checkpoint")
+    above = saved.parent_config["configurable"]["checkpoint_id"] if saved.parent_config else None
+    change.ledger.saved_id = above
+    yield change.commit("fork", change.step + 1)
+    if not values:
+        return
+    change.plan()
+    for item in values:
+        if not isinstance(item, (list, tuple)):
+            raise InvalidUpdateError(f"Invalid update item: {item} when copying checkpoint")
+    yield from _as_nodes(change, [StateUpdate(*item) for item in values])
+
+
+def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any, Any, None]:
+    graph, state = change.graph, change.state
+    done = [task for task in change.tasks if task.writes is not None]
+    if done and not change.addressed:
+        # What ran since on an older checkpoint that the caller named belongs to its own branch.
+        apply(graph.blueprint, state, done, change.next_version)
+    prepared: dict[str, list[str]] = {}
+    for task in change.tasks:
+        prepared.setdefault(task.name, []).append(task.id)
+    ran = []
+    for index, (values, as_node, task_id) in enumerate(updates):
+        name = _node_for(change, as_node, len(updates))
+        if task_id is None:
+            free = prepared.get(name)
+            task_id = free.pop(0) if free else _made_up_id(change, index)
+        writes = yield from _written(change, name, values)
+        ran.append(NodeWrites(name, index, task_id, writes))
+    apply(graph.blueprint, state, ran, change.next_version)
+    forget_left_over(graph.blueprint, state)
+    stored: list[TaskWrites] = []
+    if change.saved and not change.superseded:
+        stored = [TaskWrites(n.task_id, "", n.writes or [(NO_WRITES, None)]) for n in ran]
+    yield change.commit("update", change.step + 1, stored)
+
+
+def _made_up_id(change: _Change, index: int) -> str:
+    place = uuid.UUID(change.ledger.saved_id or ids.new_uuid6())
+    return str(uuid.uuid5(place, f"{INTERRUPT}:{index}" if index else INTERRUPT))
+
+
+def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
+    """Runs a node's writers and branches on values that it didn't compute."""
+    node = change.graph.nodes[name]
+    if not node.writers:
+        raise InvalidUpdateError(f"Node {name} has no writers")
+    writes = identified(node.collect(values), change.graph.blueprint.messages)
+    for branch in node.branches:
+        read = fresh_reader(change.graph.blueprint.channels, change.state.values, writes)
+        chosen = yield Call(branch.path, branch.view(values, read))
+        writes = [*writes, *branch.route(chosen)]
+    return writes
+
+
+def _node_for(change: _Change, as_node: str | None, count: int) -> str:
+    nodes = change.graph.nodes
+    if as_node is None and count > 1:
+        raise InvalidUpdateError("as_node is required when applying multiple updates")
+    name = as_node or _last_node(change)
+    if name is None:
+        raise InvalidUpdateError("Ambiguous update, specify as_node")
+    if name not in nodes:
+        raise InvalidUpdateError(f"Node {name} does not exist")
+    return name
+
+
+def _last_node(change: _Change) -> str | None:
+    """Returns the node that ran last, where only one did."""
+    nodes, seen = change.graph.nodes, change.state.seen
+    if len(nodes) == 1:
+        return next(iter(nodes))
+    ran = sorted(
+        (version, name) for name, read in seen.items() if name in nodes for version in read.values()
+    )
+    if not ran:
+        return START if START in nodes else None
+    if len(ran) == 1 or ran[-1][0] != ran[-2][0]:
+        return ran[-1][1]
+    return None

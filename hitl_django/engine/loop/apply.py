@@ -1,0 +1,207 @@
+"""What a super-step's writes make of the state: a function of the state and the writes.
+
+The outcome depends on the tasks' paths, never on the order in which they finished.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from .. import ids
+from ..channels import MISSING, SAME
+from ..constants import CONTROL_WRITES, PULL, PUSH
+from ..savers.checkpoint import Version
+from ..task.nodes import Write
+from .graph_spec import Blueprint, State
+
+logger = logging.getLogger("hitl_django")
+
+NextVersion = Callable[[Version | None, None], Version]
+
+
+class Writer(Protocol):
+    """Whoever wrote: a task, or the input (without triggers)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> tuple[Any, ...]: ...
+    @property
+    def triggers(self) -> Sequence[str]: ...
+    @property
+    def writes(self) -> Sequence[Write] | None: ...
+
+
+class InputWrites:
+    """The writes of a caller: applied like a task's, but no super-step of its own."""
+
+    __slots__ = ("name", "path", "triggers", "writes")
+
+    def __init__(self, name: str, writes: Sequence[Write]) -> None:
+        self.name, self.writes = name, writes
+        self.path: tuple[Any, ...] = ()
+        self.triggers: tuple[str, ...] = ()
+
+
+def count_version(current: Version | None, channel: None) -> int:
+    """Counts versions of a run that isn't saved."""
+    return 1 if current is None else current + 1
+
+
+def apply(
+    blueprint: Blueprint,
+    state: State,
+    writers: Sequence[Writer],
+    next_version: NextVersion,
+) -> None:
+    """Folds the writes of one super-step into ``state``.
+
+    Changes ``state`` and nothing else; ``state.updated`` becomes the set of channels that were
+    updated and hold a value, which is what may trigger the next tasks.
+    """
+    if len(writers) > 1 and not _are_sends_in_order(writers):
+        writers = sorted(writers, key=lambda writer: ids.path_key(writer.path[:3]))
+    version = next_version(state.clock, None)
+    updated: set[str] = set()
+    is_step = starts = False
+    passed: list[str] = []
+    for writer in writers:
+        if not (triggers := writer.triggers):
+            continue
+        if not is_step:
+            is_step = True
+            # In the order of paths what was triggered comes before what was sent or updated,
+            # which alone says nothing of the nodes that ran last.
+            if starts := writer.path[0] == PULL:
+                _forget_passed(state)
+        _mark_seen(state, writer)
+        if starts and blueprint.spent.issuperset(triggers):
+            passed.append(writer.name)
+        if blueprint.consumable:
+            _consume(blueprint, state, triggers, version)
+    _fold(blueprint, state, _by_channel(blueprint, writers), version, updated)
+    if is_step:
+        _expire(blueprint, state, version, updated)
+        if starts:
+            state.passed = passed
+        if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(updated):
+            _finish(blueprint, state, version, updated)
+    state.updated = updated
+
+
+def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
+    """Tells whether these are the tasks of one step's Sends, as planned: the widest steps are."""
+    for index, writer in enumerate(writers):
+        path = writer.path
+        if not path or path[0] != PUSH or path[1] != index:
+            return False
+    return True
+
+
+def _forget_passed(state: State) -> None:
+    """Drops what the step before the newest kept to say which nodes ran last."""
+    for name in state.passed:
+        state.seen.pop(name, None)
+
+
+def _mark_seen(state: State, writer: Writer) -> None:
+    versions, read = state.versions, {}
+    for trigger in writer.triggers:
+        if trigger in versions:
+            read[trigger] = versions[trigger]
+    before = state.seen.get(writer.name)
+    state.seen[writer.name] = {**before, **read} if before else read
+
+
+def _by_channel(blueprint: Blueprint, writers: Iterable[Writer]) -> dict[str, list[Any]]:
+    channels = blueprint.channels
+    grouped: dict[str, list[Any]] = {}
+    for writer in writers:
+        for name, value in writer.writes or ():
+            if name in grouped:
+                grouped[name].append(value)
+            elif name in channels:
+                grouped[name] = [value]
+            elif name not in CONTROL_WRITES:
+                logger.warning(
+                    "Task %s wrote to unknown channel %s; the write is ignored", writer.name, name
+                )
+    return grouped
+
+
+def _fold(
+    blueprint: Blueprint,
+    state: State,
+    grouped: dict[str, list[Any]],
+    version: Version,
+    updated: set[str],
+) -> None:
+    """Has each channel take what was written to it."""
+    channels, plain, values = blueprint.channels, blueprint.plain, state.values
+    for name, written in grouped.items():
+        if len(written) == 1 and name in blueprint.replacing:
+            held = written[0]
+        else:
+            held = channels[name].fold(values.get(name, MISSING), written)
+            if held is SAME:
+                continue
+        if held is not MISSING and name in plain:
+            # What _hold does, for the channels that nearly all writes go to.
+            values[name] = held
+            state.versions[name] = state.clock = version
+            state.touched.add(name)
+            updated.add(name)
+            if name in blueprint.expiring:
+                state.live.add(name)
+        elif _hold(blueprint, state, name, held, version):
+            updated.add(name)
+
+
+def _hold(blueprint: Blueprint, state: State, name: str, held: Any, version: Version) -> bool:
+    """Stores what a channel holds now; tells whether it can be read."""
+    state.versions[name] = state.clock = version
+    state.touched.add(name)
+    if held is MISSING:
+        state.values.pop(name, None)
+        state.live.discard(name)
+        return False
+    state.values[name] = held
+    if name in blueprint.expiring:
+        state.live.add(name)
+    return name in blueprint.plain or blueprint.channels[name].is_held(held)
+
+
+def _consume(blueprint: Blueprint, state: State, triggers: Sequence[str], version: Version) -> None:
+    """Resets the channels that are used up by the node that they started."""
+    for name in triggers:
+        if name in blueprint.consumable:
+            held = blueprint.channels[name].consume(state.values.get(name, MISSING))
+            if held is not SAME:
+                _hold(blueprint, state, name, held, version)
+
+
+def _expire(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+    """Tells the channels that nobody wrote to that a super-step has passed."""
+    values = state.values
+    for name in state.live - updated:
+        if name in blueprint.spent:
+            # It has started its node: nothing is kept of it.
+            state.clock = version
+            values.pop(name, None)
+            state.versions.pop(name, None)
+            state.live.discard(name)
+            state.touched.discard(name)
+            continue
+        held = blueprint.channels[name].expire(values.get(name, MISSING))
+        if held is not SAME and _hold(blueprint, state, name, held, version):
+            updated.add(name)
+
+
+def _finish(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+    """Opens the channels that wait until nothing else would run."""
+    for name in blueprint.finishing:
+        held = blueprint.channels[name].finish(state.values.get(name, MISSING))
+        if held is not SAME and _hold(blueprint, state, name, held, version):
+            updated.add(name)

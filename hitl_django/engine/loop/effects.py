@@ -1,0 +1,158 @@
+"""What the loop asks of a driver, and what a run was asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..savers.checkpoint import Commit
+from ..task.callbacks import GraphInterruptEvent, GraphResumeEvent
+from ..task.context import TaskContext
+from ..task.nodes import Action
+from ..types import All, RunnableConfig
+from .stream_modes import Chunk
+
+
+class Call:
+    """Asks for a function of the user's to be called."""
+
+    __slots__ = ("action", "value")
+
+    def __init__(self, action: Action, value: Any) -> None:
+        self.action, self.value = action, value
+
+
+class Wait:
+    """Asks for a pause, before the next attempt at a task.
+
+    ``commit`` (None where nothing is stored) comes first: it says how often the task was tried.
+    """
+
+    __slots__ = ("commit", "seconds")
+
+    def __init__(self, seconds: float, commit: Commit | None = None) -> None:
+        self.seconds, self.commit = seconds, commit
+
+
+class Load:
+    """Asks for the addressed checkpoint; the reply is a CheckpointTuple or None."""
+
+    __slots__ = ("config",)
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self.config = config
+
+
+class List:
+    """Asks for stored checkpoints, newest first; the reply is a list of CheckpointTuples."""
+
+    __slots__ = ("before", "config", "filter", "limit")
+
+    def __init__(
+        self,
+        config: RunnableConfig,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.config, self.filter, self.before, self.limit = config, filter, before, limit
+
+
+class Save:
+    """Asks for a commit to be stored before going on."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+
+class Run:
+    """Asks for tasks to be started; the reply is a list of those that have ended already."""
+
+    __slots__ = ("contexts",)
+
+    def __init__(self, contexts: Sequence[TaskContext]) -> None:
+        self.contexts = contexts
+
+
+class RunBeside(Run):
+    """Asks for further tasks to be started while others are running, and not to wait for them."""
+
+    __slots__ = ()
+
+
+class Await:
+    """Asks for tasks that have ended; the reply is a list of at least one."""
+
+    __slots__ = ()
+
+
+class Cancel:
+    """Asks to drop the tasks that can still be dropped; the reply is their number."""
+
+    __slots__ = ()
+
+
+class Recall:
+    """Asks the cache for results; the reply is a dict of those it has, by key."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: Sequence[Any]) -> None:
+        self.keys = keys
+
+
+class Keep:
+    """Asks the cache to keep results: by key, each with the seconds that it is good for."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: Mapping[Any, tuple[Any, int | None]]) -> None:
+        self.pairs = pairs
+
+
+class Notify:
+    """Asks for the caller's callback handlers to be told of a pause or a resume."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: GraphInterruptEvent | GraphResumeEvent) -> None:
+        self.event = event
+
+
+class Emit:
+    """Asks for chunks to be handed to the caller."""
+
+    __slots__ = ("chunks",)
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.chunks = chunks
+
+
+Effect = Load | List | Save | Run | Await | Cancel | Recall | Keep | Notify | Emit
+Effects = Generator[Effect, Any, None]
+#: A look at what is stored, or a change of it: no tasks, no chunks.
+Query = Generator[Load | List | Save | Call, Any, Any]
+AWAIT, CANCEL = Await(), Cancel()
+
+
+@dataclass(slots=True)
+class Job:
+    """What a run of a graph was asked to do.
+
+    ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
+    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint.
+    """
+
+    kind: str
+    input: Any
+    ns: str
+    checkpoint_id: str | None
+    addressed: bool
+    nested: bool
+    recursion_limit: int
+    before: All | Sequence[str]
+    after: All | Sequence[str]
+    discard_pending: bool = False

@@ -1,0 +1,107 @@
+"""What takes a node's failure instead of the run: its error handler, in the same super-step.
+
+A handler runs as a task of its own, with the failed task's input. The failure is stored before
+the handler starts, so that a crash in between, or a failure of the handler, leads back to the
+handler and not to the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .. import ids
+from ..constants import PUSH
+from ..errors import InvalidAnswerError
+from ..task.nodes import Node
+from ..types import NodeError
+from .graph_spec import Blueprint
+from .plan import Task
+from .task_status import TaskStatus
+
+#: The name of the handler that set_node_defaults gives to nodes without one of their own.
+DEFAULT_HANDLER = "__default_error_handler__"
+_STEP = "node_error_handler"
+
+
+def handler_name(node: str) -> str:
+    """Returns the name of the node that handles the failures of ``node`` alone."""
+    return f"__error_handler__{node}"
+
+
+class StoredFailure(Exception):
+    """Stands for a node's error that was stored: its words are kept, its class isn't.
+
+    As text and as repr it is what the error itself was, so that a handler which runs again asks
+    the same question.
+    """
+
+    def __init__(self, message: str, described: str) -> None:
+        super().__init__(message)
+        self.described = described
+
+    def __repr__(self) -> str:
+        return self.described
+
+
+class HandlerTask(Task):
+    """An error handler's call for one failed task."""
+
+    __slots__ = ("failed", "failure")
+
+    def __init__(self, name: str, node: Node, failed: Task, error: BaseException) -> None:
+        path = (*failed.path, _STEP, False)
+        super().__init__(name, node, path, (PUSH,), failed.input, failed.origin)
+        self.failed = failed
+        self.failure = NodeError(failed.name, error)
+
+    @property
+    def id(self) -> str:
+        """The id that the handler of the same failed task always has."""
+        if self._id is None:
+            self._id = ids.task_id(
+                self.origin.id_bytes, self._node_ns(), str(self.origin.step), self.name,
+                _STEP, self.failed.id,
+            )  # fmt: skip
+        return self._id
+
+
+def failure_of(task: Task) -> NodeError | None:
+    """Returns the failure that a task handles."""
+    return task.failure if isinstance(task, HandlerTask) else None
+
+
+def takes(task: Task) -> bool:
+    """Tells whether a task's failure goes to a handler.
+
+    Pauses and drains are no failures. A wrong answer is the reviewer's, who can give another one.
+    """
+    return (
+        task.node.handler is not None
+        and isinstance(task.error, Exception)
+        and not isinstance(task.error, InvalidAnswerError)
+    )
+
+
+def hand_over(blueprint: Blueprint, failed: Task) -> HandlerTask:
+    """Returns the task that takes a failure; the failed one has then ended without writes."""
+    assert failed.node.handler is not None
+    assert failed.error is not None
+    name, error = failed.node.handler, failed.error
+    failed.error, failed.writes = None, ()
+    return HandlerTask(name, blueprint.nodes[name], failed, error)
+
+
+def restored(
+    blueprint: Blueprint, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
+) -> list[HandlerTask]:
+    """Returns the handlers of the tasks whose failure was stored to be handled."""
+    found = []
+    for task in tasks:
+        status = statuses.get(task.id)
+        if status is None or status.finished or status.handled is None:
+            continue
+        name = task.node.handler
+        if name is not None:
+            error = StoredFailure(status.handled or str(status.error), str(status.error))
+            found.append(HandlerTask(name, blueprint.nodes[name], task, error))
+    return found

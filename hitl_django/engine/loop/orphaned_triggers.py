@@ -1,0 +1,30 @@
+"""What a checkpoint holds to start nodes that the graph, changed since, doesn't start any more."""
+
+from __future__ import annotations
+
+from ..constants import BRANCH_TO, JOIN
+from .graph_spec import Blueprint, State
+
+
+def left_over(blueprint: Blueprint, state: State) -> dict[str, str]:
+    """Returns what is held to start nodes that aren't in the graph any more, by channel.
+
+    With each goes its node: one that is gone, or one that a join starts which is gone.
+    """
+    held: dict[str, str] = {}
+    for name in state.values.keys() - blueprint.channels.keys():
+        if name.startswith(BRANCH_TO):
+            held[name] = name.removeprefix(BRANCH_TO)
+        elif name.startswith(JOIN):
+            starts, _, end = name.removeprefix(JOIN).rpartition(":")
+            seen = state.values[name]
+            if set(starts.split("+")) <= set(seen[0] if isinstance(seen, tuple) else seen):
+                held[name] = end
+    return held
+
+
+def forget_left_over(blueprint: Blueprint, state: State) -> None:
+    """Drops what was to start nodes that are gone, as a step drops what started none."""
+    for name in left_over(blueprint, state):
+        del state.values[name]
+        state.versions.pop(name, None)

@@ -1,0 +1,102 @@
+"""What a run tells while it goes: chunks by mode, made from plain values.
+
+A chunk is ``(namespace, mode, data)``, the namespace as a tuple of its levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from ..constants import RETURN
+from ..task.nodes import Write
+from ..types import Interrupt
+from .plan import Task
+
+Chunk = tuple[tuple[str, ...], str, Any]
+
+
+def updates_of_task(
+    task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
+) -> dict[str, Any]:
+    """Returns the ``updates`` chunk of a finished task: what it wrote, by node."""
+    returned = [value for name, value in writes if name == RETURN]
+    if returned:
+        parts = returned[:1]
+    elif isinstance(keys, str):
+        parts = [value for name, value in writes if name == keys]
+    else:
+        wanted = [(name, value) for name, value in writes if name in keys]
+        if len({name for name, _ in wanted}) < len(wanted):
+            parts = [{name: value} for name, value in wanted]
+        else:
+            parts = [dict(wanted)] if wanted else []
+    chunk: dict[str, Any] = {task.name: parts[0] if len(parts) == 1 else parts or None}
+    if cached:
+        chunk["__metadata__"] = {"cached": True}
+    return chunk
+
+
+def task_started(
+    task: Task, metadata: Mapping[str, Any], tags: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the ``tasks`` chunk of a task about to run."""
+    chunk = {
+        "id": task.id,
+        "name": task.name,
+        "input": task.input,
+        "triggers": task.triggers,
+    }
+    extra = {**metadata, **task.node.metadata}
+    if tags or task.node.tags:
+        extra["tags"] = [*tags, *task.node.tags]
+    if extra:
+        chunk["metadata"] = extra
+    return chunk
+
+
+def task_ended(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
+    """Returns the ``tasks`` chunk of a task that has run."""
+    keys = (keys,) if isinstance(keys, str) else keys
+    return {
+        "id": task.id,
+        "name": task.name,
+        "error": task.error,
+        "result": folded_writes(
+            [write for write in task.writes or () if write[0] in keys or write[0] == RETURN]
+        ),
+        "interrupts": [as_dict(question.interrupt) for question in task.questions],
+    }
+
+
+def folded_writes(writes: Iterable[Write]) -> dict[str, Any]:
+    """Returns writes by channel; several to one channel become ``{"$writes": [...]}``."""
+    result: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for name, value in writes:
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] == 1:
+            result[name] = value
+        elif counts[name] == 2:
+            result[name] = {"$writes": [result[name], value]}
+        else:
+            result[name]["$writes"].append(value)
+    return result
+
+
+def as_dict(interrupt: Interrupt) -> dict[str, Any]:
+    """Returns a question as a plain dict."""
+    return asdict(interrupt)
+
+
+def in_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tasks or checkpoints chunk in the wrapping of the ``debug`` mode."""
+    kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
+    return {
+        "step": step - 1 if mode == "checkpoints" else step,
+        "timestamp": datetime.now(UTC).isoformat(),
+        "type": kind,
+        "payload": data,
+    }

@@ -1,0 +1,350 @@
+"""What is stored of a thread, and the interface of what stores it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from random import getrandbits
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from ..terms import ReviewTerms
+from ..types import Expiry, Interrupt, RunnableConfig
+
+if TYPE_CHECKING:
+    from ..loop.stream_modes import Chunk
+
+Version = Any  # whatever get_next_version returns: ordered, and one per super-step
+PendingWrite = tuple[str, str, Any]  # task id, channel, value
+
+
+class CheckpointMetadata(TypedDict, total=False):
+    """Why a checkpoint exists, and the caller's own metadata beside it.
+
+    ``source`` is input, loop, update or fork; ``step`` counts from -1;
+    ``parents`` maps the namespaces of the calling graphs to their checkpoint ids.
+    """
+
+    source: str
+    step: int
+    parents: dict[str, str]
+    run_id: str
+
+
+class Checkpoint(TypedDict):
+    """The state of one graph between two super-steps.
+
+    ``clock`` is the newest version; a channel that had it may be gone.
+    """
+
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, Any]
+    channel_versions: dict[str, Version]
+    versions_seen: dict[str, dict[str, Version]]
+    updated_channels: list[str] | None
+    clock: NotRequired[Version | None]
+
+
+class CheckpointTuple(NamedTuple):
+    """A stored checkpoint with its coordinates and the writes made on top of it.
+
+    ``pending_writes`` are ordered by task path, task id and slot.
+    """
+
+    config: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    parent_config: RunnableConfig | None = None
+    pending_writes: Sequence[PendingWrite] | None = None
+
+
+#: Config keys that say where and how to run; every other key is the caller's own.
+_COORDINATES = frozenset(
+    {
+        "thread_id",
+        "checkpoint_id",
+        "checkpoint_ns",
+        "checkpoint_map",
+        "discard_pending",
+        "rerun_unanswered",
+        "on_question_change",
+        "allow_unsaved",
+    }
+)
+
+
+def stored_metadata(config: RunnableConfig) -> dict[str, Any]:
+    """Returns what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
+    own = config.get("configurable") or {}
+    kept = dict(config.get("metadata") or {})
+    for name, value in own.items():
+        if name in _COORDINATES or name in kept or name.startswith(("__", "langgraph_")):
+            continue
+        if value is None or isinstance(value, (str, int, float, bool)):
+            kept[name] = value
+    return kept
+
+
+@dataclass(slots=True)
+class TaskWrites:
+    """What one task wrote: channel writes, control writes, or both."""
+
+    task_id: str
+    task_path: str
+    writes: Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question and the exact task that asked it.
+
+    An answer goes to ``task_id`` at (``checkpoint_ns``, ``checkpoint_id``): to position ``index``
+    of that task's answers or, where the question was asked under a key, to ``key``. ``kind`` is
+    ``breakpoint`` for a static breakpoint, which asks nothing but to go on. ``refusal`` says why
+    the answer that was stored doesn't fit, where the question is asked again for that, ``expires``
+    what becomes of it without an answer, ``terms`` how people are to be asked.
+    """
+
+    interrupt: Interrupt
+    node: str
+    task_id: str
+    task_path: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    index: int = 0
+    key: str | None = None
+    kind: Literal["interrupt", "breakpoint"] = "interrupt"
+    refusal: str = ""
+    expires: Expiry | None = None
+    terms: ReviewTerms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run left the loop.
+
+    ``questions`` are the open ones, in task-path order (``interrupted``), ``error`` is the
+    exception (``failed``, ``out_of_steps``), ``next`` the nodes that would run next.
+    """
+
+    status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
+    questions: tuple[Question, ...] = ()
+    next: tuple[str, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """All that one super-step makes durable: stored whole, or not at all.
+
+    ``config`` addresses the checkpoint the tasks started from: ``writes`` belong to it, and
+    ``checkpoint`` (None while tasks are still running or one has paused) becomes its child.
+    ``new_versions`` holds the channels that this step changed, those that it emptied included.
+    ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
+    ``checkpoint_ns``) speaks for the run. ``told`` are the chunks that tell of all this, where
+    they are to be stored as well.
+    """
+
+    config: RunnableConfig
+    writes: Sequence[TaskWrites] = ()
+    checkpoint: Checkpoint | None = None
+    metadata: CheckpointMetadata | None = None
+    new_versions: dict[str, Version] | None = None
+    outcome: Outcome | None = None
+    told: Sequence[Chunk] = ()
+
+
+# A version counts super-steps in its high half. The low half is random, so that two branches of
+# one thread, forked at the same step, never give different values the same version.
+_BRANCH_BITS = 32
+
+
+class BaseCheckpointSaver:
+    """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
+
+    ``commit`` is what the engine calls. Its default stores the writes and then the checkpoint;
+    a saver that can store both at once overrides it. ``copy_thread``, ``delete_for_runs`` and
+    ``prune`` are upkeep, which the engine never asks for.
+    """
+
+    #: Looks after the thread that calls a node's sync function, for the time of the call; it is
+    #: given the node's name. None where nothing is to be looked after.
+    around_call: Callable[[str], AbstractContextManager[None]] | None = None
+    #: Called on a thread of ours that has run tasks, when it has no more. None where nothing stays.
+    leave_thread: Callable[[], None] | None = None
+    #: Whether all its calls in one run have to come from one thread: the one that drives the run.
+    thread_bound: bool = True
+
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether an error that a node raised says that this saver's storage is gone.
+
+        It is then no failure of the node's: the run stops where it was last stored, as it does
+        where the saver itself can't reach its storage.
+        """
+        return False
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Reads the addressed checkpoint, or the newest of the namespace without an id."""
+        raise NotImplementedError
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Reads checkpoints, newest first."""
+        raise NotImplementedError
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Stores a checkpoint as the child of the one ``config`` addresses."""
+        raise NotImplementedError
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Stores what a task wrote on top of the addressed checkpoint.
+
+        Control writes replace the earlier one of their kind; a task's channel writes are kept as
+        first stored.
+        """
+        raise NotImplementedError
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Removes everything stored of a thread."""
+        raise NotImplementedError
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Gives another thread the whole history of one.
+
+        Raises ThreadNotFound where there is nothing to copy, and ValueError where the target has a
+        history: two in one thread would be one that never happened.
+        """
+        raise NotImplementedError
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Removes the checkpoints whose metadata has one of these as ``run_id``."""
+        raise NotImplementedError
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Removes history of the threads.
+
+        ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
+        which is all that a run needs to go on and a question needs to be answered, and drops the
+        namespaces of subgraph calls that are over. ``delete`` keeps nothing.
+        Whoever forks from an older checkpoint at the same time may find values of it gone.
+        """
+        raise NotImplementedError
+
+    def commit(self, commit: Commit) -> None:
+        """Stores what a super-step produced."""
+        for task in commit.writes:
+            self.put_writes(commit.config, task.writes, task.task_id, task.task_path)
+        if commit.checkpoint is not None:
+            self.put(
+                commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
+
+    def get(self, config: RunnableConfig) -> Checkpoint | None:
+        """Reads the addressed checkpoint without its writes."""
+        found = self.get_tuple(config)
+        return found.checkpoint if found else None
+
+    def get_next_version(self, current: Version | None, channel: None) -> Version:
+        """Returns a version greater than ``current``."""
+        return (((current or 0) >> _BRANCH_BITS) + 1) << _BRANCH_BITS | getrandbits(_BRANCH_BITS)
+
+    # A saver without an event loop of its own answers at once. One that blocks overrides acall, and
+    # the two that every super-step and every load take.
+
+    async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Makes a call of this saver's, for the async forms and within an async run.
+
+        A saver whose connections belong to a thread makes it on that thread.
+        """
+        return function(*args)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Like get_tuple."""
+        return self.get_tuple(config)
+
+    async def aget(self, config: RunnableConfig) -> Checkpoint | None:
+        """Like get."""
+        found: Checkpoint | None = await self.acall(self.get, config)
+        return found
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Like list."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while (one := await self.acall(next, found, None)) is not None:
+            yield one
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        """Like put."""
+        stored: RunnableConfig = await self.acall(
+            self.put, config, checkpoint, metadata, new_versions
+        )
+        return stored
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Like put_writes."""
+        await self.acall(self.put_writes, config, writes, task_id, task_path)
+
+    async def acommit(self, commit: Commit) -> None:
+        """Like commit."""
+        self.commit(commit)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Like delete_thread."""
+        await self.acall(self.delete_thread, thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Like copy_thread."""
+        await self.acall(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Like delete_for_runs."""
+        await self.acall(self.delete_for_runs, run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Like prune."""
+        await self.acall(partial(self.prune, thread_ids, strategy=strategy))
+
+
+#: What a graph is compiled with: True keeps one history per thread where it is called by another
+#: graph, False never stores anything.
+Checkpointer = BaseCheckpointSaver | bool | None

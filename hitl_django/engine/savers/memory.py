@@ -1,0 +1,380 @@
+"""The saver that keeps threads in memory: for tests, and for runs that end with their process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from operator import is_
+from threading import RLock
+from typing import Any, Self
+
+from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
+from ..errors import PayloadError, ThreadNotFound
+from ..serde import Codec
+from ..types import RunnableConfig
+from .checkpoint import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    PendingWrite,
+    TaskWrites,
+    Version,
+)
+from .pruning import KEEP_LATEST, check_prune, keep_latest
+
+#: What a task wrote, under its id and slot: its path, its encoded writes, and the bytes of those
+#: values that are a channel's as well, by its name; of these the writes have the name alone.
+_Row = tuple[str, bytes, Mapping[str, bytes]]
+#: A channel's value, and its bytes.
+_Shared = tuple[Any, bytes]
+_NO_PARTS: Mapping[str, bytes] = {}
+#: A value of fewer parts is encoded twice sooner than compared.
+_CONTAINERS, _LARGE = (dict, list), 16
+
+
+class _Stored:
+    """One checkpoint as kept: encoded, but for the versions, whose dicts are never changed."""
+
+    __slots__ = ("checkpoint", "metadata", "parent_id", "writes")
+
+    def __init__(self, checkpoint: dict[str, Any], metadata: bytes, parent_id: str | None) -> None:
+        self.checkpoint, self.metadata, self.parent_id = checkpoint, metadata, parent_id
+        self.writes: dict[tuple[str, int], _Row] = {}
+
+
+class _Namespace:
+    """The checkpoints of one graph of one thread, in the order stored, and its channel values."""
+
+    __slots__ = ("blobs", "checkpoints")
+
+    def __init__(self) -> None:
+        self.checkpoints: dict[str, _Stored] = {}
+        self.blobs: dict[tuple[str, Version], bytes] = {}
+
+
+class InMemorySaver(BaseCheckpointSaver):
+    """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy."""
+
+    thread_bound = False
+
+    def __init__(self, *, serde: Codec | None = None) -> None:
+        self.serde = serde or Codec()
+        self._threads: dict[str, dict[str, _Namespace]] = {}
+        self._lock = RLock()
+        cls = type(self)
+        #: Whether a subclass has a put or put_writes of its own, through which all then goes.
+        self._is_extended = (cls.put, cls.put_writes) != (
+            InMemorySaver.put,
+            InMemorySaver.put_writes,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place = config["configurable"]
+        with self._lock:
+            space = self._space(place)
+            if space is None or not space.checkpoints:
+                return None
+            wanted = place.get("checkpoint_id") or max(space.checkpoints)
+            stored = space.checkpoints.get(wanted)
+            return None if stored is None else self._tuple(place["thread_id"], place, space, stored)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        found = self._matching(config, before)
+        for count, saved in enumerate(
+            saved
+            for saved in found
+            if not filter or all(saved.metadata.get(k) == v for k, v in filter.items())
+        ):
+            if limit is not None and count >= limit:
+                return
+            yield saved
+
+    def _matching(
+        self, config: RunnableConfig | None, before: RunnableConfig | None
+    ) -> Iterator[CheckpointTuple]:
+        place = (config or {}).get("configurable", {})
+        bound = (before or {}).get("configurable", {}).get("checkpoint_id")
+        with self._lock:
+            threads = [place["thread_id"]] if "thread_id" in place else list(self._threads)
+            rows = [
+                (thread, ns, space, stored)
+                for thread in threads
+                for ns, space in self._threads.get(thread, {}).items()
+                if place.get("checkpoint_ns") in (None, ns)
+                for stored in space.checkpoints.values()
+                if place.get("checkpoint_id") in (None, stored.checkpoint["id"])
+                and (bound is None or stored.checkpoint["id"] < bound)
+            ]
+            rows.sort(key=lambda row: row[3].checkpoint["id"], reverse=True)
+            found = [
+                self._tuple(thread, {"checkpoint_ns": ns}, space, stored)
+                for thread, ns, space, stored in rows
+            ]
+        yield from found
+
+    def _space(self, place: dict[str, Any]) -> _Namespace | None:
+        return self._threads.get(place["thread_id"], {}).get(place.get("checkpoint_ns", ""))
+
+    def _tuple(
+        self, thread_id: str, place: dict[str, Any], space: _Namespace, stored: _Stored
+    ) -> CheckpointTuple:
+        kept = stored.checkpoint
+        ns = place.get("checkpoint_ns", "")
+        decode = self.serde.decode
+        values = {
+            name: decode(space.blobs[name, version])
+            for name, version in kept["channel_versions"].items()
+            if (name, version) in space.blobs
+        }
+        checkpoint: Checkpoint = {
+            **kept,  # type: ignore[typeddict-item]
+            "channel_values": values,
+            "channel_versions": dict(kept["channel_versions"]),
+            "versions_seen": dict(kept["versions_seen"]),
+        }
+        parent = stored.parent_id
+        return CheckpointTuple(
+            _coordinates(thread_id, ns, kept["id"]),
+            checkpoint,
+            decode(stored.metadata),
+            _coordinates(thread_id, ns, parent) if parent else None,
+            self._pending(stored),
+        )
+
+    def _pending(self, stored: _Stored) -> Sequence[PendingWrite]:
+        rows = sorted(
+            (path, task_id, slot) for (task_id, slot), (path, *_) in stored.writes.items()
+        )
+        found: list[PendingWrite] = []
+        for _, task_id, slot in rows:
+            _, data, shared = stored.writes[task_id, slot]
+            for channel, *value in self.serde.decode(data):
+                if value:
+                    found.append((task_id, channel, value[0]))
+                else:
+                    held = self.serde.decode(shared[channel])
+                    values = held if channel == TASKS else [held]
+                    found += [(task_id, channel, one) for one in values]
+        return found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: dict[str, Version],
+    ) -> RunnableConfig:
+        self._store(Commit(config, (), checkpoint, metadata, new_versions))
+        place = config["configurable"]
+        return _coordinates(place["thread_id"], place.get("checkpoint_ns", ""), checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        self._store(Commit(config, [TaskWrites(task_id, task_path, writes)]))
+
+    def commit(self, commit: Commit) -> None:
+        if self._is_extended:
+            super().commit(commit)
+        else:
+            self._store(commit)
+
+    def _store(self, commit: Commit) -> None:
+        place = commit.config["configurable"]
+        # All is encoded before anything is stored, so that what can't be leaves nothing behind.
+        shared = self._shared(commit)
+        rows = [row for task in commit.writes for row in self._rows(task, shared)]
+        checkpoint, blobs, stored = commit.checkpoint, {}, None
+        if checkpoint is not None:
+            kept: dict[str, Any] = dict(checkpoint)
+            values = kept.pop("channel_values")
+            encode = self.serde.encode
+            changed = [
+                (name, version)
+                for name, version in (commit.new_versions or {}).items()
+                if name in values
+            ]
+            try:
+                blobs = {
+                    key: shared[key[0]][1] if key[0] in shared else encode(values[key[0]])
+                    for key in changed
+                }
+            except PayloadError:
+                encode({name: values[name] for name, _ in changed})  # whose refusal names the key
+                raise
+            parent = place.get("checkpoint_id")
+            stored = _Stored(kept, encode(commit.metadata or {}), parent)
+        with self._lock:
+            if rows:
+                self._keep(place, rows)
+            if stored is not None:
+                threads = self._threads.setdefault(place["thread_id"], {})
+                space = threads.setdefault(place.get("checkpoint_ns", ""), _Namespace())
+                space.blobs.update(blobs)
+                space.checkpoints[stored.checkpoint["id"]] = stored
+
+    def _shared(self, commit: Commit) -> Mapping[str, _Shared]:
+        """Encodes what the task of a step wrote and a channel holds as it is, by channel.
+
+        Most steps have one task, and most large values are written as they are to be held.
+        """
+        shared: dict[str, _Shared] = {}
+        if commit.checkpoint is None or len(commit.writes) != 1:
+            return shared
+        values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
+        writes = commit.writes[0].writes
+        for name, value in writes:
+            if type(value) in _CONTAINERS and len(value) >= _LARGE:
+                is_held = values.get(name) is value
+            elif name == TASKS and name not in shared:
+                value = values.get(TASKS)
+                is_held = _is_all_that_was_sent(value, writes)
+            else:
+                continue
+            if is_held and name in changed:
+                try:
+                    shared[name] = value, self.serde.encode(value)
+                except PayloadError:
+                    return {}  # the write is refused, in words that fit it
+        return shared
+
+    def _rows(
+        self, task: TaskWrites, shared: Mapping[str, _Shared]
+    ) -> Iterator[tuple[tuple[str, int], _Row]]:
+        """Encodes what a task wrote: its channel writes as one unit, each control write alone."""
+        encode, regular, parts = self.serde.encode, [], _NO_PARTS
+        for name, value in task.writes:
+            # As lists, which are packed as they are; each tuple would be an extension of its own.
+            if name not in CONTROL_SLOTS:
+                regular.append([name, value])
+            else:
+                data = encode([[name, value]])
+                yield (task.task_id, CONTROL_SLOTS[name]), (task.task_path, data, _NO_PARTS)
+        if shared:
+            regular = _named(regular, shared)
+            parts = {name: data for name, (_, data) in shared.items()}
+        if regular:
+            yield (task.task_id, 0), (task.task_path, encode(regular), parts)
+
+    def _keep(self, place: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
+        space = self._space(place)
+        stored = space and space.checkpoints.get(place["checkpoint_id"])
+        if not stored:
+            raise LookupError(f"No checkpoint to put writes on: {place}")
+        writes = stored.writes
+        for key, row in rows:
+            if key[1] != 0 or key[0] == NULL_TASK_ID or key not in writes:
+                writes[key] = row
+
+    def delete_thread(self, thread_id: str) -> None:
+        with self._lock:
+            self._threads.pop(str(thread_id), None)
+
+    # Upkeep.
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        source, target = str(source_thread_id), str(target_thread_id)
+        with self._lock:
+            if source not in self._threads:
+                raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
+            if target in self._threads:
+                raise ValueError(f"Thread {target!r} has a history of its own.")
+            self._threads[target] = deepcopy(self._threads[source])
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs, decode = frozenset(map(str, run_ids)), self.serde.decode
+        with self._lock:
+            for thread_id, spaces in list(self._threads.items()):
+                kept = {
+                    (ns, id)
+                    for ns, space in spaces.items()
+                    for id, stored in space.checkpoints.items()
+                    if decode(stored.metadata).get("run_id") not in runs
+                }
+                self._keep_only(thread_id, kept)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
+        with self._lock:
+            for thread_id in check_prune(thread_ids, strategy):
+                spaces = self._threads.get(thread_id, {})
+                heads = {ns: max(space.checkpoints) for ns, space in spaces.items()}
+                about = {
+                    ns: (id, self.serde.decode(spaces[ns].checkpoints[id].metadata))
+                    for ns, id in heads.items()
+                }
+                roots = spaces[""].checkpoints if "" in spaces else ()
+                kept = keep_latest(about, roots) if strategy == KEEP_LATEST else set()
+                self._keep_only(thread_id, kept)
+
+    def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
+        """Drops the other checkpoints, the values that nobody names any more, and what is empty."""
+        spaces = self._threads.get(thread_id, {})
+        for ns, space in list(spaces.items()):
+            left = {id: one for id, one in space.checkpoints.items() if (ns, id) in kept}
+            named: set[tuple[str, Version]] = set()
+            for stored in left.values():
+                named |= stored.checkpoint["channel_versions"].items()
+                if stored.parent_id not in left:
+                    stored.parent_id = None
+            space.checkpoints = left
+            space.blobs = {key: data for key, data in space.blobs.items() if key in named}
+            if not left:
+                del spaces[ns]
+        if not spaces:
+            self._threads.pop(thread_id, None)
+
+
+def _is_all_that_was_sent(sends: Any, writes: Sequence[tuple[str, Any]]) -> bool:
+    """Tells whether a task sent exactly these, one after the other."""
+    names = [name for name, _ in writes]
+    if not sends or names.count(TASKS) != len(sends):
+        return False
+    first = names.index(TASKS)
+    sent = [value for name, value in writes[first : first + len(sends)] if name == TASKS]
+    return len(sent) == len(sends) and all(map(is_, sent, sends))
+
+
+def _named(regular: Sequence[Any], shared: Mapping[str, _Shared]) -> list[list[Any]]:
+    """Returns the writes with the name alone of what is shared; all Sends are one value."""
+    named, sent = [], False
+    for name, value in regular:
+        if name == TASKS and name in shared:
+            if not sent:
+                named.append([name])
+            sent = True
+        else:
+            held = shared.get(name)
+            named.append([name] if held is not None and held[0] is value else [name, value])
+    return named
+
+
+def _coordinates(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": ns,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+MemorySaver = InMemorySaver

@@ -1,0 +1,52 @@
+"""A dict that is kept in a file."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import Any, Self
+
+from ..serde import Codec
+
+
+class PersistentDict(defaultdict[Any, Any]):
+    """A dict in memory that ``sync`` and ``close`` write to ``filename``, and ``load`` reads.
+
+    The arguments before ``filename`` are those of defaultdict. The file holds what the state codec
+    makes of the dict, so keys and values have to be storable like state. It is replaced as a
+    whole: who reads it finds the old content or the new one.
+    """
+
+    def __init__(self, *args: Any, filename: str | os.PathLike[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._path = os.fspath(filename)
+        self._codec = Codec()
+
+    def load(self) -> None:
+        """Takes up what the file holds, where there is one."""
+        try:
+            with open(self._path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self.update(self._codec.decode(data))
+
+    def sync(self) -> None:
+        """Writes the dict to the file."""
+        data = self._codec.encode(list(self.items()))
+        part = f"{self._path}.{os.getpid()}.part"
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self._path)
+
+    def close(self) -> None:
+        """Like sync."""
+        self.sync()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

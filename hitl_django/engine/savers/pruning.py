@@ -1,0 +1,47 @@
+"""What of a thread's history stays when it is pruned: rules that every saver shares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ..constants import NS_END
+from .checkpoint import CheckpointMetadata
+
+KEEP_LATEST, DELETE = "keep_latest", "delete"
+
+
+def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
+    """Returns the thread ids of a call to ``prune``, each once, or refuses the call."""
+    if isinstance(thread_ids, str):
+        raise TypeError("thread_ids is a sequence of thread ids, not one of them.")
+    if strategy not in (KEEP_LATEST, DELETE):
+        raise ValueError(f"strategy is {KEEP_LATEST!r} or {DELETE!r}, not {strategy!r}.")
+    return list(dict.fromkeys(map(str, thread_ids)))
+
+
+def latest_of(places: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Returns of (namespace, checkpoint id) pairs the newest id of each namespace."""
+    latest: dict[str, str] = {}
+    for ns, checkpoint_id in places:
+        if checkpoint_id > latest.get(ns, ""):
+            latest[ns] = checkpoint_id
+    return latest
+
+
+def keep_latest(
+    heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
+) -> set[tuple[str, str]]:
+    """Returns the (namespace, checkpoint id) pairs that stay.
+
+    ``heads`` are the newest checkpoint of each namespace and its metadata, ``roots`` the root
+    graph's checkpoints that are stored. A subgraph that was called anew each time (its namespace
+    holds a task id) goes with the root checkpoint its call started from: no task reads it again.
+    One with a history of its own keeps its newest.
+    """
+    newest_root = heads[""][0] if "" in heads else None
+    kept = set()
+    for ns, (checkpoint_id, metadata) in heads.items():
+        called_from = (metadata.get("parents") or {}).get("") if NS_END in ns else None
+        if called_from is None or called_from == newest_root or called_from not in roots:
+            kept.add((ns, checkpoint_id))
+    return kept

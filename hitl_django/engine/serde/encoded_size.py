@@ -1,0 +1,100 @@
+"""Measures encoded bytes without building the values."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from .extension_codes import LOAD_LEAF
+
+# Header byte → (bytes of a length field that follows, or of a fixed body).
+_FIXED = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_SIZED = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
+_EXTENSION = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+_CONTAINER = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+_TRUE_NIL_FALSE = {0xC0, 0xC2, 0xC3}
+# Header byte → the bytes of a value that opens none and whose size the header tells; else 0.
+_WHOLE = [
+    1 if head < 0x80 or head >= 0xE0 or head in _TRUE_NIL_FALSE
+    else 1 + (head & 0x1F) if 0xA0 <= head < 0xC0
+    else 1 + _FIXED.get(head, -1)
+    for head in range(256)
+]  # fmt: skip
+
+
+class Size(NamedTuple):
+    """How deep a value nests, how many values it holds, and whether bytes are among them."""
+
+    depth: int
+    items: int
+    blobs: bool
+
+
+def measure_added(size: Size, length: int, added: bytes) -> Size:
+    """Returns the size of a list of ``size`` that has grown by ``length`` items."""
+    more = measure(struct.pack(">BI", 0xDD, length) + added)
+    depth = max(size.depth, more.depth)
+    return Size(depth, size.items + more.items - 1, size.blobs or more.blobs)
+
+
+def measure(data: bytes) -> Size:
+    """Returns the size of the value; ValueError if malformed.
+
+    An extension that holds a value is a level of its own.
+    """
+    end = len(data)
+    at = items = depth = 0
+    blobs = False
+    left = 1  # values still to come of this container, and of those around it
+    around: list[int] = []
+    inside: int | None
+    while True:
+        while not left:
+            if not around:
+                if at != end:
+                    raise ValueError("there are bytes after the value")
+                return Size(depth, items, blobs)
+            left = around.pop()
+        if at >= end:
+            raise ValueError("unexpected end")
+        left -= 1
+        items += 1
+        head = data[at]
+        if size := _WHOLE[head]:
+            at += size
+            continue
+        if head < 0xA0:
+            at, inside = at + 1, (head & 0x0F) * (2 if head < 0x90 else 1)
+        else:
+            blobs = blobs or 0xC4 <= head <= 0xC6
+            at, inside = _step(data, at, head)
+        if inside is not None:
+            around.append(left)
+            left = inside
+            depth = max(depth, len(around))
+
+
+def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
+    """Passes one of the longer headers and what is not a value behind it.
+
+    Tells how many values it opens.
+    """
+    at += 1
+    if head in _SIZED:
+        width = _SIZED[head]
+        return at + width + int.from_bytes(data[at : at + width], "big"), None
+    if head in _CONTAINER:
+        width, each = _CONTAINER[head]
+        return at + width, int.from_bytes(data[at : at + width], "big") * each
+    if head in _EXTENSION:
+        width = _EXTENSION[head]
+        size = int.from_bytes(data[at : at + width], "big")
+        at += width
+    elif 0xD4 <= head <= 0xD8:
+        size = 1 << (head - 0xD4)
+    else:
+        raise ValueError("a reserved byte")
+    if at >= len(data):
+        raise ValueError("unexpected end")
+    is_leaf = data[at] in LOAD_LEAF or data[at] > 0x7F
+    return (at + 1 + size, None) if is_leaf else (at + 1, 1)

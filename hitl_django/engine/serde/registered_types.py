@@ -1,0 +1,182 @@
+"""Classes of the application that may be stored, by short names that only code gives out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from .extension_codes import BRANCHES, LEAVES, NATIVE
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}\Z")
+_NOT_IN_TAG = re.compile(r"[^A-Za-z0-9_.:-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCodec:
+    """How instances of exactly ``cls`` are stored: ``load(dump(value))`` equals ``value``.
+
+    ``dump`` returns anything the codec can store. ``tag`` is the short name in stored bytes: keep
+    it when the class is renamed or moved.
+    """
+
+    tag: str
+    cls: type
+    dump: Callable[[Any], Any]
+    load: Callable[[Any], Any]
+
+
+class TypeTable:
+    """Type codecs by class and by tag; refuses a second one for either."""
+
+    def __init__(self) -> None:
+        self.by_class: dict[type, TypeCodec] = {}
+        self.by_tag: dict[str, TypeCodec] = {}
+
+    def add(self, entry: TypeCodec) -> None:
+        """Adds one type codec."""
+        if not _TAG.match(entry.tag):
+            raise ValueError(
+                f"{entry.tag!r} can't be a short name: a letter, then letters, digits and _.:- "
+                "up to 64 characters."
+            )
+        if entry.cls in NATIVE or entry.cls in LEAVES or entry.cls in BRANCHES or entry.cls is dict:
+            raise ValueError(f"{entry.cls.__qualname__} is stored without being registered.")
+        if entry.tag in self.by_tag:
+            taken = self.by_tag[entry.tag].cls.__qualname__
+            raise ValueError(f"The short name {entry.tag!r} is taken by {taken}.")
+        if entry.cls in self.by_class:
+            tag = self.by_class[entry.cls].tag
+            raise ValueError(f"{entry.cls.__qualname__} is registered already, as {tag!r}.")
+        self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
+
+    def adopt(self, entry: TypeCodec) -> None:
+        """Adds a type codec under a name that nobody chose; the newest class of the name counts."""
+        held = self.by_tag.pop(entry.tag, None)
+        if held is not None:
+            self.by_class.pop(held.cls, None)
+        self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
+
+
+REGISTERED = TypeTable()
+
+
+def register_type(
+    tag: str, cls: type[T], dump: Callable[[T], Any], load: Callable[[Any], T]
+) -> None:
+    """Lets every codec of the process store instances of exactly ``cls`` under ``tag``."""
+    REGISTERED.add(TypeCodec(tag, cls, dump, load))
+
+
+def register_model(cls: C, tag: str | None = None) -> C:
+    """Registers a dataclass, a pydantic model, an enum or a named tuple; returns it.
+
+    Fields are stored by name, enum members by value. Loading puts the stored fields back as they
+    were: validators, ``__init__`` and ``__post_init__`` don't run again. A field that was added
+    to the class since takes its default; one that was removed is dropped.
+    """
+    dump, load = _recipe(cls)
+    register_type(tag or cls.__name__, cls, dump, load)
+    return cls
+
+
+def adopt_model(cls: type) -> None:
+    """Registers a class that a graph's schema mentions under its dotted name, unless it has one.
+
+    Whoever renames or moves such a class while threads that hold it are stored registers it by a
+    short name first: ``register_model(cls, "old.dotted.name")``.
+    """
+    if cls in REGISTERED.by_class:
+        return
+    dump, load = _recipe(cls)
+    tag = _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
+    REGISTERED.adopt(TypeCodec(tag, cls, dump, load))
+
+
+def _recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    if issubclass(cls, Enum):
+        return (lambda member: member.value), cls
+    if dataclasses.is_dataclass(cls):
+        return _dataclass_recipe(cls)
+    if hasattr(cls, "__pydantic_fields__"):
+        return _pydantic_recipe(cls)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _namedtuple_recipe(cls)
+    raise TypeError(
+        f"{cls.__qualname__} is no dataclass, pydantic model, enum or named tuple; "
+        "use register_type with functions of your own."
+    )
+
+
+def _namedtuple_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    def dump(value: Any) -> dict[str, Any]:
+        return dict(zip(cls._fields, value, strict=True))
+
+    def load(stored: dict[str, Any]) -> Any:
+        found = cls._field_defaults | stored
+        return tuple.__new__(cls, [found[name] for name in cls._fields])
+
+    return dump, load
+
+
+def _dataclass_recipe(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    fields = dataclasses.fields(cls)
+
+    def dump(value: Any) -> dict[str, Any]:
+        return {field.name: getattr(value, field.name) for field in fields}
+
+    def load(stored: dict[str, Any]) -> Any:
+        value: Any = object.__new__(cls)
+        for field in fields:
+            object.__setattr__(value, field.name, _field_value(field, stored))
+        return value
+
+    return dump, load
+
+
+def _field_value(field: dataclasses.Field[Any], stored: dict[str, Any]) -> Any:
+    if field.name in stored:
+        return stored[field.name]
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is dataclasses.MISSING:
+        raise ValueError(f"the field {field.name} has no stored value and no default")
+    return field.default
+
+
+def _pydantic_recipe(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    def dump(value: Any) -> list[Any]:
+        state = vars(value)
+        fields = {name: state[name] for name in cls.__pydantic_fields__ if name in state}
+        given = sorted(value.__pydantic_fields_set__)
+        return [fields, given, value.__pydantic_extra__, value.__pydantic_private__]
+
+    def load(stored: list[Any]) -> Any:
+        fields, given, extra, private = stored
+        state: dict[str, Any] = {}
+        for name, field in cls.__pydantic_fields__.items():
+            if name not in fields and field.is_required():
+                raise ValueError(f"the field {name} has no stored value and no default")
+            state[name] = (
+                fields[name]
+                if name in fields
+                else field.get_default(call_default_factory=True, validated_data=state)
+            )
+        value = cls.__new__(cls)
+        value.__setstate__(
+            {
+                "__dict__": state,
+                "__pydantic_fields_set__": set(given),
+                "__pydantic_extra__": extra,
+                "__pydantic_private__": private,
+            }
+        )
+        return value
+
+    return dump, load

@@ -1,0 +1,222 @@
+"""The slow way through a value, taken when the fast one failed or can't be sure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from ..errors import PayloadLimitError, UnserializableError
+from ..types import Send
+from .extension_codes import BRANCHES, LEAVES, MAPPING, NATIVE, OBJECT, RefusedPart, Tagged
+
+Dump = Callable[[Any], "tuple[str, Any] | None"]  # a registered object → (tag, dumped)
+
+_QUIET = NATIVE - {str}
+_NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
+
+
+def needs_walk(value: Any, dump: Dump) -> bool:
+    """Tells whether a packed value holds a NUL in a text, or a type that packing took for bytes."""
+    todo = [value]
+    for item in todo:  # grows while it is read
+        cls = type(item)
+        if cls is str:
+            if "\0" in item:
+                return True
+        elif cls is dict:
+            if "\0" in "".join(item):
+                return True
+            _extend(todo, item.values())
+        elif cls is list:
+            _extend(todo, item)
+        elif cls in _QUIET:
+            continue
+        elif cls is Send:
+            todo += (item.node, item.arg)  # of these there may be very many
+        elif cls in BRANCHES:
+            todo.extend(BRANCHES[cls][1](item))
+        elif cls in LEAVES:
+            if cls is bytearray:
+                return True
+        elif (dumped := dump(item)) is not None:
+            todo.append(dumped[1])
+        else:
+            return True
+    return False
+
+
+def _extend(todo: list[Any], parts: Collection[Any]) -> None:
+    if len(parts) < 8 or not _QUIET.issuperset(map(type, parts)):
+        todo.extend(parts)
+
+
+class _Frame:
+    """A container on the way from the root, for paths and for finding cycles."""
+
+    __slots__ = ("depth", "owner", "parent", "step")
+
+    def __init__(self, owner: Any, parent: _Frame | None, step: Any) -> None:
+        self.owner, self.parent, self.step = owner, parent, step
+        self.depth: int = parent.depth + 1 if parent else 1
+
+    def trail(self) -> Iterator[_Frame]:
+        """Yields this container and those around it."""
+        frame: _Frame | None = self
+        while frame:
+            yield frame
+            frame = frame.parent
+
+
+class _Key:
+    """Marks a step to a dict's key, not to its value."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+def rewrite(value: Any, dump: Dump, max_depth: int) -> Any:
+    """Returns an equal tree of what packing takes without loss, or raises for the first fault.
+
+    Iterative, so that no value, however deep, is a RecursionError.
+    """
+    root: list[Any] = [None]
+    todo: list[tuple[Any, Any, Any, _Frame | None, Any]] = [(value, root, 0, None, None)]
+    while todo:
+        item, into, at, frame, step = todo.pop()
+        cls = type(item)
+        if cls is str:
+            _check_text(item, frame, step)
+            into[at] = item
+        elif cls in NATIVE and not (cls is int and not -(1 << 63) <= item < 1 << 64):
+            into[at] = item
+        elif cls in LEAVES:
+            into[at] = _leaf(item, frame, step)
+        else:
+            here = _Frame(item, frame, step)
+            if here.depth > max_depth:
+                raise _too_deep(here, max_depth)
+            into[at], children = _open(item, here, dump)
+            if type(into[at]) is Tagged:
+                here.depth += 1  # an extension, and the list in it
+            todo.extend((child, out, key, here, move) for child, out, key, move in children[::-1])
+    return root[0]
+
+
+def _open(item: Any, here: _Frame, dump: Dump) -> tuple[Any, list[tuple[Any, Any, Any, Any]]]:
+    """Makes the container to fill, and the list of what to fill it with."""
+    cls = type(item)
+    if cls is list:
+        return _fill(item)
+    if cls is Tagged:
+        out: Any = Tagged(item.code, None)
+        box, children = _fill(item.body)
+        out.body = box
+        return out, children
+    if cls is dict:
+        return _open_dict(item)
+    if cls in BRANCHES:
+        code, parts = BRANCHES[cls]
+        box, children = _fill(parts(item))
+        return Tagged(code, box), children
+    try:
+        dumped = dump(item)
+    except Exception as fault:
+        raise UnserializableError(
+            f"{path(here)} can't be stored: the dump function registered for "
+            f"{cls.__qualname__} raised {type(fault).__name__}.",
+            path(here),
+        ) from fault
+    if dumped is None:
+        raise UnserializableError(f"{path(here)} can't be stored: {_advice(item)}", path(here))
+    box = [dumped[0], None]
+    return Tagged(OBJECT, box), [(dumped[1], box, 1, None)]
+
+
+def _fill(items: list[Any]) -> tuple[list[Any], list[tuple[Any, Any, Any, Any]]]:
+    out: list[Any] = [None] * len(items)
+    return out, [(item, out, at, at) for at, item in enumerate(items)]
+
+
+def _open_dict(item: dict[Any, Any]) -> tuple[Any, list[tuple[Any, Any, Any, Any]]]:
+    if all(type(key) is str for key in item):
+        out: Any = dict.fromkeys(item)
+        unused: dict[Any, Any] = {}  # the keys are only checked
+        keys = [(key, unused, key, _Key(key)) for key in item]
+        return out, keys + [(value, out, key, (key,)) for key, value in item.items()]
+    flat: list[Any] = [None] * (2 * len(item))
+    children: list[tuple[Any, Any, Any, Any]] = []
+    for at, (key, value) in enumerate(item.items()):
+        children.append((key, flat, 2 * at, _Key(key)))
+        children.append((value, flat, 2 * at + 1, (key,)))
+    return Tagged(MAPPING, flat), children
+
+
+def _leaf(item: Any, frame: _Frame | None, step: Any) -> Tagged:
+    code, dump = LEAVES[type(item)]
+    try:
+        dumped = dump(item)
+    except RefusedPart as refused:
+        where = path(frame, step)
+        raise UnserializableError(f"{where} can't be stored: it {refused}.", where) from None
+    return dumped if type(dumped) is Tagged else Tagged(code, dumped)
+
+
+def _check_text(text: str, frame: _Frame | None, step: Any) -> None:
+    if "\0" in text:
+        fault = "it has a NUL character"
+    elif not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        fault = "it has a lone surrogate, half of a character"
+    else:
+        return
+    where = path(frame, step)
+    raise UnserializableError(f"{where} can't be stored: {fault}.", where)
+
+
+def _too_deep(here: _Frame, max_depth: int) -> Exception:
+    seen: set[int] = set()
+    for frame in reversed(list(here.trail())):
+        if id(frame.owner) in seen:
+            where = path(frame)
+            return UnserializableError(f"{where} can't be stored: it contains itself.", where)
+        seen.add(id(frame.owner))
+    return PayloadLimitError(
+        f"The value nests deeper than {max_depth} levels.", limit=max_depth, found=here.depth
+    )
+
+
+def _advice(item: Any) -> str:
+    cls = type(item)
+    name = cls.__qualname__
+    for plain in (str, bytes, int, float, dict, list, tuple, set, frozenset):
+        if isinstance(item, plain) and not hasattr(cls, "_fields") and not hasattr(cls, "_value_"):
+            return (
+                f"{name} is a subclass of {plain.__name__} and would come back as another type. "
+                f"Store {plain.__name__}(value), or register it: register_type("
+                f"{cls.__name__!r}, {cls.__name__}, dump, load)."
+            )
+    return (
+        f"nothing is registered for its type, {name}. Register it by a short name: register_model("
+        f"{cls.__name__}) for a dataclass, pydantic model, enum or named tuple, else "
+        f"register_type({cls.__name__!r}, {cls.__name__}, dump, load)."
+    )
+
+
+def path(frame: _Frame | None, step: Any = None) -> str:
+    """Writes where a value stands: ``$.state.user[3]``."""
+    steps = [step, *(above.step for above in frame.trail())] if frame else []
+    return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)
+
+
+def _spell(step: Any) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    if isinstance(step, _Key):
+        return f"{{key {_short(step.key)}}}"
+    key = step[0]
+    return f".{key}" if isinstance(key, str) and _NAME.match(key) else f"[{_short(key)}]"
+
+
+def _short(key: Any) -> str:
+    text = ascii(key) if type(key) in NATIVE else type(key).__qualname__
+    return text if len(text) <= 60 else f"{text[:57]}..."

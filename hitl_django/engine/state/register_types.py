@@ -1,0 +1,61 @@
+"""State classes are storable without being registered: those that a graph's schemas mention.
+
+A name in stored bytes is looked up among what code registered, never imported, so the classes have
+to be known before anything is read. A graph's code mentions them in its annotations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, get_args
+
+from ..serde import adopt_model
+from .schema import hints_of, is_model
+
+_LANGCHAIN = "langchain_core.messages"
+
+
+def adopt(schema: Any) -> None:
+    """Registers the dataclasses, models, enums and named tuples that a schema mentions.
+
+    Where the application uses langchain's messages, they are registered as well: a list of
+    messages rarely says so in its annotation.
+    """
+    for cls in _classes(schema, set()):
+        if cls.__module__.partition(".")[0] not in ("builtins", "hitl_django"):
+            adopt_model(cls)
+    module = sys.modules.get(_LANGCHAIN)
+    for name in getattr(module, "__all__", ()):
+        found = getattr(module, name)
+        if is_model(found) and not getattr(found, "__abstractmethods__", None):
+            adopt_model(found)
+
+
+def _classes(annotation: Any, seen: set[Any]) -> Iterator[type]:
+    if id(annotation) in seen:
+        return
+    seen.add(id(annotation))
+    for argument in get_args(annotation):
+        yield from _classes(argument, seen)
+    if not isinstance(annotation, type):
+        return
+    if _is_storable(annotation):
+        yield annotation
+    try:
+        hints = hints_of(annotation) or {}
+    except (NameError, TypeError):
+        return  # it mentions a name that doesn't exist at run time
+    for hint in hints.values():
+        yield from _classes(hint, seen)
+
+
+def _is_storable(cls: type) -> bool:
+    return (
+        dataclasses.is_dataclass(cls)
+        or is_model(cls)
+        or (issubclass(cls, Enum) and bool(list(cls)))
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )

@@ -1,0 +1,313 @@
+"""State classes: from annotations to channels, and between state dicts and state objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import typing_extensions
+
+from ..channels import BaseChannel, BinaryOperatorAggregate, LastValue
+from ..constants import ROOT
+from ..errors import InvalidInputError, InvalidUpdateError
+from .complexity import TOO_COMPLEX, contains_itself, is_too_complex
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+T = TypeVar("T")
+
+#: How many faults of a value are listed: it may have one for each validator that it is given to.
+MAX_FAULTS = 50
+
+
+class ManagedValue:
+    """A value that nodes read like state but that the loop works out: (step, stop) → value."""
+
+    def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
+        self.compute, self.name = compute, name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+IsLastStep = Annotated[bool, ManagedValue(lambda step, stop: step == stop - 1, "IsLastStep")]
+RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "RemainingSteps")]
+
+
+def hints_of(schema: Any) -> dict[str, Any] | None:
+    """Returns the annotated fields of a state class, or None when it has none."""
+    if not isinstance(schema, type):
+        return None
+    declares = bool(getattr(schema, "__annotations__", None))
+    if not declares and not is_model(schema) and not dataclasses.is_dataclass(schema):
+        return None
+    return get_type_hints(schema, include_extras=True)
+
+
+def is_model(schema: Any) -> bool:
+    """Tells whether a class is a pydantic model."""
+    return isinstance(schema, type) and hasattr(schema, "model_validate")
+
+
+def channels_of(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
+    """Returns the channels and the managed values that a state class declares."""
+    hints = hints_of(schema)
+    if hints is None:
+        return {ROOT: channel_of(ROOT, schema)}, {}
+    channels: dict[str, BaseChannel] = {}
+    managed: dict[str, ManagedValue] = {}
+    for name, annotation in hints.items():
+        value = managed_of(annotation)
+        if value is not None:
+            managed[name] = value
+        else:
+            channels[name] = channel_of(name, annotation)
+    return channels, managed
+
+
+def _unwrapped(annotation: Any) -> Any:
+    while get_origin(annotation) in (Required, NotRequired):
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def managed_of(annotation: Any) -> ManagedValue | None:
+    """Returns the managed value an annotation names, if it does."""
+    metadata = getattr(_unwrapped(annotation), "__metadata__", ())
+    return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
+
+
+def channel_of(name: str, annotation: Any) -> BaseChannel:
+    """Returns the channel for one field: by its last annotation, or one that keeps a value."""
+    annotation = _unwrapped(annotation)
+    metadata = getattr(annotation, "__metadata__", ())
+    if not metadata:
+        return LastValue(annotation, name)
+    typ, rule = _unwrapped(annotation.__origin__), metadata[-1]
+    if isinstance(rule, BaseChannel):
+        return rule.bound(name)
+    if isinstance(rule, type) and issubclass(rule, BaseChannel):
+        return rule(typ).bound(name)
+    if callable(rule) and not isinstance(rule, type):
+        _check_reducer(rule)
+        return BinaryOperatorAggregate(typ, rule, name)
+    return LastValue(typ, name)
+
+
+def _check_reducer(reducer: Callable[..., Any]) -> None:
+    try:
+        parameters = inspect.signature(reducer).parameters.values()
+    except ValueError:
+        return  # a builtin without a signature, such as operator.add on old interpreters
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) != 2 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise ValueError(
+            f"Invalid reducer signature. Expected (a, b) -> c. Got {inspect.signature(reducer)}"
+        )
+
+
+def coercion_for(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
+    """Returns what turns a state dict into a state object; None for schemas that are dicts."""
+    if is_model(schema) or dataclasses.is_dataclass(schema):
+        return lambda values: schema(**values)
+    return None
+
+
+def updates_of(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
+    """Returns the channel writes in what a node returned: a dict's, or a state object's."""
+    if isinstance(output, Mapping):
+        return [(key, value) for key, value in output.items() if key in keys]
+    fields = _changed_fields(output)
+    if fields is None:
+        raise InvalidUpdateError(f"Expected dict, got {output}")
+    return [(name, getattr(output, name)) for name in fields if name in keys]
+
+
+def _changed_fields(value: Any) -> Sequence[str] | None:
+    """Returns the fields a state object speaks for.
+
+    Of a pydantic model those that were set, or whose value or default isn't None; of any other
+    class all.
+    """
+    if is_model(type(value)):
+        given = value.model_fields_set
+        return [
+            name
+            for name, field in type(value).model_fields.items()
+            if name in given or getattr(value, name) is not None or field.default is not None
+        ]
+    hints = hints_of(type(value))
+    return None if hints is None else [name for name in hints if hasattr(value, name)]
+
+
+def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Keeps what is made of an annotation, unless that can't be hashed."""
+    known = lru_cache(maxsize=256)(make)
+
+    def find(annotation: Any) -> T:
+        try:
+            return known(annotation)
+        except TypeError:
+            return make(annotation)
+
+    return find
+
+
+@_cached
+def _adapter_for(annotation: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_portable(annotation))
+
+
+def _portable(annotation: Any) -> Any:
+    """Returns an annotation with each TypedDict in the form pydantic takes on every Python.
+
+    Before Python 3.12 it refuses those of the standard library.
+    """
+    if sys.version_info >= (3, 12):
+        return annotation
+    if is_typeddict(annotation):
+        hints = get_type_hints(annotation, include_extras=True)
+        optional = annotation.__optional_keys__
+        fields = {
+            name: NotRequired[_portable(_unwrapped(hint))]
+            if name in optional
+            else _portable(_unwrapped(hint))
+            for name, hint in hints.items()
+        }
+        return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]
+    arguments = get_args(annotation)
+    if get_origin(annotation) in (list, dict, tuple, set) and arguments:
+        return get_origin(annotation)[tuple(_portable(argument) for argument in arguments)]
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(_portable(argument) for argument in arguments)]  # noqa: UP007
+    return annotation
+
+
+def json_schema(schema: Any) -> dict[str, Any]:
+    """Returns the JSON schema of an answer's type, or of a state class.
+
+    A field of a state class whose type pydantic doesn't know is described as anything.
+    """
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    if isinstance(schema, dict):
+        return schema
+    try:
+        return dict(_adapter_for(schema).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        hints = hints_of(schema)
+        if hints is None:
+            return {}
+        fields = {name: _plain_type(hint) for name, hint in hints.items()}
+        properties = {
+            name: {} if hints_of(field) is not None and not is_typeddict(field) else _loose(field)
+            for name, field in fields.items()
+        }
+        return {"title": schema.__name__, "type": "object", "properties": properties}
+
+
+def _loose(annotation: Any) -> dict[str, Any]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        return dict(_adapter_for(annotation).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return {}
+
+
+def coerce(schema: Any, value: Any) -> Any:
+    """Returns ``value`` as an instance of ``schema``; raises pydantic's ValidationError.
+
+    So does a value that would take too long to be read, where a union contains itself.
+    """
+    described = _recursive_schema(schema)
+    if described is not None and is_too_complex(described, value):
+        from pydantic_core import PydanticCustomError, ValidationError
+
+        fault = PydanticCustomError("too_complex", TOO_COMPLEX)
+        raise ValidationError.from_exception_data(str(schema), [{"type": fault, "input": None}])
+    return _adapter_for(schema).validate_python(value)
+
+
+def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
+    """Lists the first faults of a ValidationError, as (location, message)."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
+
+
+@_cached
+def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
+    """Returns the JSON schema of a type that contains itself, or None for any other."""
+    described = json_schema(annotation)
+    return described if contains_itself(described) else None
+
+
+def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
+    """Raises InvalidInputError unless ``value`` fits the input schema.
+
+    A missing field is no fault, since nodes may fill it; an unknown one is.
+    """
+    if value is None:
+        raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])
+    faults = _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
+    if faults:
+        said = "; ".join(f"{path}: {reason}" for path, reason in faults)
+        raise InvalidInputError(f"The input doesn't fit the graph's input schema: {said}.", faults)
+
+
+def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tuple[str, str]]:
+    if not isinstance(value, Mapping):
+        if isinstance(schema, type) and not is_typeddict(schema) and isinstance(value, schema):
+            return []
+        return [("$", f"expected an object, got {type(value).__name__}")]
+    faults = [(f"$.{name}", "unknown field") for name in value if name not in fields]
+    if is_model(schema):
+        return faults or _faults(schema, dict(value), "$")
+    for name, annotation in fields.items():
+        if name in value:
+            faults += _faults(_plain_type(annotation), value[name], f"$.{name}")
+    return faults
+
+
+def _plain_type(annotation: Any) -> Any:
+    annotation = _unwrapped(annotation)
+    return _unwrapped(annotation.__origin__) if hasattr(annotation, "__metadata__") else annotation
+
+
+def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, ValidationError
+
+    try:
+        coerce(annotation, value)
+    except ValidationError as error:
+        return [
+            (path + "".join(_step(part) for part in place), said)
+            for place, said in list_faults(error)
+        ]
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
+        return []  # a type that pydantic knows nothing about says nothing about the input
+    return []
+
+
+def _step(part: str | int) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"

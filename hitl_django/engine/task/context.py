@@ -1,0 +1,458 @@
+"""The node call that is running: its task, what it knows from before, and what it asks.
+
+One context variable holds it. The driver sets it around each node call; everything a node calls
+finds its place in the run there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import ids
+from ..constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
+from ..errors import (
+    GraphInterrupt,
+    InvalidAnswerError,
+    PayloadError,
+    QuestionChangedError,
+    SaverFailed,
+)
+from ..payload import check_json
+from ..savers.checkpoint import Commit, Question, TaskWrites
+from ..state.schema import coerce, json_schema, list_faults
+from ..terms import ReviewTerms
+from ..types import Expiry, Interrupt, RunnableConfig
+from .once_guard import Deeds
+from .run_context import RunContext
+from .runtime import ExecutionInfo, Runtime
+from .task_memory import UNANSWERED, Memory
+
+if TYPE_CHECKING:
+    from ..drivers.task_calls import Calls
+    from ..loop.plan import Task
+
+logger = logging.getLogger("hitl_django")
+#: A node may ask and remember from several threads of its own: each call gets a number of its own,
+#: and nothing that one of them remembers is lost.
+changing = threading.Lock()
+ContextT = TypeVar("ContextT")
+
+
+class TaskContext:
+    """One node call: its task, what it knows from before, and what it asked.
+
+    ``perform`` makes a saver call for a graph that the node calls; ``is_async`` tells that the
+    task runs on the event loop on which the saver's async calls are made. ``changed`` are the ids
+    of questions that were answered and are no longer the question that was answered.
+    """
+
+    __slots__ = (
+        "_asked", "_children", "_deeds", "_first_attempt_time", "_has_prints", "_memory", "answers",
+        "asked", "attempt", "calls", "changed", "consumed", "is_async", "keyed", "once", "open",
+        "perform", "run", "task",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
+        self.task, self.run, self.perform = task, run, run.perform
+        self.is_async = False
+        #: The tasks it has called.
+        self.calls: Calls | None = None
+        self._memory = memory
+        self.answers = memory.answers
+        # Shared by the tasks that remember nothing: replaced before the first change.
+        self.asked, self.once = memory.asked, memory.once
+        #: Whether ``asked`` is stored, and has to be stored anew when it changes.
+        self._has_prints = bool(memory.asked)
+        self.attempt = 0
+        self.begin_attempt()
+
+    def begin_attempt(self) -> None:
+        """Forgets what an earlier attempt asked; its answers stay."""
+        self.attempt += 1
+        self.consumed = 0
+        self.keyed: dict[str, Any] | None = None
+        # Most tasks ask nothing: what they share is replaced, never changed.
+        self.open: Sequence[Question] = ()
+        self.changed: Sequence[str] = ()
+        self._asked = self._children = 0
+
+    @property
+    def retrying(self) -> bool:
+        """Tells whether an earlier attempt of this task has failed in this run."""
+        return self.attempt > 1
+
+    def first_attempted(self) -> float:
+        """Returns when the task was first attempted, in seconds since the epoch.
+
+        It is noted at the first call: before the first attempt, where there may be a second.
+        """
+        if not hasattr(self, "_first_attempt_time"):
+            self._first_attempt_time = time.time()
+        return self._first_attempt_time
+
+    def take_up_attempts(self) -> float:
+        """Goes on counting where an earlier process left off; returns the seconds still to wait."""
+        self.first_attempted()
+        if self._memory.attempts is None:
+            return 0.0
+        made, self._first_attempt_time, next_at = self._memory.attempts
+        self.attempt = made + 1
+        return max(0.0, next_at - time.time())
+
+    def count_attempt(self, seconds: float) -> Commit | None:
+        """Notes that the task waits to be tried again; returns the commit that makes it last."""
+        counted = [self.attempt, self.first_attempted(), time.time() + seconds]
+        self.task.memory = [*self.memory(), (ATTEMPTS, counted)]
+        return self._commit(self.task.memory)
+
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Any:
+        """Returns the answer to the task's next question, or stops the task to ask it."""
+        check_json(value, "The question's payload")
+        index = -1 if key is not None else self._next_index()
+        ns = self.task.ns
+        name = ids.interrupt_id(ns, index) if key is None else ids.keyed_interrupt_id(ns, key)
+        found, answer = self._answer(index, key, name)
+        slot = str(index) if key is None else f"#{key}"
+        print_ = ids.fingerprint(value)
+        refusal = ""
+        if found:
+            self._compare(slot, print_, name)
+            try:
+                return _checked(answer, schema, self.task)
+            except InvalidAnswerError as error:
+                if not self.run.reasks:
+                    raise
+                refusal = str(error)
+                self._take_back(index, key, name)
+        self.asked = {**self.asked, slot: print_}
+        if expires is not None and expires.then == "answer":
+            check_json(expires.answer, "The answer on expiry")
+            _checked(expires.answer, schema, self.task)
+        described = None if schema is None else json_schema(schema)
+        question = Interrupt(value, name, response_schema=described)
+        self._opens(self.task.question(question, max(index, 0), key, refusal, expires, terms))
+        raise GraphInterrupt(self.open)
+
+    def _next_index(self) -> int:
+        with changing:
+            self._asked += 1
+            return self._asked - 1
+
+    def _opens(self, question: Question) -> None:
+        with changing:
+            self.open = [*self.open, question]
+
+    def _take_back(self, index: int, key: str | None, name: str) -> None:
+        """Forgets an answer that doesn't fit, with those to what it led to."""
+        self.changed = [changed for changed in self.changed if changed != name]
+        if key is None:
+            self.answers, self.consumed = self.answers[:index], index
+            self._memory.voided |= {RESUME}
+            return
+        self.keyed = {other: answer for other, answer in (self.keyed or {}).items() if other != key}
+        self._memory.keyed = {k: given for k, given in self._memory.keyed.items() if k != key}
+        self._memory.voided |= {KEYED}
+
+    def _answer(self, index: int, key: str | None, name: str) -> tuple[bool, Any]:
+        if key is not None:
+            given = {**self._memory.keyed, **({key: self.run.answers[name]}
+                                              if name in self.run.answers else {})}  # fmt: skip
+            if key not in given:
+                return False, None
+            self.keyed = {**(self.keyed or {}), key: given[key]}
+            return True, given[key]
+        if index >= len(self.answers) and self.run.wildcard:
+            self.answers = [*self.answers, self.run.wildcard.pop()]
+        if index >= len(self.answers) or self.answers[index] == UNANSWERED:
+            return False, None
+        self.consumed = max(self.consumed, index + 1)
+        return True, self.answers[index]
+
+    def _compare(self, slot: str, print_: str, name: str) -> None:
+        """Notices that an answer is about to be used for another question than it was given to."""
+        before = self.asked.get(slot)
+        if before is None:
+            before = self._memory.print_of(name) or print_
+            self.asked = {**self.asked, slot: before}
+        if before != print_:
+            said = (
+                f"Node '{self.task.name}' asks something else than was answered (question "
+                f"{name}). Code before an interrupt() has to do the same thing each time it runs."
+            )
+            self.changed = [*self.changed, name]
+            if self.run.config.get("configurable", {}).get("on_question_change") == "error":
+                raise QuestionChangedError(said)
+            logger.warning("%s The answer is used all the same.", said)
+
+    def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
+        """Returns what the task waits for: what it asked itself and what graphs below it asked."""
+        asked = [
+            self.task.question(self._named(q), len(self.open)) if isinstance(q, Interrupt) else q
+            for q in raised
+        ]
+        return tuple({q.interrupt.id: q for q in (*self.open, *asked)}.values())
+
+    def _named(self, interrupt: Interrupt) -> Interrupt:
+        """Returns a question that the node raised by hand, under the id that answers it."""
+        if interrupt.id != "placeholder-id":
+            return interrupt
+        return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
+
+    def known(self) -> Memory:
+        """Returns what the task knows by now, for the same task when it is called again."""
+        keyed = {**self._memory.keyed, **(self.keyed or {})}
+        memory = Memory(self.answers, keyed, self.asked, self.once)
+        memory.voided = self._memory.voided
+        return memory
+
+    def leave(self) -> list[tuple[str, Any]]:
+        """Returns what has to be stored when the task stops; its attempts are counted anew."""
+        return [*self.memory(), (ATTEMPTS, None)] if self.attempt > 1 else self.memory()
+
+    def memory(self) -> list[tuple[str, Any]]:
+        """Returns what has to be stored for the task to go on from here."""
+        kept: list[tuple[str, Any]] = []
+        if self.consumed or RESUME in self._memory.voided:
+            kept.append((RESUME, list(self.answers[: self.consumed])))
+        if self.keyed or KEYED in self._memory.voided:
+            kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
+        if self.asked and not self._says_itself():
+            self._has_prints = True
+            kept.append((ASKED, dict(self.asked)))
+        if self.once:
+            kept.append((ONCE, dict(self.once)))
+        if self.changed:
+            kept.append((CHANGED, list(self.changed)))
+        return kept
+
+    def _says_itself(self) -> bool:
+        """Tells whether the one open question, which is stored too, is all that was ever asked."""
+        if self._has_prints or len(self.asked) != 1 or len(self.open) != 1:
+            return False
+        return self.open[0].key is None
+
+    def progress(self) -> None:
+        """Tells a node above, whose time without progress is limited, that something happened."""
+        if self.run.progress is not None:
+            self.run.progress()
+
+    def check_in_time(self) -> None:
+        """Refuses what an attempt would do after its time; this one has no end."""
+
+    @property
+    def deeds(self) -> Deeds:
+        """What code of the task is doing by once()."""
+        with changing:
+            if not hasattr(self, "_deeds"):
+                self._deeds = Deeds()
+            return self._deeds
+
+    def doing(self, key: str) -> AbstractContextManager[None]:
+        """Keeps this attempt from doing the same by once() twice at a time."""
+        return self.deeds.doing(self.task.name, self.attempt, key)
+
+    def remember(self, key: str, result: Any) -> None:
+        """Notes a result of once()."""
+        with changing:
+            self.once = {**self.once, key: result}
+
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Notes a result that is stored already, whatever has become of the attempt."""
+        self.remember(key, result)
+
+    def results_with(self, key: str, result: Any) -> Commit | None:
+        """Returns the commit of the results of once() and one more."""
+        return self._commit([(ONCE, {**self.once, key: result})])
+
+    def results(self) -> Commit | None:
+        """Returns the commit that makes the results of once() last, where there is one."""
+        return self._commit([(ONCE, self.once)])
+
+    def _commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
+        """Returns a commit of control writes of this task, where there is a saver to take it."""
+        if self.run.saver is None or self.run.durability == "exit":
+            return None
+        origin = self.task.origin
+        place = {
+            "thread_id": self.run.thread_id,
+            "checkpoint_ns": origin.ns,
+            "checkpoint_id": origin.checkpoint_id,
+        }
+        return Commit(
+            {"configurable": place}, [TaskWrites(self.task.id, self.task.path_key, writes)]
+        )
+
+    @property
+    def whole(self) -> TaskContext:
+        """The task's context, of which a part of the task may see a view."""
+        return self
+
+    def place_of_call(self, numbers: Iterator[int]) -> int:
+        """Returns which of the tasks that this task calls comes next."""
+        return next(numbers)
+
+    def child_ns(self) -> str:
+        """Returns the namespace for the next graph that this task calls."""
+        with changing:
+            count, self._children = self._children, self._children + 1
+        return f"{self.task.ns}|{count}" if count else self.task.ns
+
+    def config(self) -> RunnableConfig:
+        """Returns the config as this node call sees it."""
+        task, run = self.task, self.run
+        base = run.config
+        of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}
+        return {
+            **base,
+            "tags": [*base.get("tags", ()), *task.node.tags],
+            "metadata": {
+                **of_thread,
+                **base.get("metadata", {}),
+                "langgraph_step": task.origin.step,
+                "langgraph_node": task.name,
+                "langgraph_triggers": task.triggers,
+                "langgraph_path": task.path,
+                "langgraph_checkpoint_ns": task.ns,
+                **task.node.metadata,
+            },
+            "configurable": {
+                **base.get("configurable", {}),
+                "checkpoint_ns": task.ns,
+                "checkpoint_id": None,
+                "checkpoint_map": {**run.checkpoint_ids, task.origin.ns: task.origin.checkpoint_id},
+            },
+        }
+
+    def runtime(self) -> Runtime[Any]:
+        """Returns the runtime as this node call sees it."""
+        task, run = self.task, self.run
+        return replace(
+            run.runtime,
+            store=run.store,
+            stream_writer=self.write,
+            previous=self.previous,
+            control=run.control,
+            execution_info=ExecutionInfo(
+                checkpoint_id=task.origin.checkpoint_id,
+                checkpoint_ns=task.ns,
+                task_id=task.id,
+                thread_id=run.thread_id,
+                run_id=run.config.get("run_id") or None,
+                node_attempt=self.attempt,
+                node_first_attempt_time=self.first_attempted(),
+            ),
+        )
+
+    @property
+    def previous(self) -> Any:
+        """What the thread's last run of an entrypoint saved."""
+        return self.task.origin.values.get(PREVIOUS)
+
+    def write(self, chunk: Any) -> None:
+        """Emits a custom stream chunk."""
+        if "custom" in self.run.modes:
+            ns = tuple(self.task.origin.ns.split("|")) if self.task.origin.ns else ()
+            if self.run.notes is None:
+                self.run.emit((ns, "custom", chunk))
+            else:
+                self.run.notes.write(self.task.id, ns, chunk)
+
+
+def _checked(answer: Any, schema: Any, task: Task) -> Any:
+    if schema is None or isinstance(schema, dict):
+        return answer
+    from pydantic import ValidationError
+
+    try:
+        return coerce(schema, answer)
+    except ValidationError as error:
+        faults = [
+            ("/" + "/".join(str(part) for part in place), said)
+            for place, said in list_faults(error)
+        ]
+        listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
+        raise InvalidAnswerError(
+            f"The answer to node '{task.name}' doesn't fit its response schema: {listed}.", faults
+        ) from error
+
+
+current: ContextVar[TaskContext | None] = ContextVar("hitl_task", default=None)
+
+
+@contextmanager
+def saver_calls() -> Iterator[None]:
+    """Lets what a saver raises within a node pass the node by, as none of its own failures.
+
+    A value that can't be stored is the node's own.
+    """
+    try:
+        yield
+    except PayloadError:
+        raise
+    except Exception as error:
+        raise SaverFailed(error) from error
+
+
+def refuse_storage_error(run: RunContext, error: Exception) -> None:
+    """Raises SaverFailed where an error of the user's code is that of a storage that is gone.
+
+    The code that runs into it is taken up again with all that wasn't stored, and isn't asked
+    whether it would like to be tried again or handled.
+    """
+    if run.is_storage_error(error):
+        raise SaverFailed(error) from error
+
+
+def keep(context: TaskContext, commit: Commit) -> None:
+    """Stores what a task has to remember while it is still under way."""
+    with saver_calls():
+        context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
+
+
+async def akeep(context: TaskContext, commit: Commit) -> None:
+    """Like keep, for a task on an event loop."""
+    saver: Any = context.run.saver
+    with saver_calls():
+        if context.is_async:
+            await saver.acommit(commit)
+        else:
+            await asyncio.to_thread(context.perform, saver.commit, commit)
+
+
+def keep_results(context: TaskContext) -> None:
+    """Stores the results of once(), if they are stored while their task is under way."""
+    if context.results() is not None:
+        with saver_calls():
+            context.perform(_store_results, context)
+
+
+async def akeep_results(context: TaskContext) -> None:
+    """Like keep_results, for a task on an event loop."""
+    saver: Any = context.run.saver
+    if context.results() is not None:
+        with saver_calls():
+            if context.is_async:
+                await saver.acall(_store_results, context)
+            else:
+                await asyncio.to_thread(context.perform, _store_results, context)
+
+
+def _store_results(context: TaskContext) -> None:
+    with context.deeds.storing:
+        # Whatever is known by now, and not what was when this thread's own was noted.
+        context.run.saver.commit(context.results())  # type: ignore[union-attr, arg-type]

@@ -1,0 +1,196 @@
+"""What the code of a node calls: to stop for a person, to do a thing once, to look around."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from ..errors import NoSaverError
+from ..terms import ReviewTerms
+from ..types import Expiry, RunnableConfig
+from .context import TaskContext, akeep_results, current, keep_results
+from .runtime import Runtime
+from .transact import call_together
+
+ContextT = TypeVar("ContextT")
+
+
+def running() -> TaskContext:
+    """Returns the context of the running node."""
+    context = current.get()
+    if context is None:
+        raise RuntimeError("Called get_config outside of a runnable context")
+    return context
+
+
+def interrupt(
+    value: Any,
+    *,
+    response_schema: Any = None,
+    key: str | None = None,
+    expires: Expiry | None = None,
+) -> Any:
+    """Stops the node to ask a person; returns the answer when the node runs again.
+
+    The node runs again from its first line once the answer is there; the n-th call in the node
+    gets the n-th answer. Calls that run side by side within one node, as several tools do, take a
+    ``key`` each, and are answered by key whatever their order. ``value`` is what the person is
+    shown: plain JSON (None, bool, number, str, list, dict with str keys). ``response_schema`` says
+    what an answer must look like: a pydantic model, TypedDict, dataclass or other type, by which
+    each answer is validated and returned, or a JSON schema dict, which is only advertised.
+
+    ``expires`` says when it need not be answered any more, and what then.
+
+    Raises UnserializableError, with the path, where ``value`` isn't JSON, InvalidAnswerError
+    where the answer doesn't fit (a worker asks again instead, and says why), RuntimeError outside
+    of a running graph, and NoSaverError in a graph without a checkpointer, which could never go
+    on. A question that isn't the one that was
+    answered is logged, or with the config key ``on_question_change="error"`` raises
+    QuestionChangedError.
+    """
+    return _asking().ask(value, response_schema, key, expires)
+
+
+def review(
+    payload: Any,
+    *,
+    title: str | None = None,
+    why: str = "",
+    schema: Any = None,
+    decisions: Sequence[str] | None = None,
+    editable: Sequence[str] | None = None,
+    group: str | None = None,
+    assignee: str | None = None,
+    due: timedelta | datetime | None = None,
+    expires: Expiry | timedelta | None = None,
+    priority: int | None = None,
+    quorum: int | None = None,
+    no_self_approval: bool | None = None,
+    claim_required: bool | None = None,
+    dialect: str | None = None,
+    key: str | None = None,
+) -> Any:
+    """Stops the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
+
+    ``payload`` is what they see, ``schema`` what the answer must look like, ``key`` the name to
+    ask under. What else is given travels beside the question: it changes neither what is asked nor
+    what is answered, so it may differ when the node runs again.
+
+    ``title`` and ``why`` are the words that head it. ``decisions`` are those of "approve", "edit",
+    "reject" and "respond" that are offered, of those that the question can be given; ``editable``
+    names the members (or JSON pointers into what is edited) that an edit may change. ``group`` and
+    ``assignee`` are the names of a group and a user; a question for one that doesn't exist is
+    anybody's. It is ``due`` after a time or at a moment, and ``expires`` like that of
+    ``interrupt()`` (a bare time parks the run). The higher its ``priority``, the sooner it comes
+    up. ``quorum`` is how many people have to approve the same version; with ``no_self_approval``
+    whoever started the run is none of them; with ``claim_required`` only who has claimed it may
+    decide it. ``dialect`` says in which shape it is asked and answered where that isn't to be told
+    from the payload.
+
+    Raises what ``interrupt()`` raises, and ValueError or TypeError for terms that mean nothing.
+    """
+    terms = ReviewTerms(
+        title=title, why=why, decisions=decisions, editable=editable, group=group,
+        assignee=assignee, due=due, priority=priority, quorum=quorum,
+        no_self_approval=no_self_approval, claim_required=claim_required, dialect=dialect,
+    )  # fmt: skip
+    if isinstance(expires, timedelta):
+        expires = Expiry(expires)
+    return _asking().ask(payload, schema, key, expires, terms)
+
+
+def _asking() -> TaskContext:
+    """Returns the context of the running node, which is about to ask."""
+    context = running()
+    if context.run.saver is None and not context.run.config.get("configurable", {}).get(
+        "allow_unsaved"
+    ):
+        raise NoSaverError(
+            f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
+            "it could never be answered. Compile the graph with one."
+        )
+    return context
+
+
+def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls ``function`` a single time for this task, and returns the same result ever after.
+
+    The result is stored before it is returned, so it outlives pauses, retries and a crash of a
+    later line; a crash within ``function`` or before its result is stored calls it again. For an
+    async function it returns an awaitable. The result has to be storable like state.
+
+    Code of a node may do several things at once, by threads or awaiting functions of its own, under
+    a key each: AlreadyUnderWayError where a key is used while what it stands for is being done.
+    """
+    context = running()
+    if inspect.iscoroutinefunction(function):
+        return _once_async(context, key, function, args, kwargs)
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        context.check_in_time()
+        result = function(*args, **kwargs)
+        context.remember(key, result)
+        keep_results(context)
+    return result
+
+
+def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls ``function`` like ``once``, and stores what it writes to the database with its result.
+
+    With a DjangoSaver it is called within a transaction, on the database that runs are written to,
+    in which its result is stored as well: both are there or neither, also where this worker is
+    killed or has been replaced meanwhile. So such writes happen exactly once. The transaction lasts
+    as long as the function does, which should be short, and neither ask nor call ``once`` itself.
+    TypeError for an async function: Django has no transactions for those.
+    """
+    context = running()
+    if inspect.iscoroutinefunction(function):
+        raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        return call_together(context, key, partial(function, *args, **kwargs))
+
+
+async def _once_async(
+    context: TaskContext,
+    key: str,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    with context.doing(key):
+        known = context.once
+        if key in known:
+            return known[key]
+        context.check_in_time()
+        result = await function(*args, **kwargs)
+        context.remember(key, result)
+        await akeep_results(context)
+    return result
+
+
+def get_config() -> RunnableConfig:
+    """Returns the config of the running node."""
+    return running().config()
+
+
+def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
+    """Returns the runtime of the running node."""
+    return running().runtime()
+
+
+def get_store() -> Any:
+    """Returns the store of the running graph."""
+    return running().run.store
+
+
+def get_stream_writer() -> Callable[[Any], None]:
+    """Returns what emits custom stream chunks from the running node."""
+    return running().write

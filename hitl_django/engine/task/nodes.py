@@ -1,0 +1,247 @@
+"""What a node is: a function, what is handed to it, and where its result goes."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from ..channels import MISSING, SAME, BaseChannel
+from ..constants import BRANCH_TO, END, START, TASKS
+from ..errors import InvalidUpdateError
+from ..types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
+from .signatures import check_config_hint
+
+Write = tuple[str, Any]
+Reader = Callable[[Sequence[str] | str], Any]
+
+#: Where @task functions are made: an application that hasn't loaded it has none.
+_FUNCTIONAL = "hitl_django.engine.graph.functional"
+#: Parameters of a node function that the engine fills in, by name.
+INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A callable in the form a driver calls it: the function and the names it wants filled in.
+
+    ``is_async`` tells that the call returns an awaitable; ``sync`` is the same action for a
+    driver without an event loop, where there is one. ``apart`` tells that the call may wait for
+    tasks that it starts, so that the driver's own thread has to stay free for them.
+    """
+
+    call: Callable[..., Any]
+    injected: tuple[str, ...] = ()
+    is_async: bool = False
+    sync: Action | None = None
+    name: str = ""
+    source: Any = None
+    apart: bool = False
+
+
+def action_of(source: Any) -> Action:
+    """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
+    if isinstance(source, Action):
+        return source
+    invoke = getattr(source, "invoke", None)
+    if invoke is not None and not inspect.isroutine(source):
+        return _invokable(source)
+    if not callable(source):
+        raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
+    return Action(
+        source,
+        _wanted(source),
+        is_coroutine_function(source),
+        name=getattr(source, "__name__", type(source).__name__),
+        source=source,
+        apart=_FUNCTIONAL in sys.modules and _starts_tasks(source, set()),
+    )
+
+
+def _starts_tasks(function: Any, seen: set[int]) -> bool:
+    """Tells whether a function, or one of its module that it names, names a @task function."""
+    function = getattr(function, "__func__", function)
+    if type(function) is not FunctionType or id(function) in seen:
+        return False
+    seen.add(id(function))
+    names, there = function.__code__.co_names, function.__globals__
+    mentioned = [there[name] for name in names if name in there]
+    mentioned += [cell.cell_contents for cell in function.__closure__ or () if _is_bound(cell)]
+    return any(
+        getattr(value, "starts_tasks", False) is True
+        or (getattr(value, "__globals__", None) is there and _starts_tasks(value, seen))
+        for value in mentioned
+    )
+
+
+def _is_bound(cell: Any) -> bool:
+    try:
+        return bool(cell.cell_contents is not cell)
+    except ValueError:
+        return False
+
+
+def _invokable(source: Any) -> Action:
+    name = getattr(source, "name", None) or type(source).__name__
+    takes_config = "config" in inspect.signature(source.invoke).parameters
+    # A graph finds the running task in the context variable; only a foreign runnable needs it.
+    wanted = ("config",) if takes_config and not getattr(source, "reads_context", False) else ()
+    sync = Action(source.invoke, wanted, name=name, source=source)
+    ainvoke = getattr(source, "ainvoke", None)
+    return Action(ainvoke, wanted, True, sync, name, source) if ainvoke else sync
+
+
+def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
+        # Most nodes take the state and nothing else, which their code says without a signature.
+        code = function.__code__
+        if code.co_argcount <= 1 and not code.co_kwonlyargcount:
+            return ()
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ()
+    wanted = tuple(
+        parameter.name
+        for position, parameter in enumerate(parameters)
+        if parameter.name in INJECTED
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and (position > 0 or parameter.kind is parameter.KEYWORD_ONLY)
+    )
+    if "config" in wanted:
+        check_config_hint(function)
+    return wanted
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Tells whether calling it returns a coroutine."""
+    if type(function) is FunctionType:  # most are, and none has another way to be called
+        return inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - the method itself, not whether it is there
+    )
+
+
+@dataclass(slots=True)
+class Branch:
+    """A conditional edge: ``path`` sees the state as its node leaves it and names what follows.
+
+    ``ends`` maps what ``path`` returns to node names. ``keys`` are the channels of the state it
+    sees.
+    """
+
+    path: Action
+    ends: Mapping[Any, str] | None = None
+    keys: Sequence[str] | str = ()
+    coercion: Callable[[dict[str, Any]], Any] | None = None
+    passes_output: bool = True
+
+    def view(self, output: Any, read: Reader) -> Any:
+        """Returns what ``path`` is called with."""
+        value = read(self.keys)
+        if self.coercion is not None:
+            return self.coercion(value)
+        if self.passes_output and isinstance(value, dict) and isinstance(output, dict):
+            return {**output, **value}
+        return value
+
+    def route(self, chosen: Any) -> list[Write]:
+        """Returns the writes that lead to what ``path`` chose."""
+        several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+        ends = self.ends
+        targets = [
+            target if ends is None or isinstance(target, Send) else ends[target]
+            for target in several
+        ]
+        if any(not isinstance(target, (str, Send)) or target == START for target in targets):
+            raise ValueError("Branch did not return a valid destination")
+        return goto_writes(targets)
+
+
+def goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
+    """Returns the writes that start each target: a node's name or a Send; END starts nothing."""
+    writes: list[Write] = []
+    for target in targets:
+        if isinstance(target, Send):
+            if target.node == END:
+                raise InvalidUpdateError("Cannot send a packet to the END node")
+            writes.append((TASKS, target))
+        elif target != END:
+            writes.append((BRANCH_TO + target, value))
+    return writes
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of a compiled graph.
+
+    ``triggers`` are the channels that start it. ``keys`` are the channels it reads: several for
+    a dict, one name for that channel's bare value. ``writers`` turn its result into writes,
+    ``branches`` then choose what follows, both inside the node's own task. ``handler`` names the
+    node that takes its failures.
+    """
+
+    action: Action | None
+    triggers: tuple[str, ...]
+    keys: tuple[str, ...] | str
+    coercion: Callable[[Any], Any] | None = None
+    writers: tuple[Callable[[Any], list[Write]], ...] = ()
+    branches: tuple[Branch, ...] = ()
+    retry: tuple[RetryPolicy, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    hidden: bool = False
+    timeout: TimeoutPolicy | None = None
+    cache: CachePolicy | None = None
+    handler: str | None = None
+    sorted_triggers: tuple[str, ...] = ()
+    key_set: frozenset[str] = frozenset()
+    #: Its action, where there is nothing to it but one call of that.
+    only: Action | None = None
+    #: The same, where any thread may make the call.
+    plain: Action | None = None
+
+    def __post_init__(self) -> None:
+        self.sorted_triggers = tuple(sorted(self.triggers))
+        self.key_set = frozenset((self.keys,) if isinstance(self.keys, str) else self.keys)
+        only = None if self.branches or self.retry or self.timeout else self.action
+        self.only = only
+        self.plain = None if only is None or only.is_async or only.apart else only
+
+    def collect(self, output: Any) -> list[Write]:
+        """Returns the writes in what the node returned."""
+        if len(self.writers) == 1:
+            return self.writers[0](output)
+        return [write for writer in self.writers for write in writer(output)]
+
+
+def fresh_reader(
+    channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
+) -> Reader:
+    """Returns a reader of the state as a node with the writes ``own`` leaves it."""
+    written: dict[str, list[Any]] = {}
+    for name, value in own:
+        written.setdefault(name, []).append(value)
+
+    def read(keys: Sequence[str] | str) -> Any:
+        if isinstance(keys, str):
+            found = _folded(channels[keys], values.get(keys, MISSING), written.get(keys))
+            return None if found is MISSING else found
+        state = {
+            key: _folded(channels[key], values.get(key, MISSING), written.get(key))
+            for key in keys
+            if key in channels
+        }
+        return {key: value for key, value in state.items() if value is not MISSING}
+
+    return read
+
+
+def _folded(channel: BaseChannel, held: Any, written: Sequence[Any] | None) -> Any:
+    if written:
+        after = channel.fold(held, written)
+        held = held if after is SAME else after
+    return MISSING if held is MISSING else channel.read(held)

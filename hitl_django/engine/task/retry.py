@@ -1,0 +1,47 @@
+"""Which failures are worth another attempt."""
+
+from __future__ import annotations
+
+from ..types import RetryPolicy
+
+#: A mistake in the code or the data: it would fail the same way again.
+_HOPELESS = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    ImportError,
+    LookupError,
+    NameError,
+    SyntaxError,
+    RuntimeError,
+    ReferenceError,
+    StopIteration,
+    StopAsyncIteration,
+    OSError,
+)
+
+
+def default_retry_on(error: Exception) -> bool:
+    """Tells whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
+    if isinstance(error, ConnectionError):
+        return True
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return 500 <= status < 600
+    return not isinstance(error, _HOPELESS)
+
+
+def should_retry(policy: RetryPolicy, error: Exception) -> bool:
+    """Tells whether ``policy`` speaks for ``error``."""
+    wanted = policy.retry_on
+    if wanted is None:
+        return default_retry_on(error)
+    if isinstance(wanted, type):
+        return isinstance(error, wanted)
+    if isinstance(wanted, (list, tuple)):
+        return isinstance(error, tuple(wanted))
+    if callable(wanted):
+        return wanted(error)
+    raise TypeError(
+        "retry_on must be an Exception class, a list or tuple of Exception classes, or a callable"
+    )

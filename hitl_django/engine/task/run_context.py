@@ -1,0 +1,137 @@
+"""What all tasks of one run of one graph share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from ..savers.checkpoint import BaseCheckpointSaver
+from ..types import RunnableConfig
+from .callbacks import handlers_of
+from .runtime import RunControl, Runtime
+
+if TYPE_CHECKING:
+    from ..drivers.task_calls import Crew
+    from ..loop.chunk_buffer import Notes
+    from ..loop.loop import Loop
+
+
+class Replay:
+    """What graphs further down need to know of a run from an older checkpoint.
+
+    A graph that keeps one history per thread is first taken up as it was before ``bound``, the
+    checkpoint id where the replay began; after that as the replay itself left it.
+    """
+
+    __slots__ = ("_visited", "bound")
+
+    def __init__(self, bound: str) -> None:
+        self.bound = bound
+        self._visited: set[str] = set()
+
+    def visits_first(self, ns: str) -> bool:
+        """Tells whether this replay comes to the namespace for the first time, and notes it."""
+        stable = ns.rpartition(":")[0] or ns
+        if stable in self._visited:
+            return False
+        self._visited.add(stable)
+        return True
+
+
+class RunContext:
+    """What all tasks of one run of one graph share.
+
+    ``perform`` makes a saver call where saver calls may be made: on the thread of the outermost
+    driver. ``answers`` are resume values by interrupt id, and go down whole into subgraphs.
+    ``modes`` is what the loop tells, of which ``forwards`` goes on to the run above.
+    """
+
+    __slots__ = (
+        "answers",
+        "around_call",
+        "callbacks",
+        "calls_home",
+        "checkpoint_ids",
+        "checkpoint_map",
+        "config",
+        "control",
+        "crew",
+        "durability",
+        "emit",
+        "forwards",
+        "live",
+        "loop",
+        "modes",
+        "notes",
+        "passes_breakpoints",
+        "perform",
+        "progress",
+        "reasks",
+        "replay",
+        "reruns_unanswered",
+        "resuming",
+        "runtime",
+        "saver",
+        "savers",
+        "store",
+        "subgraphs",
+        "thread_id",
+        "wildcard",
+        "within",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: RunnableConfig,
+        saver: BaseCheckpointSaver | None,
+        thread_id: str | None,
+        store: Any,
+        runtime: Runtime[Any],
+        control: RunControl | None,
+        durability: str,
+        modes: frozenset[str],
+        emit: Callable[[tuple[Any, ...]], None],
+        forwards: frozenset[str],
+        subgraphs: bool,
+        live: bool,
+        perform: Callable[..., Any],
+        answers: dict[str, Any],
+        passes_breakpoints: bool,
+        checkpoint_map: dict[str, str],
+    ) -> None:
+        self.config, self.saver, self.thread_id, self.store = config, saver, thread_id, store
+        self.runtime, self.control, self.durability = runtime, control, durability
+        self.modes, self.emit, self.live, self.perform = modes, emit, live, perform
+        self.forwards, self.subgraphs = forwards, subgraphs
+        self.answers, self.passes_breakpoints = answers, passes_breakpoints
+        self.checkpoint_map = checkpoint_map
+        self.around_call = None if saver is None else saver.around_call
+        #: Those of the runs above it, too: whichever can't be reached, this run can't go on.
+        self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
+        #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
+        self.calls_home = False
+        #: Whether a node makes this run.
+        self.within = False
+        #: Whether a task that waits for an answer runs again when another one is answered.
+        self.reruns_unanswered = True
+        #: Whether an answer that doesn't fit is asked for again, rather than raised to the caller.
+        self.reasks = False
+        self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
+        self.resuming = False
+        #: Tells a node above, whose time without progress is limited, that something happened.
+        self.progress: Callable[[], None] | None = None
+        self.replay: Replay | None = None
+        #: What its tasks tell, where that is stored with what they do.
+        self.notes: Notes | None = None
+        #: The answer for whichever question comes first: only for a run from an older checkpoint
+        #: that the caller addressed, where no question is known yet.
+        self.wildcard: list[Any] = []
+        self.checkpoint_ids: dict[str, str] = {}
+        #: The loop of this run, and who has threads for the tasks that its nodes call.
+        self.loop: Loop
+        self.crew: Crew | None = None
+
+    def is_storage_error(self, error: BaseException) -> bool:
+        """Tells whether an error of the user's code says that the storage of a saver is gone."""
+        return any(saver.is_storage_error(error) for saver in self.savers)

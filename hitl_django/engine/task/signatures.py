@@ -1,0 +1,86 @@
+"""What the annotations of a node's function say."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ..types import Command
+
+
+def hints_of_function(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    """Returns the annotations of a function's first parameter and of its return value.
+
+    ``seen`` keeps what texts stand for, by the module they stand in.
+    """
+    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
+        try:
+            return get_type_hints(function, include_extras=True)
+        except (TypeError, NameError, AttributeError):
+            return {}
+    # Evaluating all annotations of every node is most of what compiling a large graph costs.
+    names = (*function.__code__.co_varnames[: min(1, function.__code__.co_argcount)], "return")
+    raw = function.__annotations__
+    if not any(isinstance(raw.get(name), str) for name in names):
+        return {name: raw[name] for name in names if name in raw}
+    texts = {name: raw[name] for name in names if name in raw}
+    said = tuple(hint if isinstance(hint, str) else id(hint) for hint in texts.values())
+    known = (id(function.__globals__), *texts, *said)
+    if known not in seen:
+        seen[known] = _evaluated(function, texts)
+    return seen[known]
+
+
+def _evaluated(function: FunctionType, texts: dict[str, Any]) -> dict[str, Any]:
+    wanted = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    wanted.__annotations__ = texts
+    try:
+        return get_type_hints(wanted, include_extras=True)
+    except (TypeError, NameError, AttributeError):
+        return {}
+
+
+def first_parameter(function: Any) -> str | None:
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
+        return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
+    try:
+        return next(iter(inspect.signature(function).parameters), None)
+    except (TypeError, ValueError):
+        return None
+
+
+def check_config_hint(function: Any) -> None:
+    """Warns where the parameter ``config`` is annotated with something that a config isn't."""
+    described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    try:
+        hint = get_type_hints(described).get("config", Any)
+    except (TypeError, NameError, AttributeError):
+        return
+    if not _takes_dict(hint):
+        name = getattr(function, "__name__", type(function).__name__)
+        warnings.warn(
+            f"The parameter 'config' of {name} is annotated with {hint}; what it is given is the "
+            "run's config, a dict, which is annotated with RunnableConfig.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _takes_dict(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return any(_takes_dict(one) for one in get_args(hint) if one is not NoneType)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    return issubclass(kind, Mapping) or kind is object
+
+
+def command_targets(annotation: Any) -> tuple[str, ...]:
+    """Returns the node names in a return annotation ``Command[Literal[...]]``."""
+    if get_origin(annotation) is not Command:
+        return ()
+    names = get_args(annotation)[0]
+    return tuple(get_args(names)) if get_origin(names) is Literal else ()

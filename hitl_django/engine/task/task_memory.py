@@ -1,0 +1,60 @@
+"""What a task knows from before: what was stored of it when it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import ids
+from ..loop.task_status import TaskStatus
+from ..types import Interrupt, Unanswered
+
+UNANSWERED = Unanswered()
+
+
+class Memory:
+    """What a task knows from earlier attempts: answers, questions, results of once().
+
+    ``asked`` tells by its fingerprint what was asked in each place. It is empty, too, where the
+    task has asked nothing but what it waits for: ``waiting`` tells that by itself. ``voided`` are
+    the kinds of answers, RESUME and KEYED, of which one was taken back. A task that failed and is
+    to be tried again has ``attempts``: how many there were, when the first one began, and when the
+    next one may, both in seconds since the epoch.
+    """
+
+    __slots__ = ("answers", "asked", "attempts", "keyed", "once", "voided", "waiting")
+
+    def __init__(
+        self,
+        answers: Sequence[Any] = (),
+        keyed: dict[str, Any] | None = None,
+        asked: dict[str, str] | None = None,
+        once: dict[str, Any] | None = None,
+    ) -> None:
+        self.answers = answers
+        self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
+        self.waiting: Sequence[Interrupt] = ()
+        self.voided: frozenset[str] = frozenset()
+        self.attempts: tuple[int, float, float] | None = None
+
+    @classmethod
+    def of(cls, status: TaskStatus) -> Memory:
+        """Returns what the stored writes of a task say."""
+        memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
+        memory.waiting = status.interrupts
+        memory.attempts = status.attempts and tuple(status.attempts)
+        return memory
+
+    def print_of(self, name: str) -> str | None:
+        """Returns the fingerprint of the question of this id that the task waits for."""
+        for question in self.waiting:
+            if question.id == name:
+                try:
+                    return ids.fingerprint(question.value)
+                except (TypeError, ValueError):
+                    return None  # of another program's making: ours are JSON
+        return None
+
+
+#: Of a task that runs for the first time.
+NO_MEMORY = Memory()

@@ -1,0 +1,230 @@
+"""One task from call to writes: run, choose the branches, try again where a policy says so.
+
+Sans-IO, like the loop: a generator that yields what to call or how long to wait. Both drivers
+perform the same one.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from ..constants import BRANCH_TO, CHANGED, START, TASKS
+from ..errors import (
+    DrainSignal,
+    GraphInterrupt,
+    InvalidAnswerError,
+    ParentCommand,
+    QuestionChangedError,
+    annotate,
+)
+from ..loop.effects import Call, Wait
+from ..loop.plan import Task
+from ..state.messages import identified
+from ..types import Command, RetryPolicy, Send
+from .context import TaskContext, refuse_storage_error
+from .nodes import Write, fresh_reader
+from .retry import should_retry
+
+logger = logging.getLogger("hitl_django")
+
+
+Steps = Generator[Call | Wait, Any, None]
+#: What ends an attempt; any other BaseException is a crash.
+_STOPS = (GraphInterrupt, ParentCommand, DrainSignal, Exception)
+
+
+def attempt(context: TaskContext) -> Steps:
+    """Runs a task to its end, and leaves on it what became of it.
+
+    Sets ``writes`` where it finished, ``questions`` where it paused, ``error`` where it failed.
+    A BaseException that is not the engine's own passes through: that is a crash.
+    """
+    task = context.task
+    node = task.node
+    left = context.take_up_attempts() if node.retry else 0
+    if left and not (yield from _waited(context, Wait(left))):
+        return
+    while True:
+        try:
+            try:
+                output = (
+                    task.input if node.action is None else (yield Call(node.action, task.input))
+                )
+            except ParentCommand as signal:
+                output = _addressed_here(signal)
+            writes = _collected(context, output)
+            if node.branches:
+                writes = yield from _routed(context, output, writes)
+            _finish(context, writes)
+            return
+        except _STOPS as error:
+            policy = _stop(context, error)
+            if policy is None:
+                return
+            seconds = _interval(policy, context.attempt)
+        if not (yield from _waited(context, Wait(seconds, context.count_attempt(seconds)))):
+            return
+        logger.info(
+            "Retrying task %s (node %s) after %.2f seconds, attempt %d",
+            task.id, task.name, seconds, context.attempt + 1,
+        )  # fmt: skip
+        context.begin_attempt()
+        if context.run.notes is not None:
+            context.run.notes.take(task.id)
+
+
+# Of a node that is called once and no more, the driver makes the call itself, and says here what
+# came of it: what ``attempt`` would have made of that, at less cost.
+
+
+def returned(context: TaskContext, output: Any) -> None:
+    """Leaves on a task what became of it, where its one call has returned."""
+    try:
+        _finish(context, _collected(context, output))
+    except _STOPS as error:
+        _stop(context, error)
+
+
+def raised(context: TaskContext, error: BaseException) -> None:
+    """Leaves on a task what became of it, where its one call has raised; raises a crash again."""
+    if isinstance(error, ParentCommand):
+        returned(context, _addressed_here(error))
+    elif isinstance(error, _STOPS):
+        _stop(context, error)
+    else:
+        raise error
+
+
+def passes_on(task: Task) -> bool:
+    """Takes a task to its end that only passes its input on, as the hidden first node mostly does.
+
+    False where there is something to call, or to refuse: then it is attempted like any other.
+    """
+    node = task.node
+    if node.action is not None or node.branches:
+        return False
+    try:
+        writes = _written(task, task.input)
+        _check_targets(task, writes)
+    except Exception:
+        return False
+    task.writes = writes
+    return True
+
+
+def _addressed_here(signal: ParentCommand) -> Command[Any]:
+    """Returns the Command that a graph, which the node called, addressed to the node's graph."""
+    return replace(signal.command, graph=None)
+
+
+def _finish(context: TaskContext, writes: list[Write]) -> None:
+    """Leaves on a task what it wrote."""
+    _check_targets(context.task, writes)
+    changed = context.changed
+    context.task.writes = [*writes, (CHANGED, list(changed))] if changed else writes
+
+
+def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
+    """Leaves on a task what stopped it, unless a policy is returned by which it is tried again."""
+    task = context.task
+    if isinstance(error, GraphInterrupt):
+        task.questions = context.questions(error.interrupts)
+        task.memory = context.leave()
+    elif isinstance(error, ParentCommand):
+        task.error = error
+    elif isinstance(error, DrainSignal):
+        task.error = error
+        task.memory = context.memory()
+    elif isinstance(error, Exception):
+        return _fail(context, error)
+    return None
+
+
+def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
+    refuse_storage_error(context.run, error)
+    task, failure, policy = context.task, error, None
+    try:
+        policy = _policy_for(task.node.retry, error)
+    except Exception as fault:
+        failure = fault  # a policy that can't be asked is the task's failure too
+    annotate(failure, f"During task with name '{task.name}' and id '{task.id}'")
+    if policy is not None and context.attempt < policy.max_attempts:
+        return policy
+    task.error = failure
+    task.memory = context.leave()
+    return None
+
+
+def _waited(context: TaskContext, wait: Wait) -> Generator[Call | Wait, Any, bool]:
+    """Waits for the next attempt; False where the run was asked to stop meanwhile."""
+    try:
+        yield wait
+    except DrainSignal as signal:
+        context.task.error = signal
+        return False
+    return True
+
+
+def _collected(context: TaskContext, output: Any) -> list[Write]:
+    """Returns the writes in what the node returned."""
+    if context.open:
+        # The node caught its own pause with a bare except. Going on as if it had been answered
+        # would act on nobody's decision.
+        logger.warning(
+            "Node %s returned after an unanswered interrupt(); it pauses all the same",
+            context.task.name,
+        )
+        raise GraphInterrupt(context.open)
+    return _written(context.task, output)
+
+
+def _written(task: Task, output: Any) -> list[Write]:
+    writes = task.node.collect(output)
+    messages = task.origin.blueprint.messages
+    return identified(writes, messages) if messages else writes
+
+
+def _routed(
+    context: TaskContext, output: Any, writes: list[Write]
+) -> Generator[Call | Wait, Any, list[Write]]:
+    """Returns the writes with those that lead to what the node's branches choose."""
+    origin = context.task.origin
+    for branch in context.task.node.branches:
+        read = fresh_reader(origin.blueprint.channels, origin.values, writes)
+        chosen = yield Call(branch.path, branch.view(output, read))
+        writes = [*writes, *branch.route(chosen)]
+    return writes
+
+
+def _check_targets(task: Task, writes: list[Write]) -> None:
+    """Refuses a goto or a Send to a node that isn't there: dropping it would drop the work."""
+    blueprint = task.origin.blueprint
+    for name, value in writes:
+        if name == TASKS:
+            target = value.node if isinstance(value, Send) else None
+            if target is None or target in blueprint.nodes:
+                continue
+        elif name in blueprint.channels or not name.startswith(BRANCH_TO):
+            continue
+        else:
+            target = name.removeprefix(BRANCH_TO)
+        nodes = ", ".join(node for node in blueprint.nodes if node != START)
+        raise ValueError(f"Node '{task.name}' goes to unknown node '{target}'. Nodes: {nodes}.")
+
+
+def _policy_for(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
+    # A wrong answer, or one to another question, doesn't become right by trying again.
+    if isinstance(error, (InvalidAnswerError, QuestionChangedError)):
+        return None
+    return next((policy for policy in policies if should_retry(policy, error)), None)
+
+
+def _interval(policy: RetryPolicy, attempts: int) -> float:
+    interval = min(
+        policy.max_interval, policy.initial_interval * policy.backoff_factor ** (attempts - 1)
+    )
+    return interval + random.uniform(0, 1) if policy.jitter else interval

@@ -1,0 +1,163 @@
+"""One tool call: what it asks for, and the running task as it sees it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import GraphInterrupt
+from ..savers.checkpoint import Commit
+from ..state.schema import list_faults
+from ..task.context import TaskContext
+from ..terms import ReviewTerms
+from ..types import Expiry
+
+
+class BadCall(Exception):
+    """The model called a tool that isn't there, or with arguments that don't fit."""
+
+
+def unfit(name: str, error: ValidationError) -> BadCall:
+    """Returns what is wrong with the arguments of a call, in words for a model."""
+    faults = "; ".join(
+        f"{'.'.join(str(step) for step in place)}: {said}" for place, said in list_faults(error)
+    )
+    return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call, its ``result`` once it is ``done``, or the ``error`` that it ended with.
+
+    ``key`` tells it from the other calls of its task, and is the same in every run of the task.
+    ``asking`` tells that it has asked a question which isn't answered.
+    """
+
+    name: str
+    args: Any
+    id: str | None
+    key: str
+    place: int
+    total: int
+    result: Any = None
+    error: BaseException | None = None
+    done: bool = False
+    asking: bool = False
+
+    @property
+    def memo(self) -> str:
+        """The name under which the task remembers the result: of this call with these arguments."""
+        return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """The call as langchain's tools take it."""
+        return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
+
+
+def calls_of(given: Sequence[Mapping[str, Any]]) -> list[Call]:
+    """Returns the calls in a message, whether written langchain's way or OpenAI's."""
+    calls: list[Call] = []
+    for place, one in enumerate(given):
+        name, args = _asked_for(one)
+        key = one.get("id") or f"{name}:{place}"
+        if any(call.key == key for call in calls):
+            key = f"{key}:{place}"
+        calls.append(Call(name, args, one.get("id"), key, place, len(given)))
+    return calls
+
+
+def _asked_for(call: Mapping[str, Any]) -> tuple[str, Any]:
+    function = call.get("function")
+    if function is None:
+        return call["name"], call.get("args") or {}
+    arguments = function.get("arguments") or "{}"
+    try:
+        return function["name"], json.loads(arguments)
+    except ValueError:
+        return function["name"], arguments
+
+
+class CallContext:
+    """The running task as one of its tool calls sees it.
+
+    Its questions, its once() results and the graphs it calls are told from those of the other
+    calls by the call, so that it never matters which call comes first. What a call changes on the
+    task it changes under the task's lock; saver calls are made by ``perform``.
+    """
+
+    def __init__(
+        self, context: TaskContext, call: Call, lock: Lock, perform: Callable[..., Any]
+    ) -> None:
+        self._context, self._call, self._lock, self.perform = context, call, lock, perform
+        self._prefix = f"tool:{call.key}/"
+        self._questions = itertools.count()
+        self._graphs = itertools.count()
+        self._tasks = itertools.count()
+
+    @property
+    def whole(self) -> TaskContext:
+        """The context of the task whose call this is."""
+        return self._context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Any:
+        """Asks under the key of the call: its id, and for its later questions a number more."""
+        if key is not None:
+            slot = f"{self._call.key}:{key}"
+        else:
+            count = next(self._questions)
+            slot = f"{self._call.key}#{count}" if count else self._call.key
+        with self._lock:
+            try:
+                return self._context.ask(value, schema, slot, expires, terms)
+            except GraphInterrupt:
+                self._call.asking = True
+                raise GraphInterrupt(self._context.open[-1:]) from None
+
+    @property
+    def once(self) -> dict[str, Any]:
+        """The results that once() has for this call."""
+        size, known = len(self._prefix), self._context.once
+        return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
+
+    def doing(self, key: str) -> AbstractContextManager[None]:
+        """Keeps this call from doing the same by once() twice at a time."""
+        return self._context.doing(self._prefix + key)
+
+    def remember(self, key: str, result: Any) -> None:
+        """Notes a result of once() for this call."""
+        self._context.remember(self._prefix + key, result)
+
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Notes a result for this call that is stored already."""
+        self._context.remember_stored(self._prefix + key, result)
+
+    def results_with(self, key: str, result: Any) -> Commit | None:
+        """Returns the commit of the task's results and one more of this call."""
+        return self._context.results_with(self._prefix + key, result)
+
+    def place_of_call(self, numbers: Iterator[int]) -> int:
+        """Returns which of the tasks that this task calls comes next, by the call alone."""
+        return self._call.place + self._call.total * next(self._tasks)
+
+    def child_ns(self) -> str:
+        """Returns the namespace for the next graph that this call calls."""
+        count = self._call.place + self._call.total * next(self._graphs)
+        return f"{self._context.task.ns}|{count}" if count else self._context.task.ns

@@ -1,0 +1,264 @@
+"""Form fields that offer values, and lists of simple values.
+
+A choice is posted by its number, so that it keeps its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from hitl_django.conf import hitl
+
+from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField, TextField
+from .json_input import to_json, unix, visible
+from .shape import JSON, MISSING, Kind, Shape
+
+#: Of a list's wrong lines so many are named at once.
+MAX_FAULTS = 20
+
+
+class ChoiceField(AnswerField):
+    """One of several values."""
+
+    widget = forms.Select
+    default_error_messages: ClassVar[dict[str, Any]] = {"required": _("Choose one.")}
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        self.values = _with(shape.options, [] if original in (MISSING, None) else [original])
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+        choices = [(str(n), self.label_of(value)) for n, value in enumerate(self.values)]
+        if shape.nullable or original is MISSING or original is None:
+            choices.insert(0, ("", _("(no value)") if self.may_be_blank() else _("(choose)")))
+        self.widget.choices = choices
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return not isinstance(original, dict | list)
+
+    def label_of(self, value: JSON) -> Any:
+        return _label(value)
+
+    def shown(self) -> str:
+        position = _position(self.values, self.original)
+        return "" if position is None else str(position)
+
+    def spoken(self, raw: Any) -> str:
+        return _spoken(self.widget.choices, [raw])
+
+    def parse(self, raw: str) -> JSON:
+        return self.values[_number(raw, self.values)]
+
+
+class BooleanField(ChoiceField):
+    """Yes or no where neither is given yet, so that nobody says no by not looking."""
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        shape = replace(shape, options=(True, False))
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return original is MISSING or original is None or isinstance(original, bool)
+
+    def label_of(self, value: JSON) -> Any:
+        return _("Yes") if value else _("No")
+
+
+class TickField(AnswerField):
+    """A boolean that has a value already: a box to tick."""
+
+    widget = forms.CheckboxInput
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        return isinstance(original, bool) and not shape.nullable
+
+    def shown(self) -> Any:
+        return self.original
+
+    def may_be_blank(self) -> bool:
+        return True
+
+    def is_blank(self, raw: Any) -> bool:
+        return False
+
+    def untouched(self, raw: Any) -> bool:
+        return bool(raw) == self.original
+
+    def spoken(self, raw: Any) -> str:
+        return str(_("Yes") if raw else _("No"))
+
+    def parse(self, raw: Any) -> bool:
+        return bool(raw)
+
+
+class ChoicesField(AnswerField):
+    """Several of a set of values, each at most once."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        self.values = _with(shape.options, original or [])
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+        self.widget.choices = [(str(n), _label(value)) for n, value in enumerate(self.values)]
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        if shape.nullable:
+            return False
+        if not isinstance(original, list):
+            return original is MISSING
+        return [_position(original, value) for value in original] == list(range(len(original)))
+
+    def shown(self) -> list[str]:
+        return [str(_position(self.values, value)) for value in self.original or ()]
+
+    def may_be_blank(self) -> bool:
+        return True
+
+    def untouched(self, raw: Any) -> bool:
+        return set(raw or ()) == set(self.initial)
+
+    def spoken(self, raw: Any) -> str:
+        return _spoken(self.widget.choices, raw or ())
+
+    def when_blank(self) -> Any:
+        return MISSING if self.original is MISSING and not self.wanted else []
+
+    def parse(self, raw: Sequence[str]) -> list[JSON]:
+        chosen = {_number(one, self.values) for one in raw}
+        # What was there keeps its order; what is new comes after it.
+        kept = [int(number) for number in self.initial if int(number) in chosen]
+        return [self.values[n] for n in [*kept, *sorted(chosen.difference(kept))]]
+
+
+class LinesField(AnswerField):
+    """A list of simple values, one a line."""
+
+    def __init__(self, shape: Shape, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
+        attrs = {"rows": min(max(len(original or ()) + 1, 3), 12), "class": LARGE}
+        kwargs.setdefault("widget", forms.Textarea(attrs=attrs))
+        super().__init__(shape, original, wanted=wanted, **kwargs)
+
+    @classmethod
+    def fits(cls, shape: Shape, original: JSON) -> bool:
+        if not isinstance(original, list) or shape.items is None:
+            return super().fits(shape, original)
+        # Only what a line can hold: no line ends, nothing blank, nothing that a line would trim,
+        # and no text that reads like another type.
+        lines = [_line(value) for value in original]
+        offered = [_line(value) for value in shape.items.options]
+        if len(set(offered)) < len(offered):
+            return False
+        field = ITEMS[shape.items.kind]
+        return all(
+            value is not None
+            and field.fits(shape.items, value)
+            and line
+            and line == line.strip()
+            and line.splitlines() == [line]
+            for value, line in zip(original, lines, strict=True)
+        )
+
+    def shown(self) -> str:
+        return "\n".join(_line(value) for value in self.original or ())
+
+    def help(self) -> Any:
+        return _("One per line.")
+
+    def may_be_blank(self) -> bool:
+        return True
+
+    def when_blank(self) -> Any:
+        if self.original is MISSING and not self.wanted:
+            return MISSING
+        return None if self.shape.nullable and self.original is None else []
+
+    def parse(self, raw: str) -> list[JSON]:
+        lines = unix(raw).split("\n")
+        if sum(map(bool, map(str.strip, lines))) > hitl.ANSWER_MAX_ITEMS:
+            message = gettext("These are more than %(limit)s lines.")
+            raise ValidationError(message % {"limit": hitl.ANSWER_MAX_ITEMS})
+        read = self.reader()
+        answer, faults = [], []
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                answer.append(read(line.strip()))
+            except ValidationError as error:
+                said = {"number": number, "error": " ".join(error.messages)}
+                faults.append(gettext("Line %(number)s: %(error)s") % said)
+            if len(faults) == MAX_FAULTS:
+                break
+        if faults:
+            raise ValidationError(faults)
+        return answer
+
+    def reader(self) -> Callable[[str], JSON]:
+        """Returns what reads a line; a line that was there before is the value that was there."""
+        items = self.shape.items
+        assert items is not None
+        known: dict[str, JSON] = {}
+        for value in (*(self.original or ()), *items.options):
+            known.setdefault(_line(value), value)
+        like = self.original[0] if self.original else MISSING
+        field = ITEMS[items.kind](items, like, wanted=True)
+
+        def read(line: str) -> JSON:
+            if line in known:
+                return known[line]
+            if items.kind == "choice":
+                values = ", ".join(map(_line, items.options))
+                raise ValidationError(gettext("Choose among %(values)s.") % {"values": values})
+            return field.clean(line)
+
+        return read
+
+
+#: What a line of a list can hold.
+ITEMS: dict[Kind, type[AnswerField]] = {
+    "choice": ChoiceField,
+    "decimal": DecimalField,
+    "integer": IntegerField,
+    "number": NumberField,
+    "text": TextField,
+}
+
+
+def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
+    # In JSON true is not 1, which it is in Python.
+    for number, value in enumerate(values):
+        if type(value) is type(wanted) and value == wanted:
+            return number
+    return None
+
+
+def _with(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
+    """Returns the values offered, and after them those that are there but not offered."""
+    return [*options, *(value for value in present if _position(options, value) is None)]
+
+
+def _number(raw: str, values: Sequence[JSON]) -> int:
+    if not (raw.isascii() and raw.isdecimal() and len(raw) < 6 and int(raw) < len(values)):
+        raise ValueError(raw)
+    return int(raw)
+
+
+def _spoken(choices: Any, chosen: Sequence[str]) -> str:
+    return ", ".join(str(label) for number, label in choices if number in chosen)
+
+
+def _label(value: JSON) -> Any:
+    return _("(empty text)") if value == "" else visible(_line(value))
+
+
+def _line(value: JSON) -> str:
+    return value if isinstance(value, str) else to_json(value)

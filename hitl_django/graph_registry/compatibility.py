@@ -1,0 +1,135 @@
+"""Under which shape of its graph a run was stored, and whether it can go on under today's.
+
+A run names the shape by its fingerprint. The shape itself is stored once, so that a version of the
+code that has another one can say what has changed. ``created_at`` is when a process stored it last.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from time import monotonic
+from uuid import UUID
+
+from django.db import router, transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
+
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import GraphChangedError, LeaseLostError
+from hitl_django.engine.graph.fingerprint import changes
+from hitl_django.engine.savers.checkpoint import CheckpointTuple
+from hitl_django.models import GraphShape, Run, Thread
+
+from .registry import Registered
+
+logger = logging.getLogger("hitl_django")
+
+#: Seconds after which a process stores a shape again, and looks again for unused ones.
+AGAIN = 3600.0
+#: How long a shape that no run names is kept after a process stored it: it may be about to start a
+#: run under it, so this has to be much longer than AGAIN and any transaction.
+KEPT = timedelta(days=1)
+BATCH = 100
+
+#: Until when this process takes shapes for stored: (alias, fingerprint).
+_stored: dict[tuple[str, str], float] = {}
+#: When this process is to look for unused shapes of a database.
+_looked: dict[str, float] = {}
+
+
+def remember(registered: Registered) -> None:
+    """Stores the graph's shape unless it is known to be stored."""
+    using = router.db_for_write(GraphShape)
+    known = (using, registered.fingerprint)
+    until = monotonic() + AGAIN
+    if monotonic() < _stored.get(known, 0.0):
+        return
+    row = GraphShape(
+        fingerprint=registered.fingerprint,
+        graph=registered.name,
+        version=registered.version,
+        shape=registered.shape,
+        created_at=Now(),
+    )
+    GraphShape.objects.using(using).bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["fingerprint"],
+        update_fields=["created_at"],
+    )
+    # Known only once it is committed: the caller's transaction may yet roll back.
+    transaction.on_commit(lambda: _stored.update({known: until}), using=using)
+
+
+def remove_unused() -> int:
+    """Deletes the shapes that no run names any more, a batch of them; returns how many.
+
+    Now and then only: it may have to look through all runs.
+    """
+    using = router.db_for_write(GraphShape)
+    if monotonic() < _looked.get(using, 0.0):
+        return 0
+    _looked[using] = monotonic() + AGAIN
+    named = Exists(Run.objects.filter(fingerprint=OuterRef("pk")))
+    unused = GraphShape.objects.using(using).filter(~named, created_at__lt=Now() - KEPT)
+    found = list(unused.values_list("pk", flat=True)[:BATCH])
+    # Asked again by the statement that deletes: one may just have been stored anew.
+    return unused.filter(pk__in=found).delete()[0] if found else 0
+
+
+def refuse_if_changed(
+    thread: ThreadKey,
+    stored: str,
+    registered: Registered,
+    *,
+    new_input: bool = False,
+    checkpoint_id: str | None = None,
+) -> None:
+    """Raises GraphChangedError where the thread, stored under ``stored``, can't go on.
+
+    With ``new_input`` it gets some, so that only what its channels hold matters. It goes on from
+    its newest checkpoint, or from that of ``checkpoint_id``.
+    """
+    if stored in ("", registered.fingerprint):
+        return
+    row = GraphShape.objects.using(router.db_for_write(GraphShape)).filter(pk=stored).first()
+    if row is None:
+        logger.warning("thread %s: its graph's shape %s is not stored", thread.thread_id, stored)
+        return
+    saver = DjangoSaver(thread)
+
+    def load(ns: str) -> CheckpointTuple | None:
+        place = {"thread_id": thread.thread_id, "checkpoint_ns": ns}
+        if checkpoint_id is not None and not ns:
+            place["checkpoint_id"] = checkpoint_id
+        return saver.get_tuple({"configurable": place})
+
+    found = changes(row.shape, registered.graph, load, new_input=new_input)
+    if found:
+        raise GraphChangedError(
+            f"The thread was stored under another shape of the graph {registered.name!r}: "
+            f"{'; '.join(found)}.",
+            found,
+        )
+    logger.info("thread %s: shape %s, now %s", thread.thread_id, stored, registered.fingerprint)
+
+
+@made_anew
+def take_up(run_id: UUID, thread: ThreadKey, stored: str, registered: Registered) -> None:
+    """Notes that the run goes on under the graph's shape, if it can.
+
+    Before anything is run under it: a worker that is killed later leaves what the next one can
+    compare.
+    """
+    refuse_if_changed(thread, stored, registered)
+    using = router.db_for_write(Thread)
+    with transaction.atomic(using=using):
+        # The row's lock, and the epoch seen under it, keep a worker from this that has been
+        # replaced. Zero rows: it has.
+        ours = Thread.objects.using(using).select_for_update()
+        if not ours.filter(pk=thread.pk, epoch=thread.epoch).exists():
+            raise LeaseLostError
+        remember(registered)
+        Run.objects.using(using).filter(pk=run_id).update(fingerprint=registered.fingerprint)

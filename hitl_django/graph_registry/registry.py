@@ -1,0 +1,265 @@
+"""Graphs by name.
+
+Code only: a row that named a graph by import path would be a way to run code. Each app's
+``graphs.py`` is imported at start-up, as ``admin.py`` is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hitl_django.engine.errors import BrokenGraphError, UnknownGraphError
+from hitl_django.engine.graph.fingerprint import Shape, fingerprint_of, shape_of
+from hitl_django.models.events import STATES, chosen
+
+from .review_policy import ReviewPolicy
+
+if TYPE_CHECKING:
+    from hitl_django.engine.graph.pregel import Pregel
+
+Factory = TypeVar("Factory")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A graph as the rest of the package knows it: compiled, named and versioned."""
+
+    name: str
+    version: str
+    title: Any  # a str, or a lazy translation of one
+    graph: Pregel
+    shape: Shape
+    fingerprint: str
+    #: What its runs tell while they go, unless their start says otherwise.
+    events: str
+    #: Keys whose values nobody is told.
+    redact: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What is known of a graph that can't be built, and why it can't."""
+
+    name: str
+    version: str
+    title: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    version: str
+    title: Any
+    factory: Any
+    events: str
+    redact: tuple[str, ...]
+    review: ReviewPolicy
+    api: bool
+    startable_by: frozenset[str]
+
+
+#: Seconds that a factory which failed is left alone. Most fail until the code is mended, and would
+#: keep whoever looks at a list waiting each time; some need what comes back by itself.
+REST = 10.0
+#: Of a graph that has no other, or isn't known here.
+_ORDINARY = ReviewPolicy()
+_entries: dict[str, _Entry] = {}
+_duplicates: dict[str, list[str]] = {}
+_built: dict[str, Registered] = {}
+#: Why a graph could not be built, and until when that is taken for granted.
+_failed: dict[str, tuple[str, float]] = {}
+_lock = threading.RLock()
+
+
+def register(
+    name: str,
+    *,
+    version: str = "1",
+    title: Any = None,
+    events: Iterable[str] = (STATES,),
+    redact: Iterable[str] = (),
+    review: ReviewPolicy | None = None,
+    api: bool = True,
+    startable_by: Iterable[str] = (),
+) -> Callable[[Factory], Factory]:
+    """Registers the function below it as the factory of the graph ``name``.
+
+    The factory returns a StateGraph, compiled or not, and is called once, at first use; one that
+    fails is left alone for ten seconds, and is called again at the next use after that. What an
+    ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
+    registered twice belongs to neither: ``get`` refuses it and a system check names both places,
+    since which one stored threads would meet depended on the order of imports.
+
+    ``events`` names what the events of its runs tell: stream modes beside their states, or with
+    ``()`` nothing at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
+    what the graph asks, and how.
+
+    ``startable_by`` names the groups whose members start it, and nobody else but superusers;
+    without any, the permission to start runs says who does. With ``api=False`` nobody starts it
+    over the API, nor gives it other values there when a run is forked: only the product's own code
+    knows what it may be given. What it asks is reviewed there all the same.
+    """
+    if not name or len(name) > 200 or not name.isprintable() or "/" in name:
+        raise ValueError(
+            f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
+        )
+
+    told, starters = chosen(events), _checked_groups(startable_by)
+    if not isinstance(api, bool):
+        raise TypeError(f"api is True or False, not {api!r}.")
+
+    def decorate(factory: Factory) -> Factory:
+        with _lock:
+            known = _entries.get(name)
+            if known is not None and known.factory is not factory:
+                _duplicates.setdefault(name, [_place(known.factory)]).append(_place(factory))
+            _entries[name] = _Entry(
+                name,
+                version,
+                name if title is None else title,
+                factory,
+                told,
+                tuple(redact),
+                review or _ORDINARY,
+                api,
+                starters,
+            )
+            _built.pop(name, None)
+            _failed.pop(name, None)
+        return factory
+
+    return decorate
+
+
+def unregister(name: str) -> None:
+    """Forgets a graph; for tests."""
+    with _lock:
+        _entries.pop(name, None)
+        _duplicates.pop(name, None)
+        _built.pop(name, None)
+        _failed.pop(name, None)
+
+
+def names() -> list[str]:
+    """Lists the registered names, sorted."""
+    return sorted(_entries)
+
+
+def policy_of(name: str) -> ReviewPolicy:
+    """Returns how the questions of a graph are reviewed, whether or not it can be built here."""
+    entry = _entries.get(name)
+    return _ORDINARY if entry is None else entry.review
+
+
+def reserved() -> dict[str, frozenset[str]]:
+    """Lists the graphs whose questions are for some groups only, with the names of these."""
+    return {
+        name: frozenset(entry.review.groups)
+        for name, entry in sorted(_entries.items())
+        if entry.review.groups
+    }
+
+
+def is_startable_over_api(name: str) -> bool:
+    """Says whether the API starts runs of a graph, as far as the graph has a say in that."""
+    entry = _entries.get(name)
+    return entry is None or entry.api
+
+
+def starters_of(name: str) -> frozenset[str]:
+    """Returns the names of the groups whose members alone start a graph; none where others may."""
+    entry = _entries.get(name)
+    return frozenset() if entry is None else entry.startable_by
+
+
+def starters() -> dict[str, frozenset[str]]:
+    """Lists the graphs that only some groups start, with the names of these."""
+    return {
+        name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
+    }
+
+
+def duplicates() -> dict[str, list[str]]:
+    """Lists the names registered more than once, with the places that did."""
+    return {name: list(places) for name, places in _duplicates.items()}
+
+
+def redacted_of(name: str) -> tuple[str, ...]:
+    """Returns the keys whose values nobody is told, whether or not the graph can be built here."""
+    entry = _entries.get(name)
+    return () if entry is None else entry.redact
+
+
+def look(name: str) -> Registered | Broken:
+    """Returns a registered graph, or what is known of it where it can't be built."""
+    try:
+        return get(name)
+    except BrokenGraphError as error:
+        entry = _entries[name]
+        return Broken(entry.name, entry.version, entry.title, error.reason)
+
+
+def get(name: str) -> Registered:
+    """Returns the graph of that name, built at first use.
+
+    UnknownGraphError without one, and BrokenGraphError where its factory fails or failed lately.
+    """
+    found = _built.get(name)
+    if found is not None:
+        return found
+    _refuse_if_failed(name)
+    with _lock:
+        if name not in _entries:
+            raise UnknownGraphError(name, names())
+        if name in _duplicates:
+            places = ", ".join(_duplicates[name])
+            raise BrokenGraphError(name, f"it is registered in {places}.")
+        if name not in _built:
+            _refuse_if_failed(name)  # while we waited for the lock
+            try:
+                _built[name] = _build(_entries[name])
+            except Exception as error:  # whatever a factory of the project raises
+                reason = f"{type(error).__name__}: {error}"
+                _failed[name] = (reason, monotonic() + REST)
+                raise BrokenGraphError(name, reason) from error
+        return _built[name]
+
+
+def _refuse_if_failed(name: str) -> None:
+    reason, until = _failed.get(name, ("", 0.0))
+    if reason and monotonic() < until:
+        raise BrokenGraphError(name, reason)
+
+
+def _build(entry: _Entry) -> Registered:
+    made = entry.factory() if callable(entry.factory) else entry.factory
+    graph = made.compile() if hasattr(made, "compile") else made
+    shape = shape_of(graph)
+    return Registered(
+        entry.name,
+        entry.version,
+        entry.title,
+        graph,
+        shape,
+        fingerprint_of(shape),
+        entry.events,
+        entry.redact,
+    )
+
+
+def _checked_groups(names: Iterable[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise TypeError(f"startable_by is a list of names, not the str {names!r}.")
+    found: list[object] = list(names)
+    if wrong := [name for name in found if not isinstance(name, str)]:
+        raise TypeError(f"startable_by names groups by their names, not by {wrong[0]!r}.")
+    return frozenset(map(str, found))
+
+
+def _place(factory: Any) -> str:
+    return f"{factory.__module__}.{getattr(factory, '__qualname__', factory)}"

@@ -1,0 +1,75 @@
+"""How the questions of a graph are reviewed, where they don't say so themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, final
+
+from hitl_django.engine.payload import check_json
+from hitl_django.engine.terms import DECISIONS, check_dialect, check_quorum
+
+
+@final
+class Value:
+    """Stands, in the resume value of a decision, for what the person gave."""
+
+    def __repr__(self) -> str:
+        return "VALUE"
+
+
+VALUE: Final = Value()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewPolicy:
+    """Says who reviews the questions of a graph, by how many, and how it goes on.
+
+    ``groups`` names those whose members see and decide them, and nobody else but superusers;
+    without any, the model permissions say who does. ``quorum``, ``no_self_approval``,
+    ``claim_required`` and ``dialect`` are those of a question that doesn't name its own in
+    ``review()``. ``answers`` gives, for questions without a response schema, decisions another
+    resume value than usual: ``{"approve": "yes", "edit": {"text": VALUE}}``, where VALUE is what
+    the person gave, or for "approve" what was asked. The run goes on at ``each`` answer, or when
+    ``all`` the questions that it waits for are answered.
+    """
+
+    groups: Sequence[str] = ()
+    quorum: int = 1
+    no_self_approval: bool = False
+    claim_required: bool = False
+    dialect: str | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    goes_on: Literal["each", "all"] = "each"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, str):
+            raise TypeError(f"groups is a list of names, not the str {self.groups!r}.")
+        if self.goes_on not in ("each", "all"):
+            raise ValueError(f"goes_on is 'each' or 'all', not {self.goes_on!r}.")
+        check_quorum(self.quorum)
+        check_dialect(self.dialect)
+        for decision, answer in self.answers.items():
+            if decision not in DECISIONS:
+                raise ValueError(f"{decision!r} is none of {', '.join(DECISIONS)}.")
+            holds = _holds_value(answer)
+            if decision in ("edit", "respond") and not holds:
+                raise ValueError(f"The answer for {decision!r} has to hold VALUE somewhere.")
+            if decision == "reject" and holds:
+                raise ValueError("A rejection has no value that its answer could hold.")
+            check_json(_plain(answer), f"The answer for {decision!r}")
+
+
+def _holds_value(answer: Any) -> bool:
+    parts = answer.values() if isinstance(answer, dict) else answer
+    return answer is VALUE or (isinstance(answer, dict | list) and any(map(_holds_value, parts)))
+
+
+def _plain(answer: Any) -> Any:
+    if answer is VALUE:
+        return None
+    if isinstance(answer, dict):
+        return {key: _plain(part) for key, part in answer.items()}
+    if isinstance(answer, list):
+        return [_plain(part) for part in answer]
+    return answer

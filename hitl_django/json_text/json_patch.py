@@ -1,0 +1,118 @@
+"""JSON Patch (RFC 6902): what a person changed of what was asked, and how to apply it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from .sequence_diff import Effort, align
+
+Patch = list[dict[str, Any]]
+
+#: Steps that comparing the lists of a document may take, all of them together.
+MOST_WORK = 500_000
+
+
+def diff(old: Any, new: Any) -> Patch:
+    """Returns the patch that makes ``new`` of ``old``; empty where they are the same JSON.
+
+    It adds, removes and replaces, at the deepest place that says it. As JSON, true isn't 1 and 1
+    isn't 1.0.
+    """
+    patch: Patch = []
+    _compare(old, new, "", patch, Effort(MOST_WORK))
+    return patch
+
+
+def apply(document: Any, patch: Patch) -> Any:
+    """Returns the document with the patch applied; the document itself stays as it is.
+
+    Raises ValueError for a step that can't be applied, or isn't one that ``diff`` makes.
+    """
+    whole = {"": copy.deepcopy(document)}
+    for step in patch:
+        if step.get("op") not in ("add", "remove", "replace"):
+            raise ValueError(f"The patch has a step {step.get('op')!r}.")
+        *way, last = ["", *_parts(step["path"])]
+        found: Any = whole
+        for part in way:
+            found = found[_key(found, part, len(found) - 1)]
+        _carry_out(found, step, last)
+    return whole[""]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Says whether two values are the same JSON."""
+    return _text(one) == _text(other)
+
+
+def _compare(old: Any, new: Any, path: str, patch: Patch, effort: Effort) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        _compare_objects(old, new, path, patch, effort)
+    elif isinstance(old, list) and isinstance(new, list):
+        _compare_lists(old, new, path, patch, effort)
+    elif not same(old, new):
+        patch.append({"op": "replace", "path": path, "value": new})
+
+
+def _compare_objects(
+    old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch, effort: Effort
+) -> None:
+    for key in old:
+        below = f"{path}/{_escape(key)}"
+        if key not in new:
+            patch.append({"op": "remove", "path": below})
+        else:
+            _compare(old[key], new[key], below, patch, effort)
+    for key in new:
+        if key not in old:
+            patch.append({"op": "add", "path": f"{path}/{_escape(key)}", "value": new[key]})
+
+
+def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch, effort: Effort) -> None:
+    """Goes through both from the front, so that each place is the one in the list so far."""
+    for block in align([*map(_text, old)], [*map(_text, new)], effort):
+        if block.same:
+            continue
+        both = min(block.j - block.i, block.l - block.k)
+        for at in range(both):
+            _compare(old[block.i + at], new[block.k + at], f"{path}/{block.k + at}", patch, effort)
+        gone = {"op": "remove", "path": f"{path}/{block.k + both}"}
+        patch += [dict(gone) for _ in range(block.i + both, block.j)]
+        patch += [
+            {"op": "add", "path": f"{path}/{at}", "value": new[at]}
+            for at in range(block.k + both, block.l)
+        ]
+
+
+def _carry_out(found: Any, step: dict[str, Any], last: str) -> None:
+    adds = step["op"] == "add"
+    if isinstance(found, list):
+        at = _key(found, last, len(found) if adds else len(found) - 1)
+        found[at : at if adds else at + 1] = [] if step["op"] == "remove" else [step["value"]]
+    elif step["op"] == "remove":
+        del found[_key(found, last, 0)]
+    else:
+        found[last if adds and isinstance(found, dict) else _key(found, last, 0)] = step["value"]
+
+
+def _key(found: Any, part: str, highest: int) -> Any:
+    """Returns what addresses a part that is there."""
+    if isinstance(found, dict) and part in found:
+        return part
+    if isinstance(found, list) and part.isdecimal() and int(part) <= highest:
+        return int(part)
+    raise ValueError(f"The patch names a part {part!r} that isn't there.")
+
+
+def _parts(path: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

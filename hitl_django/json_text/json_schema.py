@@ -1,0 +1,72 @@
+"""Response schemas as JSON Schema, Draft 2020-12.
+
+Patterns are matched by pydantic's engine, whose time grows with the text only: in Python's ``re`` a
+pattern that backtracks would let one answer hold a web process for minutes. A pattern which that
+engine doesn't know (lookaround) is not applied, nor are ``patternProperties``. Nothing is fetched:
+a reference to anywhere but the schema itself is a fault of the schema.
+
+What the work of applying a schema may come to is bounded as well (``keywords``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from referencing import Registry
+
+from . import schema_keywords
+
+MAX_FAULTS = 50
+#: Keywords that hold values, not schemas.
+VALUES = ("const", "default", "enum", "examples")
+TOO_COMPLEX = "is too complex to be checked: send fewer values, or nest them less deeply"
+
+
+def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the properties of an object schema, or None for any other."""
+    found = schema.get("properties")
+    if schema.get("type", "object") != "object" or not isinstance(found, dict):
+        return None
+    return found
+
+
+def faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
+    """Lists what of the value doesn't fit, as (JSON pointer, reason), in document order."""
+    found: list[tuple[str, str]] = []
+    try:
+        with schema_keywords.budget():
+            if _has_dialect(schema):
+                schema = _undialected(schema)
+            validator = schema_keywords.VALIDATOR(schema, registry=Registry())
+            for error in validator.iter_errors(value):
+                found.append((_pointer(error.absolute_path), str(error.message)))
+                if len(found) == MAX_FAULTS:
+                    break
+    except schema_keywords.BudgetSpentError:
+        found = found or [("", TOO_COMPLEX)]
+    except Exception as error:  # a schema with a dead reference or a keyword of the wrong type
+        return [("", f"the question's response schema can't be applied ({type(error).__name__})")]
+    return sorted(set(found))
+
+
+def _undialected(schema: Any) -> Any:
+    """Leaves ``$schema`` out: below it jsonschema would apply keywords of its own, not ours."""
+    if isinstance(schema, list):
+        return [_undialected(below) for below in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: below if key in VALUES else _undialected(below)
+        for key, below in schema.items()
+        if not (key == "$schema" and isinstance(below, str))
+    }
+
+
+def _has_dialect(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return isinstance(schema.get("$schema"), str) or any(map(_has_dialect, schema.values()))
+    return isinstance(schema, list) and any(map(_has_dialect, schema))
+
+
+def _pointer(path: Any) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

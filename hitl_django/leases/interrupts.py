@@ -1,0 +1,264 @@
+"""What a run asks when it pauses, as rows of the review queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import audit, signals
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.conf import hitl
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.savers.checkpoint import Question
+from hitl_django.engine.types import Expiry
+from hitl_django.graph_registry import registry
+from hitl_django.json_text.sanitize import storable
+from hitl_django.models import Decision, Delivery, Interrupt, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
+from hitl_django.notifications import outbox
+
+from . import queries
+from .assignees import assigned_by
+from .interrupt_columns import COLUMNS, columns_of
+from .lease import Lease
+from .thread_lock import lock_thread
+
+NODE_LENGTH, REFUSAL_LENGTH = 255, 10_000
+WORKER = "worker"
+PENDING = Interrupt.Status.PENDING
+
+
+def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> list[str]:
+    """Adds the first questions that a thread asks to what is written; returns their ids."""
+    rows = [_row(lease, question, writing.using) for question in questions]
+    _insert(rows, writing)
+    _tell(lease, rows, writing)
+    if any(question.expires for question in questions):
+        writing.follow(partial(_limit, rows, writing.using))
+    if any(question.terms for question in questions):
+        writing.follow(partial(_set_due, rows, questions, writing.using))
+    writing.tell(partial(_announce, lease, rows, writing.using))
+    return [str(row.pk) for row in rows]
+
+
+def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[bool, list[str]]:
+    """Makes the queue show exactly these questions of the run.
+
+    Returns whether the run has an answer to go on with, because one of them has been decided
+    already, or all of them where its graph waits for that; and the ids of those that wait. A
+    question that waits stays the row it is; one that asks something else than before under the
+    same id gets another version, so that an answer to the old words is refused. One whose answer
+    didn't fit is open again.
+    """
+    reopened: list[Interrupt] = []
+    ids = [question.interrupt.id for question in questions]
+    known = _known(lease, ids, using)
+    unknown = [question for question in questions if question.interrupt.id not in known]
+    new = [_row(lease, question, using) for question in unknown]
+    for question in questions:
+        row = known.get(question.interrupt.id)
+        if row is None:
+            continue
+        if question.refusal and row.is_answered:
+            _refuse_answer(lease, row, question.refusal, using)
+            reopened.append(row)
+        if not row.is_answered or row in reopened:
+            _ask_again(row, _row(lease, question, using), question, using)
+    # What the run no longer asks was asked by a task that has gone another way since.
+    waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
+    if not waiting.issubset(ids):
+        withdraw(lease, using, stays=ids)
+    writing = Writing(using)
+    _insert(new, writing)
+    _tell(lease, [*new, *reopened], writing)
+    writing.run()
+    _limit(new, using)
+    _set_due(new, unknown, using)
+    _announce(lease, [*new, *reopened], using)
+    done = [row for row in known.values() if row.is_answered and row not in reopened]
+    open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
+    waits_for_all = registry.policy_of(lease.graph).goes_on == "all"
+    return bool(done) and not (open_ and waits_for_all), open_
+
+
+def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:
+    """Marks questions as answered and then asked otherwise, once for each answer."""
+    rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
+    found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
+    if not found:
+        return
+    Interrupt.objects.using(using).filter(pk__in=found).update(changed_at=Now())
+    told = {"questions": [str(pk) for pk in found]}
+    _note(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), told)
+
+
+def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
+    """Closes what the run has asked and nobody needs to answer any more, but for ``stays``."""
+    left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
+    left = left.exclude(interrupt_id__in=stays)
+    found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
+    if not found:
+        return  # they were decided since somebody looked
+    ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
+    left.update(status=Interrupt.Status.SUPERSEDED, **ended)
+    _note(lock_thread(pk=lease.thread.pk), "supersede", str(lease.run_id), {"questions": found})
+
+
+def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> None:
+    """Takes back an answer that the node can't use; what was decided stays in the history."""
+    decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
+    made = decisions.get(version=row.version - 1)
+    Decision.objects.using(using).filter(pk=made.pk).update(
+        refusal=storable(refusal)[:REFUSAL_LENGTH]
+    )
+    row.refused_version = made.version
+    thread = lock_thread(pk=lease.thread.pk)
+    DjangoSaver(lease.thread).drop_answer(row)
+    # The reason may quote the answer, so the record names only what was refused.
+    _note(thread, "reopen", str(row.pk), {"decision": str(made.pk), "version": made.version})
+
+
+def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> None:
+    audit.append(thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
+
+
+def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
+    writing.insert(queries.RECORD, [queries.RECORD.values_of(row) for row in rows])
+
+
+def _tell(lease: Lease, rows: Sequence[Interrupt], writing: Writing) -> None:
+    event = Delivery.Event.INTERRUPT_CREATED
+    for row in rows:
+        outbox.tell(writing, event, lease.graph, **_ids(lease, row))
+
+
+def _ids(lease: Lease, row: Interrupt) -> dict[str, Any]:
+    return {
+        "interrupt_id": row.pk,
+        "digest": row.payload_digest,
+        "run_id": lease.run_id,
+        "thread_id": lease.thread.thread_id,
+    }
+
+
+def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
+    for row in rows:
+        signals.send_on_commit(
+            signals.interrupt_created,
+            using=using,
+            interrupt_id=str(row.pk),
+            run_id=str(lease.run_id),
+            thread_id=lease.thread.thread_id,
+            graph=lease.graph,
+        )
+
+
+def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
+    """Reads those of the questions that were asked before: mostly none, so it looks first."""
+    thread = lease.thread.pk
+    if not ids or not queries.KNOWN.run(using, thread=thread, interrupts=ids):
+        return {}
+    rows = Interrupt.objects.using(using).filter(thread=thread, interrupt_id__in=ids)
+    return {row.interrupt_id: row for row in rows}
+
+
+def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str) -> None:
+    """Opens a question again, or asks other words under its id.
+
+    One that merely waited is told anew from what is stored, without its terms: those of the same
+    words stay.
+    """
+    # What was proposed instead is a part of what a row's digest names.
+    same_words = digest_json(row.payload) == asked.payload_digest
+    if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
+        return
+    source = row if same_words and question.terms is None else asked
+    terms = {name: getattr(source, name) for name in COLUMNS}
+    Interrupt.objects.using(using).filter(pk=row.pk).update(
+        run=asked.run_id,
+        status=PENDING,
+        closed_at=None,
+        changed_at=None,
+        expires_at=None,
+        warn_at=None,
+        retry_at=None,
+        escalated_at=None,
+        snoozed_until=None,
+        approvals=0,
+        proposal=None,
+        refused_version=row.refused_version if question.refusal or same_words else None,
+        payload=asked.payload,
+        payload_digest=asked.payload_digest,
+        response_schema=asked.response_schema,
+        version=F("version") + 1,
+        **terms,
+        **assigned_by(question.terms, using),
+    )
+    asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
+    if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
+        # The answer for this case turned out not to fit: it would be given again for ever.
+        asked.expiry = {**asked.expiry, "then": "park", "answer": None}
+    _limit([asked], using)
+    _set_due([asked], [question], using)
+
+
+def _limit(rows: Sequence[Interrupt], using: str) -> None:
+    """Sets when questions expire that do, on the clock of the database."""
+    for row in rows:
+        if row.expiry:
+            seconds = row.expiry["seconds"]
+            warned = seconds - min(hitl.EXPIRING_SECONDS, seconds / 2)
+            asked = Interrupt.objects.using(using).filter(pk=row.pk)
+            asked.update(
+                expires_at=Now() + timedelta(seconds=seconds),
+                warn_at=Now() + timedelta(seconds=warned),
+                expiry=row.expiry,
+            )
+
+
+def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: str) -> None:
+    """Sets when questions are due that say so, after a time on the clock of the database."""
+    for row, question in zip(rows, questions, strict=True):
+        due = question.terms and question.terms.due
+        if due:
+            at = Now() + due if isinstance(due, timedelta) else due
+            Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
+
+
+def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
+    """Returns the terms of an expiry as they are stored: seconds, then, answer, group."""
+    if expires is None:
+        return None
+    seconds = expires.after.total_seconds()
+    terms = {"seconds": seconds, "then": expires.then, "answer": expires.answer}
+    return {**terms, "group": expires.group} if expires.group else terms
+
+
+def _row(lease: Lease, question: Question, using: str) -> Interrupt:
+    asked = question.interrupt
+    return queries.QUESTION.new(
+        thread_id=lease.thread.pk,
+        run_id=lease.run_id,
+        interrupt_id=asked.id,
+        kind=question.kind,
+        graph=lease.graph,
+        node=question.node[:NODE_LENGTH],
+        checkpoint_ns=question.checkpoint_ns,
+        checkpoint_id=question.checkpoint_id,
+        task_id=question.task_id,
+        task_path=question.task_path,
+        index=question.index,
+        key=question.key,
+        payload=asked.value,
+        payload_digest=digest_json(asked.value),
+        response_schema=asked.response_schema,
+        expiry=terms_of(question.expires),
+        **columns_of(question, lease.graph),
+        **assigned_by(question.terms, using),
+    )

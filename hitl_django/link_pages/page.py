@@ -1,0 +1,214 @@
+"""What a link shows, and how it decides: by POST only, since mail scanners follow every link.
+
+The address is the secret. So nothing on the page leads to another site, nothing of it is kept by a
+cache or found by a search engine, no request that follows says where a visitor came from, not even
+the one for the style sheet, and the address gets into no log: every answer is made here, whatever
+was sent and whatever goes wrong. Django's own check of forms is not for this page: it needs a
+cookie, and logs the address of what it refuses. ``signature`` says what there is instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http.response import HttpResponseBase
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters
+
+from hitl_django import services
+from hitl_django.admin.answer_forms import Sheet
+from hitl_django.admin.multi_action import sheet_of
+from hitl_django.admin.question_view import facts_asked, why_asked
+from hitl_django.db import outages
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    InvalidAnswerError,
+    LinkSpentError,
+    PayloadError,
+    RunStateError,
+    StaleQuestionError,
+)
+from hitl_django.errors import LinkNotFound
+from hitl_django.forms import submission
+from hitl_django.models import Decision, Interrupt
+from hitl_django.services import LinkInfo, LinkState
+from hitl_django.task_queue import dispatcher
+
+from .closed_page import (
+    AWAY,
+    FAILED,
+    NOT_OFFERED,
+    TOO_LARGE,
+    TOO_OFTEN,
+    UNKNOWN,
+    UNREADABLE,
+    UNSIGNED,
+    Words,
+    maker_of,
+    words_for,
+)
+from .rate import is_too_often
+from .redaction import HIDDEN, redact_token
+from .responses import render_page, seal
+from .signature import is_signed, sign_form
+
+logger = logging.getLogger("hitl_django")
+
+ALLOW = {"Allow": "GET, HEAD, POST"}
+
+
+@method_decorator(
+    [login_not_required, never_cache, csrf_exempt, sensitive_post_parameters()], name="dispatch"
+)
+class LinkPage(View):
+    """The one page there is: the question with its form, or why there is none."""
+
+    http_method_names = ["get", "head", "post"]  # noqa: RUF012
+
+    def dispatch(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        self.address = request.path
+        redact_token(request, token)
+        try:
+            return self._answer(request, token)
+        except Exception as error:
+            return self._fail(request, token, error)
+
+    def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
+        """Shows the question, or what became of the link; changes nothing."""
+        if link.state != LinkState.OPEN:
+            return self._spent(request, link)
+        question = _question(link)
+        return self._ask(request, link, sheet_of(question), sign_form(link, question))
+
+    def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
+        """Decides the question; reads nothing of what is sent to a link that is over."""
+        if link.state != LinkState.OPEN:
+            return self._spent(request, link)
+        try:
+            form = submission.read_form(request)
+        except submission.TOO_LARGE:
+            submission.discard_body(request)
+            return self._say(request, TOO_LARGE, status=413)
+        except submission.UNREADABLE:
+            return self._say(request, UNREADABLE, status=400)
+        return self._decide(request, link, token, form)
+
+    def _answer(self, request: HttpRequest, token: str) -> HttpResponseBase:
+        if str(request.method).lower() not in self.http_method_names:
+            return self._say(request, NOT_OFFERED, status=405, headers=ALLOW)
+        try:
+            link = services.follow_link(token)
+        except LinkNotFound:
+            link = None
+        if is_too_often(request, None if link is None else link.id):
+            return self._say(request, TOO_OFTEN, status=429, again=link is not None)
+        if link is None:
+            return self._say(request, UNKNOWN, status=404)
+        return super().dispatch(request, link, token)
+
+    def _decide(
+        self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
+    ) -> HttpResponse:
+        question = _question(link)
+        signature = sign_form(link, question)
+        more = "" if "decision" in form else form.get("more", "")
+        sheet = sheet_of(question, form, more=more)
+        if not is_signed(form.get("signature", ""), link, question):
+            sheet.errors.append(UNSIGNED)
+            return self._ask(request, link, sheet, signature, status=403)
+        decision = None if more else sheet.read(form.get("decision", ""))
+        if decision is None:
+            return self._ask(request, link, sheet, signature)
+        try:
+            reason = sheet.slip.cleaned_data["reason"]
+            services.decide_by_link(token, *decision, reason=reason)
+        except (AlreadyDecidedError, LinkSpentError, RunStateError, StaleQuestionError):
+            return self._spent(request, services.follow_link(token))
+        except (InvalidAnswerError, PayloadError) as error:
+            sheet.refuse(error)
+            return self._ask(request, link, sheet, signature)
+        return seal(HttpResponseRedirect(self.address))
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        link: LinkInfo,
+        sheet: Sheet,
+        signature: str,
+        *,
+        status: int = 200,
+    ) -> HttpResponse:
+        told: dict[str, Any] = {
+            "link": link,
+            "sheet": sheet,
+            "item": sheet.item,
+            "why": why_asked(sheet.item, sheet),
+            "facts": facts_asked(sheet.item, sheet),
+            "maker": maker_of(link),
+            "signature": signature,
+        }
+        return render_page(request, "question.html", status=status, **told)
+
+    def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
+        """Says why the link can't be used, and nothing of what it was about."""
+        used = link.state == LinkState.USED
+        words = words_for(link, _decision(link) if used else None)
+        again = link.state in (LinkState.HELD, LinkState.WAITING)
+        return self._say(request, words, status=200 if used else 410, again=again)
+
+    def _say(
+        self,
+        request: HttpRequest,
+        words: Words,
+        *,
+        status: int,
+        again: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        """Says why there is no question; with ``again`` what was typed can be sent once more."""
+        kept = _fields(request) if again else []
+        return render_page(
+            request, "words.html", status=status, headers=headers, words=words, kept=kept
+        )
+
+    def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
+        """Answers in the place of Django, whose report of an error holds all that it can find."""
+        text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
+        logger.error("The page of a review link failed.\n%s", text)
+        try:
+            if outages.is_outage(error):
+                wait = {"Retry-After": str(outages.WAIT)}
+                return self._say(request, AWAY, status=503, again=True, headers=wait)
+            return self._say(request, FAILED, status=500, again=True)
+        except Exception:  # the templates themselves may be what is broken
+            return seal(HttpResponse(FAILED.headline, content_type="text/plain", status=500))
+
+
+def _fields(request: HttpRequest) -> list[tuple[str, str]]:
+    """Returns what was sent, as far as it can be read."""
+    try:
+        form = submission.read_form(request)
+    except (*submission.TOO_LARGE, *submission.UNREADABLE):
+        return []
+    return [(name, value) for name, values in form.lists() for value in values]
+
+
+def _question(link: LinkInfo) -> Interrupt:
+    """Reads the question as the link shows it: with those decisions only that it is for."""
+    rows = Interrupt.objects.using(dispatcher.alias()).select_related("thread", "run")
+    question = rows.get(pk=link.interrupt_id)
+    question.allowed_decisions = list(link.decisions)
+    return question
+
+
+def _decision(link: LinkInfo) -> Decision | None:
+    decisions = Decision.objects.using(dispatcher.alias()).filter(interrupt=link.interrupt_id)
+    return decisions.filter(key=f"{services.LINK_KEY}{link.id}").defer("value").first()

@@ -1,0 +1,179 @@
+"""Values as JSON for people: bounded in size, without secrets, and storable everywhere.
+
+What a program needs is the thread's state; this is what somebody looks at. Nothing of a user's
+class is called but its attributes, so that whatever a node returned can be told of.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from hitl_django.json_text.sanitize import storable
+
+DEPTH = 16
+KEY_LENGTH = 200
+HIDDEN, CUT = "[redacted]", "…"
+
+#: Keys whose values are nobody's to see, whatever the graph says.
+_SECRET = re.compile(
+    r"(^|[_-])(passw(or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|authorization"
+    r"|credentials?|cookie)$",
+    re.IGNORECASE,
+)
+_EXACT = 2**53  # whole numbers up to which every reader of JSON has them exactly
+
+
+def shown(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
+    """Returns the value as JSON of about ``most`` bytes, and whether anything was left out.
+
+    ``redact`` names further keys whose values are hidden, at whatever depth.
+    """
+    view = _View(most, frozenset(redact))
+    try:
+        return view.of(value, 0), view.cut
+    except Exception:  # of a class of the user's, or changed meanwhile by another thread
+        return f"<{type(value).__name__}>", True
+
+
+class _View:
+    """One look at one value: what it may still take, and whether it took less than there is."""
+
+    __slots__ = ("cut", "left", "redact")
+
+    def __init__(self, most: int, redact: frozenset[str]) -> None:
+        self.left, self.redact, self.cut = most, redact, False
+
+    def of(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if value is None or kind is bool:
+            self.left -= 5
+            return value
+        if kind is int:
+            self.left -= 8
+            return value if -_EXACT <= value <= _EXACT else self._text(_digits(value))
+        if kind is float:
+            self.left -= 8
+            return value if math.isfinite(value) else str(value)
+        if depth >= DEPTH:
+            self.cut = True
+            return CUT
+        if isinstance(value, Mapping):
+            return self._pairs(value.items(), depth)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return self._items(value, depth)
+        return self._other(value, depth)
+
+    def _other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Enum):
+            return self.of(value.value, depth + 1)
+        if isinstance(value, (str, int, float)):  # of a class of their own
+            return self.of(_bare(value), depth + 1)
+        if isinstance(value, (date, time)):
+            return self._text(value.isoformat())
+        if isinstance(value, (UUID, Decimal, timedelta)):
+            return self._text(str(value))
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._text(f"<{len(value)} bytes>")
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._attributes(value, [field.name for field in fields(value)], depth)
+        if isinstance(named := getattr(type(value), "model_fields", None), dict):
+            return self._attributes(value, named, depth)
+        # Its own words could be anything: an error's message, an address in memory.
+        return self._text(f"<{type(value).__name__}>")
+
+    def _attributes(self, value: Any, names: Iterable[str], depth: int) -> Any:
+        held = getattr(value, "__dict__", None)
+        if held is None:  # of a class with slots
+            return self._pairs(((name, getattr(value, name, None)) for name in names), depth)
+        return self._pairs(((name, held.get(name)) for name in names), depth)
+
+    def _pairs(self, pairs: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        self.left -= 2
+        for key, value in pairs:
+            if self.left <= 0:
+                self.cut = True
+                break
+            name = self._key(key)
+            if name in self.redact or _is_secret(name):
+                found[name] = self._text(HIDDEN)
+            else:
+                found[name] = self.of(value, depth + 1)
+        return found
+
+    def _key(self, key: Any) -> str:
+        name = key if type(key) is str else str(self.of(key, DEPTH - 2))
+        if len(name) > KEY_LENGTH:
+            name, self.cut = name[:KEY_LENGTH] + CUT, True
+        if not _is_simple(name):
+            name = storable(name)
+        self.left -= len(name) + 4
+        return name
+
+    def _items(self, items: Iterable[Any], depth: int) -> list[Any]:
+        found: list[Any] = []
+        self.left -= 2
+        for item in items:
+            if self.left <= 0:
+                self.cut = True
+                break
+            found.append(self.of(item, depth + 1))
+            self.left -= 1
+        return found
+
+    def _text(self, text: str) -> str:
+        if _is_simple(text) and len(text) < self.left:  # as most are
+            self.left -= len(text) + 2
+            return text
+        room = max(self.left, 1)
+        whole = text
+        if len(text) > room:
+            text = text[:room]
+        text = storable(text)
+        while (size := _size(text)) > room and len(text) > 1:
+            text = text[: max(1, len(text) * room // size - 1)]
+        self.left -= _size(text)
+        if len(text) < len(whole):
+            self.cut = True
+            return text + CUT
+        return text
+
+
+@lru_cache(1000)
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
+def _is_simple(text: str) -> bool:
+    """Tells whether a string takes as many bytes as it has characters, and looks like them."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+def _bare(value: str | float) -> str | int | float:
+    """Returns the value without what its class adds."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
+
+
+def _size(text: str) -> int:
+    """Returns how many bytes a string takes as JSON."""
+    return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def _digits(number: int) -> str:
+    if number.bit_length() > 4096:
+        return f"<a whole number of {number.bit_length()} bits>"
+    return str(number)

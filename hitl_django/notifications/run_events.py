@@ -1,0 +1,130 @@
+"""The events of one run, numbered by whoever holds its thread.
+
+Every state of a run is changed under its thread's lock, or by the worker whose epoch the thread
+has. So the one who writes knows the number of the last event, and no counter is locked for it: a
+worker goes on from what its claim found, and the run keeps the number as of its last change of
+state. After a worker that died in between, the rows themselves say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from django.db import models
+from django.db.models import Max
+
+from hitl_django.conf import hitl
+from hitl_django.db.bulk_insert import Insert
+from hitl_django.db.prepared_query import Given, Select
+from hitl_django.db.write_batch import Writing
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run, RunEvent
+from hitl_django.models.events import modes_of, tells_of_subgraphs
+
+from .redaction import shown
+
+if TYPE_CHECKING:
+    from hitl_django.engine.loop.stream_modes import Chunk
+
+#: Adds events; a number that is taken is an IntegrityError, and with it nothing is written.
+ADD = Insert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
+
+#: Finds the number of a run's last event.
+LAST = Select(
+    lambda: (
+        RunEvent.objects.order_by()
+        .filter(run=Given("run", models.UUIDField()))
+        .values("run")
+        .annotate(last=Max("seq"))
+        .values_list("last")
+    )
+)
+
+
+class Kept(NamedTuple):
+    """What is kept of something that is told."""
+
+    data: Any
+    truncated: bool
+
+
+class Log:
+    """Adds events of a run to what is written of it; ``last`` is the number of the newest."""
+
+    __slots__ = ("_known", "choice", "graph", "last", "run_id")
+
+    def __init__(self, run_id: UUID, graph: str, choice: str, last: int) -> None:
+        self.run_id, self.graph, self.choice, self.last = run_id, graph, choice, last
+        #: What the run's row says, which is committed; its rows may have been deleted since.
+        self._known = last
+
+    @classmethod
+    def of(cls, run: Run) -> Log:
+        """Returns the log of a run whose state nobody else can change any more."""
+        return cls(run.pk, run.graph, run.events, run.last_event)
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """The stream modes that are told of."""
+        return modes_of(self.choice)
+
+    @property
+    def subgraphs(self) -> bool:
+        """Whether those of graphs further down are told of as well."""
+        return tells_of_subgraphs(self.choice)
+
+    def catch_up(self, using: str) -> None:
+        """Looks up the last number.
+
+        A worker that is gone may have told more than its run says; and where a commit has failed,
+        what was counted for it may never have been written.
+        """
+        if self.choice:
+            found = LAST.run(using, run=self.run_id)
+            self.last = max(self._known, found[0][0] if found else 0)
+
+    def state(self, writing: Writing, state: str, **about: Any) -> int:
+        """Adds that the run comes to be in this state; returns the last number."""
+        if self.choice:
+            writing.insert(ADD, [self._row(str(state), "", about, False)])
+        return self.last
+
+    def tell(self, writing: Writing, chunks: Sequence[Chunk]) -> None:
+        """Adds what the engine tells of a commit."""
+        rows = []
+        for ns, mode, data in chunks:
+            if mode in self.modes:
+                kept = data if isinstance(data, Kept) else self.keep(data)
+                rows.append(self._row(mode, "|".join(ns), kept.data, kept.truncated))
+        writing.insert(ADD, rows)
+
+    def keep(self, data: Any) -> Kept:
+        """Returns what is kept of what the engine or a node tells."""
+        return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph)))
+
+    def _row(self, kind: str, ns: str, data: Any, truncated: bool) -> tuple[Any, ...]:
+        self.last += 1
+        return self.run_id, self.last, kind, ns, data, truncated
+
+
+def queued(run: Run, writing: Writing, reason: str) -> int:
+    """Adds that a run goes on, and why; returns the number that its row keeps.
+
+    The caller holds the thread's lock, and has read the run behind it.
+    """
+    return Log.of(run).state(writing, Run.State.QUEUED, reason=reason)
+
+
+def note(run: Run, using: str, state: str, **about: Any) -> None:
+    """Records that a run has come to be in this state; the caller holds the thread's lock."""
+    if not run.events:
+        return
+    log = Log.of(run)
+    log.catch_up(using)
+    writing = Writing(using)
+    log.state(writing, state, **about)
+    writing.run()
+    run.last_event = log.last
+    Run.objects.using(using).filter(pk=run.pk).update(last_event=log.last)

@@ -1,0 +1,165 @@
+"""deliver: sends what is due to an endpoint, and notes what became of it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django.conf import hitl
+from hitl_django.models import Delivery, WebhookEndpoint
+from hitl_django.task_queue import dispatcher
+
+from .. import outbox
+from . import claims
+from .claims import Claim
+from .http_post import Answer, post
+from .messages import body_of, headers_of
+
+logger = logging.getLogger("hitl_django")
+
+#: Seconds that one task sends for, so that a worker comes back to its runs.
+SLICE = 20.0
+#: Seconds before the second attempt at a message, how much longer each further one waits, and the
+#: most of any: twelve attempts are a day and a half.
+FIRST, FACTOR, LONGEST = 10.0, 3, 6 * 3600.0
+#: Seconds that everything to an endpoint rests when it fails, doubled each time, and the most.
+REST, LONGEST_REST = 5.0, 300.0
+FAULT_LENGTH = 255
+#: Answers that say something about the receiver as a whole, and not about this message.
+UNWELL = frozenset({408, 425, 429})
+GONE = 410
+
+
+def deliver(endpoint_id: str) -> None:
+    """Sends what is due to the endpoint, the longest due first, until nothing is or time is up.
+
+    Returns at once where another worker is at it or the endpoint rests. Nothing is raised: what
+    can't be noted is due again when its claim is over.
+    """
+    try:
+        endpoint = claims.hold(UUID(str(endpoint_id)))
+        while endpoint is not None:
+            if not _send_all(endpoint, monotonic() + _slice()):
+                return
+            # Whoever was told of something meanwhile found us at work and left it to us.
+            again = claims.due(endpoint).exists()
+            endpoint = claims.hold(endpoint.pk) if again else None
+    except Exception:
+        logger.exception("webhook %s: deliveries could not be looked after", endpoint_id)
+
+
+def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
+    """Sends what is due; returns whether to look again once the endpoint was let go."""
+    while (claim := claims.claim_next(endpoint)) is not None:
+        answer = _attempt(claim, endpoint)
+        if not _settle(claim, endpoint, answer):
+            return False
+        if monotonic() >= until:
+            claims.let_go(endpoint)
+            dispatcher.hint_webhook(endpoint.pk)
+            return False
+    claims.let_go(endpoint)
+    return True
+
+
+def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
+    """Sends a message once; None where there was one attempt too many, and nobody to say so."""
+    if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
+        return None
+    body = body_of(claim.delivery, endpoint)
+    headers = headers_of(claim.delivery, endpoint, body)
+    return post(endpoint.url, headers, body, claim.deadline - monotonic())
+
+
+def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
+    """Notes what came of an attempt; returns whether to go on with the next message."""
+    if answer is None:
+        claim.row().update(
+            state=Delivery.State.DEAD,
+            attempts=F("attempts") - 1,
+            finished_at=Now(),
+            fault="No worker lived to say what came of the last attempt.",
+        )
+        return True
+    status = answer.status
+    if status is not None and 200 <= status < 300:
+        claim.row().update(
+            state=Delivery.State.DELIVERED, status=status, fault="", finished_at=Now()
+        )
+        if endpoint.failures:
+            claims.ours(endpoint).update(failures=0, rests_until=None)
+            endpoint.failures = 0
+        return True
+    logger.info("delivery %s: attempt %s failed (%s)", claim.delivery.pk, claim.attempt, status)
+    if status == GONE:
+        _stop(claim, endpoint)
+        return False
+    return _put_off(claim, endpoint, answer)
+
+
+def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
+    asked = _retry_after(answer.retry_after)
+    noted: dict[str, Any] = {"status": answer.status, "fault": _fault_of(answer)}
+    if claim.attempt >= hitl.WEBHOOK_ATTEMPTS:
+        claim.row().update(state=Delivery.State.DEAD, finished_at=Now(), **noted)
+    else:
+        wait = max(_jittered(_growing(FIRST, FACTOR, claim.attempt, LONGEST)), asked)
+        claim.row().update(due_at=Now() + timedelta(seconds=wait), **noted)
+    if answer.status is not None and answer.status < 500 and answer.status not in UNWELL:
+        return True  # it is there, and will not have this message
+    # Trying the others now would only hold up this worker, which others wait for.
+    rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
+    resting = {"failures": F("failures") + 1, "rests_until": Now() + timedelta(seconds=rest)}
+    claims.let_go(endpoint, **resting)
+    return False
+
+
+def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
+    """Turns off an endpoint that has answered that it is gone for good."""
+    stopped = "It answered 410: it is gone."
+    claim.row().update(state=Delivery.State.DEAD, status=GONE, fault=stopped, finished_at=Now())
+    claims.let_go(endpoint, is_active=False, stopped=stopped)
+    outbox.forget()
+    logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
+
+
+def _fault_of(answer: Answer) -> str:
+    if answer.fault:
+        return answer.fault[:FAULT_LENGTH]
+    if answer.status is not None and 300 <= answer.status < 400:
+        return f"It answered {answer.status}; redirects are not followed."
+    return f"It answered {answer.status}."
+
+
+def _growing(first: float, factor: int, count: int, most: float) -> float:
+    return min(first * factor ** min(count - 1, 30), most)
+
+
+def _jittered(seconds: float) -> float:
+    # So that what failed together isn't tried together for ever.
+    return seconds * random.uniform(0.75, 1.25)
+
+
+def _retry_after(header: str) -> float:
+    """Returns the seconds that a receiver asks for, as far as we go along with it; 0 for none."""
+    try:
+        seconds = float(min(int(header), LONGEST))
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return 0.0
+    return min(max(seconds, 0.0), LONGEST)
+
+
+def _slice() -> float:
+    given = dispatcher.time_slice()
+    return SLICE if given is None else min(SLICE, given)

@@ -1,0 +1,68 @@
+"""What the sweep does for webhooks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from hitl_django.conf import hitl
+from hitl_django.db.retry import made_anew
+from hitl_django.models import Delivery
+from hitl_django.task_queue import dispatcher
+
+from . import claims
+
+#: How long a message waits before somebody looks whether its endpoint still exists.
+LEFT_OVER = timedelta(hours=1)
+
+
+@made_anew
+def hint_due() -> list[UUID]:
+    """Tells a worker about every endpoint that something is due to; returns them.
+
+    Not about those that rest or that a worker is at, and not again within SWEEP_SECONDS: with no
+    worker around, the queue doesn't fill with repetitions.
+    """
+    using = dispatcher.alias()
+    due = claims.deliveries().filter(
+        endpoint=OuterRef("pk"), state=Delivery.State.PENDING, due_at__lte=Now()
+    )
+    waiting = claims.endpoints().filter(
+        Q(held_until__isnull=True) | Q(held_until__lte=Now()),
+        Q(rests_until__isnull=True) | Q(rests_until__lte=Now()),
+        Exists(due),
+        is_active=True,
+        hinted_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS),
+    )
+    found = list(waiting.order_by("hinted_at").values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+    if not found:
+        return found
+    with transaction.atomic(using=using):
+        claims.endpoints().filter(pk__in=found).update(hinted_at=Now())
+        for endpoint in found:
+            dispatcher.hint_webhook(endpoint)
+    return found
+
+
+def remove_old() -> int:
+    """Removes messages that came to their end long ago, and those that nobody is going to get.
+
+    A batch of them; returns how many.
+    """
+    before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
+    finished = claims.deliveries().filter(finished_at__lt=before)
+    # What was written by a process that hadn't heard yet that the endpoint is gone.
+    there = claims.endpoints().filter(pk=OuterRef("endpoint"))
+    waiting = claims.deliveries().filter(state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER)
+    wanted = there.filter(is_active=True)
+    unwanted = waiting.filter(~Exists(there) | Q(~Exists(wanted), due_at__lt=before))
+    removed = 0
+    for rows in (finished, unwanted):
+        found = list(rows.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+        if found:
+            removed += claims.deliveries().filter(pk__in=found).delete()[0]
+    return removed

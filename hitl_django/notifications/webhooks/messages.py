@@ -1,0 +1,95 @@
+"""What a message says: what happened to what, and where to look.
+
+Ids, a moment and links. What is asked is added for endpoints that want it, read when it is sent:
+it is left out where the question has changed since, was erased, or may not be seen by whoever made
+the endpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from hitl_django.admin_sites import find_page
+from hitl_django.audit import SYSTEM
+from hitl_django.conf import hitl
+from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
+from hitl_django.permissions import get_policy
+from hitl_django.site_urls import build_url, find_url
+from hitl_django.task_queue import dispatcher
+
+from .signatures import sign
+
+#: Names of links, the view each leads to, and the id that the view takes.
+LINKS = (
+    ("interrupt", "hitl_django:interrupt", "interrupt_id"),
+    ("run", "hitl_django:run", "run_id"),
+)
+
+
+def body_of(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
+    """Returns a message as JSON in ASCII."""
+    data: dict[str, Any] = {**delivery.data}
+    if links := _links(data):
+        data["links"] = links
+    if endpoint.with_question and (question := _question(data, endpoint)) is not None:
+        data["question"] = question
+    happened = delivery.created_at
+    if timezone.is_aware(happened):
+        happened = happened.astimezone(UTC)
+    told = {
+        "type": delivery.event,
+        "timestamp": happened.isoformat().replace("+00:00", "Z"),
+        "data": data,
+    }
+    return json.dumps(told, separators=(",", ":")).encode("ascii")
+
+
+def headers_of(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
+    """Returns the headers by which a receiver knows the message, and that it is ours."""
+    message_id, now = str(delivery.pk), int(time.time())
+    secrets = [endpoint.secret]
+    if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
+        secrets.append(endpoint.old_secret)
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "hitl-django",
+        "Webhook-Id": message_id,
+        "Webhook-Timestamp": str(now),
+        "Webhook-Signature": " ".join(sign(secret, message_id, now, body) for secret in secrets),
+    }
+
+
+def _links(data: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not hitl.SITE_URL:
+        return found
+    for name, view, key in LINKS:
+        if key in data and (url := find_url(view, data[key])) is not None:
+            found[name] = url
+    if "interrupt_id" in data and (page := find_page(ReviewItem, "change", data["interrupt_id"])):
+        found["review"] = build_url(page)
+    return found
+
+
+def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any] | None:
+    if "interrupt_id" not in data:
+        return None
+    rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=UUID(data["interrupt_id"]))
+    if endpoint.created_by is not None:
+        rows = get_policy().visible_interrupts(endpoint.created_by, rows)
+    elif endpoint.created_by_label != SYSTEM:  # the account is gone
+        return None
+    question = rows.first()
+    if question is None or question.payload_digest != data.get("digest"):
+        return None
+    return {
+        "title": question.title,
+        "payload": question.payload,
+        "response_schema": question.response_schema,
+    }

@@ -1,0 +1,155 @@
+"""Who may see, decide and operate: asked by the admin, the API and the services alike.
+
+What a user may not see looks as if it didn't exist. A policy of your own subclasses
+``ModelPermissionPolicy`` and is named by ``HITL["POLICY"]``. Code that acts for nobody
+(``by=None``) is never asked about.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import router
+from django.db.models import Exists, Model, Q, QuerySet
+from django.utils.module_loading import import_string
+
+from hitl_django.conf import hitl
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run, Thread, WebhookEndpoint
+
+M = TypeVar("M", bound=Model)
+
+
+class ModelPermissionPolicy:
+    """Django's model permissions, for every row alike.
+
+    But a graph whose ``ReviewPolicy`` names groups is reviewed by their members alone, and one that
+    is ``startable_by`` groups is started by those.
+    Inactive and anonymous users have none of them, so they see nothing and may nothing.
+    """
+
+    def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        """Narrows a queryset to the threads that the user may see."""
+        return self._visible(user, "view_thread", threads)
+
+    def visible_runs(self, user: Any, runs: QuerySet[Run]) -> QuerySet[Run]:
+        """Narrows a queryset to the runs that the user may see."""
+        return self._visible(user, "view_run", runs)
+
+    def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+        """Narrows a queryset to the questions that the user may see.
+
+        Those of a graph that is reserved for groups are for their members and superusers; the
+        model permission is about all others.
+        """
+        reserved = registry.reserved()
+        ordinary = self._visible(user, "view_interrupt", interrupts)
+        if not reserved or not user.is_active or user.is_superuser:
+            return ordinary
+        others = ~Q(graph__in=list(reserved))
+        open_to = others if self._has(user, "view_interrupt") else Q(pk__in=[])
+        for name, groups in reserved.items():
+            # Looked up by the query itself: a list asks what is visible for each of its parts.
+            open_to |= Q(Exists(user.groups.order_by().filter(name__in=groups)), graph=name)
+        return interrupts.filter(open_to)
+
+    def visible_webhooks(
+        self, user: Any, webhooks: QuerySet[WebhookEndpoint]
+    ) -> QuerySet[WebhookEndpoint]:
+        """Narrows a queryset to the webhooks that the user may see, with what is sent to them."""
+        return self._visible(user, "view_webhookendpoint", webhooks)
+
+    def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
+        """Narrows a queryset of the product's own objects to those that the user may name.
+
+        Asked where a run is started about an object by its key, as over the API; code that hands
+        over the object itself has decided that already.
+        """
+        of = subjects.model._meta
+        names = [f"{of.app_label}.{verb}_{of.model_name}" for verb in ("view", "change")]
+        sees = user.is_active and any(map(user.has_perm, names))
+        return subjects if sees else subjects.none()
+
+    def may_start(self, user: Any, graph: str) -> bool:
+        """Says whether the user may start a run of the graph."""
+        groups = registry.starters_of(graph)
+        if not groups or not user.is_active or user.is_superuser:
+            return self._has(user, "start_run")
+        return bool(_groups_of(user, groups))
+
+    def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may decide the question; asked inside the deciding transaction."""
+        groups = frozenset(registry.policy_of(interrupt.graph).groups)
+        if not groups or not user.is_active or user.is_superuser:
+            return self._has(user, "decide_interrupt")
+        return bool(_groups_of(user, groups))
+
+    def may_take_over(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may take a question over from who holds it, and end the claim."""
+        return self._has(user, "take_over_interrupt")
+
+    def may_assign(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may assign the question to people and groups."""
+        return self._has(user, "assign_interrupt")
+
+    def may_comment(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may comment on the question."""
+        return self.may_decide(user, interrupt) or self._has(user, "add_comment")
+
+    def may_make_link(self, user: Any, interrupt: Interrupt) -> bool:
+        """Says whether the user may hand out links with which others decide the question.
+
+        Who may do so could decide it himself with one, so he has to be allowed that as well. It is
+        asked again when a link is used: one whose maker may no more is void.
+        """
+        return self._has(user, "link_interrupt") and self.may_decide(user, interrupt)
+
+    def may_operate(self, user: Any, run: Run) -> bool:
+        """Says whether the user may cancel, retry and fork the run, and see its errors.
+
+        To start another on its thread that discards what it asks is to cancel it.
+        """
+        return self._has(user, "operate_run")
+
+    def may_view_workers(self, user: Any) -> bool:
+        """Says whether the user may see how the workers are."""
+        return self._has(user, "operate_run")
+
+    def may_manage_webhooks(self, user: Any) -> bool:
+        """Says whether the user may make, change and try webhooks, and send messages again."""
+        return self._has(user, "manage_webhooks")
+
+    def may_view_state(self, user: Any, thread: Thread) -> bool:
+        """Says whether the user may see the values in the thread's channels."""
+        return self._has(user, "view_thread_state")
+
+    def _has(self, user: Any, codename: str) -> bool:
+        return bool(user.is_active and user.has_perm(f"hitl_django.{codename}"))
+
+    def _visible(self, user: Any, codename: str, rows: QuerySet[M]) -> QuerySet[M]:
+        return rows if self._has(user, codename) else rows.none()
+
+
+def _groups_of(user: Any, names: frozenset[str]) -> frozenset[str]:
+    """Returns those of the groups that the user is in, at this moment and not as it was read."""
+    groups = user.groups.using(router.db_for_write(Interrupt)).order_by()
+    return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
+
+
+def may_start(user: Any, graph: str, via: str) -> bool:
+    """Says whether the user may start a run of the graph from there ("api", "admin", "code")."""
+    if via == "api" and not registry.is_startable_over_api(graph):
+        return False
+    return get_policy().may_start(user, graph)
+
+
+def get_policy() -> ModelPermissionPolicy:
+    """Returns the policy that ``HITL["POLICY"]`` names."""
+    return _policy(hitl.POLICY)
+
+
+@cache
+def _policy(path: str) -> ModelPermissionPolicy:
+    chosen: ModelPermissionPolicy = import_string(path)()
+    return chosen

@@ -1,0 +1,115 @@
+"""The statements of every start and every decision.
+
+Where zero rows mean something, the caller says what.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from hitl_django.checkpoints.queries import answers
+from hitl_django.db.bulk_insert import Insert, given
+from hitl_django.db.prepared_query import NO_STATE, Given, Select, Update
+from hitl_django.db.row_mapper import Record
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.models.review import unclaimed
+
+_INTERRUPT = Given("interrupt", models.UUIDField())
+
+RUN, INTERRUPT, DECISION = Record(Run), Record(Interrupt), Record(Decision)
+THREAD = Record(Thread, now=models.DateTimeField())
+
+#: Takes a thread up again that has come to rest.
+GOES_ON = Update(
+    Thread, Q(pk=Given("thread", models.BigIntegerField())), lambda: {"ended_at": None}
+)
+
+#: Begins a run.
+NEW_RUN = Insert(Run, given(Run), fresh=True)
+
+#: Records a decision, at the moment its audit entry names as well.
+NEW_DECISION = Insert(Decision, [*given(Decision), "created_at"], fresh=True)
+
+#: Locks a thread, unless something was added to its record since that was looked at.
+UNCHANGED = Select(
+    lambda: (
+        Thread.objects.order_by()
+        .filter(
+            pk=Given("thread", models.BigIntegerField()),
+            audit_seq=Given("seq", models.PositiveIntegerField()),
+        )
+        .values_list("pk")
+    ),
+    lock=True,
+)
+
+#: Reads a question with its run, its thread as ``leases`` reads it, and what its task has been
+#: answered so far; nothing is locked.
+WHOLE = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(pk=_INTERRUPT)
+        .annotate(clock=Now())
+        .values_list(
+            *INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock", *answers()
+        )
+    )
+)
+
+#: Reads a question and its run.
+QUESTION = Select(
+    lambda: (
+        Interrupt.objects.order_by()
+        .filter(pk=_INTERRUPT)
+        .values_list(*INTERRUPT.names, *RUN.under("run"))
+    )
+)
+
+_SMALL = models.PositiveSmallIntegerField()
+_AS_SEEN = Q(
+    pk=_INTERRUPT,
+    status__in=(Interrupt.Status.PENDING, NO_STATE),
+    version=Given("version", models.PositiveIntegerField()),
+    approvals=Given("approvals", _SMALL),
+)
+
+#: Closes a question that is open, and still the one that was looked at.
+CLOSE = Update(
+    Interrupt,
+    _AS_SEEN,
+    lambda: {
+        "status": Interrupt.Status.DECIDED,
+        "closed_at": Now(),
+        "version": F("version") + 1,
+        **unclaimed(),
+    },
+)
+
+#: Counts an approval of the version that was looked at.
+VOTE = Update(Interrupt, _AS_SEEN, lambda: {"approvals": F("approvals") + 1})
+
+#: Puts another answer up for approval, as another version that one person has approved.
+PROPOSE = Update(
+    Interrupt,
+    _AS_SEEN,
+    lambda: {
+        "version": F("version") + 1,
+        "approvals": 1,
+        "proposal": Given("proposal", Interrupt._meta.get_field("proposal")),
+        "payload_digest": Given("digest", models.CharField()),
+    },
+)
+
+#: Queues a run that waits for an answer.
+RESUME = Update(
+    Run,
+    Q(pk=Given("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)),
+    lambda: {
+        "state": Run.State.QUEUED,
+        "queued_at": Now(),
+        "hinted_at": Now(),
+        "last_event": Given("last_event", models.PositiveIntegerField()),
+    },
+)

@@ -1,0 +1,3 @@
+"""Services about questions: decide, claim, assign, comment, links, deadlines, the queue."""
+
+from __future__ import annotations

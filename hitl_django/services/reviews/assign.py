@@ -1,0 +1,117 @@
+"""assign and snooze: whose turn a question is, and when it comes up again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import Q
+from django.utils.timezone import is_naive, make_aware
+
+from hitl_django import audit
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import Interrupt
+from hitl_django.models.review import unclaimed
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from . import lookup, queue_filters
+
+
+@made_anew
+def assign(
+    interrupt_id: UUID | str,
+    *,
+    to: Any = None,
+    group: Group | None = None,
+    by: Any = None,
+    via: str = "code",
+) -> None:
+    """Assigns an open question to a user, to a group, to both, or to nobody.
+
+    It says whose turn it is: take_next passes it by for everybody else. The user has to be one who
+    may see and decide it, or InvalidInputError.
+    """
+    refusal = denied_log.recorded("assign", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread, interrupt = lookup.lock(interrupt_id, by)
+        if by is not None and not get_policy().may_assign(by, interrupt):
+            raise _not_allowed("You may not assign this question.", interrupt)
+        lookup.refuse_if_closed(interrupt)
+        _refuse_who_may_not(interrupt, to)
+        names = {
+            "assignee_label": "" if to is None else audit.label(to),
+            "group_label": "" if group is None else group.name,
+        }
+        _row(interrupt).update(
+            assignee=None if to is None else to.pk,
+            group=None if group is None else group.pk,
+            **names,
+        )
+        detail = {"to": names["assignee_label"], "group": names["group_label"]}
+        audit.append(thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+
+
+@made_anew
+def snooze(
+    interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
+) -> None:
+    """Puts an open question off until a moment, for everybody; None wakes it.
+
+    Who may decide it may do so, unless somebody else holds it: HeldError. Their own claim ends. Its
+    due time and its expiry stay what they are.
+    """
+    refusal = denied_log.recorded("snooze", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread, interrupt = lookup.lock(interrupt_id, by)
+        if by is not None and not get_policy().may_decide(by, interrupt):
+            raise _not_allowed("You may not put this question off.", interrupt)
+        lookup.refuse_if_closed(interrupt)
+        if by is not None:
+            lookup.refuse_if_held(interrupt, thread, by)
+        until = _moment(until, thread.now)
+        ended = {} if until is None else unclaimed()
+        held_by_nobody_else = Q() if by is None else queue_filters.UNHELD | Q(claimed_by=by.pk)
+        # Zero rows: it was claimed since it was read, for which nobody locks the thread.
+        if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
+            raise lookup.held_error(lookup.find(interrupt.pk, by))
+        detail = {"until": None if until is None else until.isoformat()}
+        audit.append(thread, "snooze", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+
+
+def _moment(until: datetime | None, now: datetime) -> datetime | None:
+    if until is None:
+        return None
+    if is_naive(until) and not is_naive(now):
+        until = make_aware(until)
+    if until <= now:
+        raise InvalidInputError(
+            "A question is put off until a moment to come.", [("until", "is not in the future")]
+        )
+    return until
+
+
+def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
+    if to is None:
+        return
+    policy = get_policy()
+    seen = policy.visible_interrupts(to, _row(interrupt)).exists()
+    if not seen or not policy.may_decide(to, interrupt):
+        raise InvalidInputError(
+            "The question can't be assigned to a user who may not decide it.",
+            [("to", "may not decide the question")],
+        )
+
+
+def _row(interrupt: Interrupt) -> Any:
+    return Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+
+
+def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:
+    return NotAllowedError(message, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))

@@ -1,0 +1,269 @@
+"""claim, release and take_next: who looks at a question right now.
+
+A claim is a lease: a name and a time on the row, compared with the database's clock wherever it
+matters, so nothing has to clear one that ran out. It is made by one UPDATE of one row; only what
+takes a claim away from somebody locks the thread, for the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import audit
+from hitl_django.conf import hitl
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import IdempotencyKeyReusedError
+from hitl_django.errors import NotAllowedError
+from hitl_django.models import Interrupt, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.models.review import queue_order, unclaimed
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from . import deadlines, lookup, queue_filters
+
+#: Candidates that take_next reads at a time, and altogether.
+FEW, MANY, MOST = 10, 100, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimInfo:
+    """Who holds a question, and until when."""
+
+    interrupt_id: UUID
+    holder_id: Any
+    holder_label: str
+    until: datetime
+
+    @classmethod
+    def of(cls, interrupt: Interrupt) -> ClaimInfo:
+        return cls(
+            interrupt_id=interrupt.pk,
+            holder_id=interrupt.claimed_by_id,
+            holder_label=interrupt.claimed_label,
+            until=cast(datetime, interrupt.claimed_until),
+        )
+
+
+@made_anew
+def claim(
+    interrupt_id: UUID | str,
+    *,
+    by: Any,
+    via: str = "code",
+    seconds: float | None = None,
+    take_over: bool = False,
+) -> ClaimInfo:
+    """Holds an open question for the user for CLAIM_SECONDS or ``seconds``; renews their own claim.
+
+    HeldError if somebody else holds it. With ``take_over`` it changes hands, which needs a
+    permission of its own and is recorded.
+    """
+    _refuse_nobody(by)
+    refusal = denied_log.recorded("claim", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        # What may take it from somebody locks the thread before it touches the question: an UPDATE
+        # that waited for a row keeps that row locked, even where it no longer matches.
+        if take_over:
+            lookup.lock(interrupt_id, by)
+        interrupt = lookup.find(interrupt_id, by)
+        _refuse_if_not_allowed(interrupt, by)
+        lookup.refuse_if_closed(interrupt)
+        # Zero rows: somebody else holds it, or it was closed meanwhile.
+        if not _hold(
+            _row(interrupt).filter(queue_filters.UNHELD | Q(claimed_by=by.pk)), by, seconds
+        ):
+            if take_over:
+                _take_over(interrupt, by, via, seconds)
+            else:
+                interrupt = lookup.find(interrupt.pk, by)
+                lookup.refuse_if_closed(interrupt)
+                raise lookup.held_error(interrupt)
+        return ClaimInfo.of(_row(interrupt).defer("payload").get())
+
+
+@made_anew
+def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
+    """Ends the user's claim; somebody else's only with the permission to take over, and recorded.
+
+    A question that nobody holds stays as it is.
+    """
+    refusal = denied_log.recorded("release", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        interrupt = lookup.find(interrupt_id, by)
+        if by is not None and interrupt.claimed_by_id == by.pk:
+            # Zero rows: it was taken over, or closed, since it was read, and nothing is left to
+            # end. The row may be locked by now, so it is too late to ask for the thread's lock.
+            _row(interrupt).filter(claimed_by=by.pk).update(**unclaimed())
+            return
+        if not _row(interrupt).filter(queue_filters.HELD).exists():
+            return
+        thread, interrupt = lookup.lock(interrupt.pk, by)
+        if by is None or interrupt.claimed_by_id != by.pk:
+            _refuse_unless_may_take_over(interrupt, by)
+        if _row(interrupt).filter(queue_filters.HELD).update(**unclaimed()):
+            _record(thread, "release", interrupt, by, via)
+
+
+@made_anew
+def take_next(
+    *, by: Any, via: str = "code", graph: str | None = None, group: Any = None, key: str = ""
+) -> UUID | None:
+    """Claims the best free question that the user may see and decide; None where there is none.
+
+    The best is the first in the queue's order: overdue, priority, due, age. ``graph`` and
+    ``group`` (a Group or its key) narrow the choice. Any number of callers at once get different
+    ones; but the same ``key`` of the same user gets the question that it got before, whatever has
+    become of it, until somebody else takes that.
+    """
+    _refuse_nobody(by)
+    deadlines.mark_overdue()
+    taking = _Taking.of(by, key, graph, group)
+    with transaction.atomic(using=dispatcher.alias()):
+        if key:
+            # The same request may come twice at once. The one that waits here finds what the other
+            # has taken; without that it could find all locked by more of its kind, and so nothing.
+            users = get_user_model()._base_manager.using(dispatcher.alias()).filter(pk=by.pk)
+            users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
+        return taking.found() or _take(by, graph, group, taking)
+
+
+def taken_before(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
+    """Returns what take_next gave the user for the same key, if it did.
+
+    The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.
+    """
+    return _Taking.of(by, key, graph, group).found()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """Under which key a question is taken, and as what; as a row of it is marked."""
+
+    taken_key: str | None
+    taken_for: str
+
+    @classmethod
+    def of(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
+        if not key:
+            return cls(None, "")
+        chosen = [graph, str(getattr(group, "pk", group))]
+        return cls(digest_json([str(by.pk), key]), digest_json(chosen))
+
+    def found(self) -> UUID | None:
+        if self.taken_key is None:
+            return None
+        taken = _rows().filter(taken_key=self.taken_key).values_list("pk", "taken_for").first()
+        if taken is not None and taken[1] != self.taken_for:
+            raise IdempotencyKeyReusedError("The key took a question of another choice.")
+        return None if taken is None else taken[0]
+
+
+def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
+    rows = _waiting(by, graph, group)
+    for candidates in _candidates(rows, by, group):
+        taken = _take_first(rows, candidates, by, taking)
+        if taken is not None:
+            return taken
+    return None
+
+
+def _waiting(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
+    rows = queue_filters.waiting(by)
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    return rows if group is None else rows.filter(group=group)
+
+
+def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list[UUID]]:
+    """Gives the keys of what is free and may be decided, a batch at a time; nothing is locked."""
+    policy, seen = get_policy(), set[UUID]()
+    parts = queue_filters.free_parts(by, queue_filters.groups_of(by), group)
+    rows = rows.select_related("run", "thread").defer("payload", "response_schema")
+    while len(seen) < MOST:
+        size = MANY if seen else FEW
+        found = list(queue_filters.first(rows.exclude(pk__in=seen), parts, size)[:size])
+        yield [row.pk for row in found if policy.may_decide(by, row)]
+        seen.update(row.pk for row in found)
+        if len(found) < size:
+            return
+
+
+def _take_first(
+    rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
+) -> UUID | None:
+    """Claims the first of the candidates that is still free, and that nobody else is taking."""
+    free = rows.filter(queue_filters.free_for(by)).order_by(*queue_order())
+    while candidates:
+        # All conditions again: it may have been assigned or put off since it was read. Where rows
+        # can be locked, those that another caller is about to take are passed by instead of waited
+        # for. SQLite has one writer at a time and nothing to lock.
+        row = free.filter(pk__in=candidates).select_for_update(skip_locked=True, of=("self",))
+        pk = row.values_list("pk", flat=True).first()
+        if pk is None:
+            return None
+        # Zero rows: where nothing was locked, somebody else took it since it was read.
+        if _hold(_rows().filter(queue_filters.UNHELD, pk=pk), by, None, **asdict(taking)):
+            return pk
+        candidates.remove(pk)
+    return None
+
+
+def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
+    """Writes the claim. The conditions of ``rows`` are the whole guarantee: of any number of
+    concurrent callers one UPDATE matches.
+    """
+    until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
+    return rows.filter(queue_filters.PENDING).update(
+        claimed_by=by.pk, claimed_label=audit.label(by), claimed_until=Now() + until, **more
+    )
+
+
+def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -> None:
+    thread, interrupt = lookup.lock(interrupt.pk, by)
+    lookup.refuse_if_closed(interrupt)
+    _refuse_unless_may_take_over(interrupt, by)
+    _hold(_row(interrupt), by, seconds)
+    _record(thread, "take_over", interrupt, by, via)
+
+
+def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) -> None:
+    detail = {"from": interrupt.claimed_label, "version": interrupt.version}
+    audit.append(thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
+
+
+def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:
+    return _rows().filter(pk=interrupt.pk)
+
+
+def _rows() -> QuerySet[Interrupt]:
+    return Interrupt.objects.using(dispatcher.alias())
+
+
+def _refuse_nobody(by: Any) -> None:
+    if by is None:
+        raise ValueError("A question is held by somebody: by is a user.")
+
+
+def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
+    if not get_policy().may_decide(by, interrupt):
+        raise _not_allowed("You may not decide this question.", interrupt)
+
+
+def _refuse_unless_may_take_over(interrupt: Interrupt, by: Any) -> None:
+    if by is not None and not get_policy().may_take_over(by, interrupt):
+        raise _not_allowed("You may not take this question from who holds it.", interrupt)
+
+
+def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:
+    return NotAllowedError(message, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))

@@ -1,0 +1,88 @@
+"""comment: what reviewers say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from hitl_django import audit
+from hitl_django.conf import hitl
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import NotAllowedError
+from hitl_django.json_text.sanitize import storable
+from hitl_django.models import Comment
+from hitl_django.models.fields import digest_json
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from . import lookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentInfo:
+    """A comment, and who wrote it when and through what."""
+
+    id: UUID
+    interrupt_id: UUID
+    text: str
+    by_label: str
+    via: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, comment: Comment) -> CommentInfo:
+        return cls(
+            id=comment.pk,
+            interrupt_id=comment.interrupt_id,
+            text=comment.text,
+            by_label=comment.by_label,
+            via=comment.via,
+            created_at=comment.created_at,
+        )
+
+
+@made_anew
+def comment(
+    interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
+) -> CommentInfo:
+    """Adds a remark to a question, open or closed; nobody can change it afterwards.
+
+    It is 1 to COMMENT_MAX_LENGTH characters long, blanks around it aside. The record names it by
+    its digest, so that the words can be erased.
+    """
+    refusal = denied_log.recorded("comment", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread, interrupt = lookup.lock(interrupt_id, by)
+        if by is not None and not get_policy().may_comment(by, interrupt):
+            raise NotAllowedError(
+                "You may not comment on this question.",
+                thread_id=thread.thread_id,
+                subject=str(interrupt.pk),
+            )
+        made = Comment.objects.using(dispatcher.alias()).create(
+            interrupt=interrupt,
+            by=by,
+            by_label=audit.label(by),
+            via=via,
+            text=_fit(text),
+            created_at=thread.now,
+        )
+        detail = {"comment": str(made.pk), "text": digest_json(made.text)}
+        audit.append(thread, "comment", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+        return CommentInfo.of(made)
+
+
+def _fit(text: str) -> str:
+    fit = storable(text.strip())
+    if not fit:
+        raise InvalidInputError("The comment is empty.", [("text", "is empty")])
+    if len(fit) > hitl.COMMENT_MAX_LENGTH:
+        reason = f"is longer than {hitl.COMMENT_MAX_LENGTH} characters"
+        raise InvalidInputError(f"The comment {reason}.", [("text", reason)])
+    return fit

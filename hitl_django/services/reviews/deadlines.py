@@ -1,0 +1,103 @@
+"""What the clock says of questions that still wait: overdue, and about to expire."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import signals
+from hitl_django.conf import hitl
+from hitl_django.db.retry import made_anew
+from hitl_django.models import Interrupt
+from hitl_django.task_queue import dispatcher
+
+from . import queue_filters
+
+logger = logging.getLogger("hitl_django")
+
+#: When one for which that failed is looked at again.
+PUT_OFF = timedelta(minutes=5)
+
+
+@made_anew
+def mark_overdue() -> int:
+    """Moves what has become due to the front of the queue, a batch of it; returns how many."""
+    using = dispatcher.alias()
+    passed = Interrupt.objects.using(using).filter(
+        queue_filters.PENDING, overdue=False, due_at__lte=Now()
+    )
+    if not passed.exists():  # mostly, and on SQLite a transaction would wait for other writers
+        return 0
+    with transaction.atomic(using=using):
+        # Two at once take different rows, so that neither waits for the other.
+        batch = passed.order_by("due_at").select_for_update(skip_locked=True)
+        found = list(batch.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+        return Interrupt.objects.using(using).filter(pk__in=found).update(overdue=True)
+
+
+def warn_expiring() -> int:
+    """Sends interrupt_expiring for what is about to expire, a batch of it; returns how many."""
+    soon = Interrupt.objects.using(dispatcher.alias()).filter(
+        queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
+    )
+    return each(soon, "warn_at", "warn_at", _warn)
+
+
+def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
+    """Does something with a batch of questions that its moment has come for, the earliest first.
+
+    Each has a transaction of its own. One that fails is put off until what the column ``retry``
+    says, or a batch of those would keep all that stand behind them from ever having their turn.
+    Returns for how many it was done.
+    """
+    using, done = dispatcher.alias(), 0
+    found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
+    for pk in list(found):
+        try:
+            done += _each(act, pk, using)
+        except Exception:
+            logger.exception("question %s: what is due by its %s failed", pk, at)
+            _put_off(pk, at, retry, using)
+    return done
+
+
+@made_anew
+def _each(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
+    with transaction.atomic(using=using):
+        return act(pk)
+
+
+def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
+    past = Interrupt.objects.using(using).filter(
+        queue_filters.PENDING, pk=pk, **{f"{at}__lte": Now()}
+    )
+    try:
+        past.update(**{retry: Now() + PUT_OFF})
+    except Exception:
+        logger.exception("question %s could not be put off", pk)
+
+
+def _warn(pk: UUID) -> bool:
+    using = dispatcher.alias()
+    row = Interrupt.objects.using(using).filter(queue_filters.PENDING, pk=pk, warn_at__lte=Now())
+    # Zero rows: another sweep warns of it, or it was decided. One warning is all there is,
+    # whoever listens: a receiver that must not miss any reads the rows.
+    if not row.update(warn_at=None):
+        return False
+    told = Interrupt.objects.using(using).select_related("thread").defer("payload").get(pk=pk)
+    signals.send_on_commit(
+        signals.interrupt_expiring,
+        using=using,
+        interrupt_id=str(pk),
+        run_id=str(told.run_id),
+        thread_id=told.thread.thread_id,
+        graph=told.graph,
+        expires_at=told.expires_at,
+    )
+    return True

@@ -1,0 +1,335 @@
+"""decide: one question, one decision, whoever and however many try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from hitl_django import leases, signals
+from hitl_django.answers import UNSET
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import HitlError, IdempotencyKeyReusedError, StaleQuestionError
+from hitl_django.errors import InterruptNotFound, NotAllowedError
+from hitl_django.graph_registry import registry
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log, queries
+from ..results import DecisionInfo
+from . import conflicts, quorum, record_decision
+from .record_decision import Guest, Request, Validated
+
+#: How often a question is read again that changed while an answer to it was validated.
+MOST_READS = 5
+
+
+def decide(
+    interrupt_id: UUID | str,
+    type: str | None = None,  # noqa: A002  (the word of the API)
+    value: Any = UNSET,
+    *,
+    resume: Any = UNSET,
+    by: Any = None,
+    via: str = "code",
+    reason: str = "",
+    key: str = "",
+    digest: str | None = None,
+    version: int | None = None,
+    guest: Guest | None = None,
+) -> DecisionInfo:
+    """Records what a person did with an open question, and makes its run ready to go on.
+
+    Exactly one caller wins; every other gets AlreadyDecidedError, which says who did. A repeat of
+    the winning request with the same ``key`` by the same user gets the first outcome back, with
+    ``repeated`` set; the same key with another request is an IdempotencyKeyReusedError. ``digest``
+    and ``version`` are those of the question as it was shown: StaleQuestionError if it has changed
+    since. ``guest`` is who decides without an account. Nothing is written unless everything is:
+    decision, audit entry, resume value and the run's state share one transaction. The answer is
+    validated before that opens; if the question has changed by then, it is validated anew.
+
+    Where several have to agree, a decision that isn't the last of them is not ``complete``: the
+    question stays open. It counts for the version that was approved; another answer than that is
+    proposed to the others as another version, which begins with the approval of who proposed it.
+    A rejection needs no second. AlreadyApprovedError where the same person has agreed before.
+
+    ``resume`` stands in the place of type and value: what the graph is to receive. It is the
+    decision that comes to this, and refused where none does that the question can be given.
+    """
+    request = Request.of(
+        type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
+    )
+    pk, shown = _uuid(interrupt_id), _Shown(digest, version)
+    with denied_log.recorded("decide", by=by, via=via):
+        for _ in range(MOST_READS):
+            with suppress(record_decision.OvertakenError):
+                return _decide_as_read(pk, request, shown)
+        raise StaleQuestionError
+
+
+class _Shown(NamedTuple):
+    """What the question was like when somebody saw it, as far as they say so."""
+
+    digest: str | None
+    version: int | None
+
+
+@made_anew
+def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
+    """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile."""
+    found = _read(pk)
+    if found is None:
+        raise InterruptNotFound
+    validated = validate(found.interrupt, request)
+    if request.by is None and (info := _decide_at_once(found, validated, shown)):
+        return info
+    with transaction.atomic(using=dispatcher.alias()):
+        # Whose rights have to be looked up, it is in the transaction that they are needed for.
+        if request.by is not None and (info := _decide_at_once(found, validated, shown)):
+            return info
+        return _decide(pk, request, validated, shown)
+
+
+def validate(interrupt: Interrupt, request: Request) -> Validated | None:
+    """Validates what somebody sent, before any lock; None for a question that is closed."""
+    if interrupt.status != Interrupt.Status.PENDING:
+        return None  # of what was erased not even the payload is left
+    return request.validate(interrupt)
+
+
+def _decide_at_once(
+    found: _Found, validated: Validated | None, shown: _Shown
+) -> DecisionInfo | None:
+    """Decides a question without locking it first; None where it takes another look.
+
+    Most questions are a run's only one and nobody else is at them. Nothing is written unless the
+    question, its run and its thread's record are still what was read.
+    """
+    interrupt = found.interrupt
+    ordinary = (
+        interrupt.version == 1
+        and interrupt.quorum == 1
+        and not interrupt.claim_required
+        and interrupt.run.state == Run.State.INTERRUPTED
+        and registry.policy_of(interrupt.graph).goes_on == "each"
+    )
+    if validated is None or not ordinary:
+        return None
+    _refuse_unless_visible(interrupt, validated.request.by)
+    _refuse_if_not_allowed(interrupt, validated.request.by)
+    _refuse_if_stale(interrupt, shown.digest, shown.version)
+    try:
+        return take(found.thread, interrupt, validated, found.so_far)
+    except record_decision.OvertakenError:
+        return None
+
+
+def _decide(pk: UUID, request: Request, validated: Validated | None, shown: _Shown) -> DecisionInfo:
+    """Decides a question whose thread is locked meanwhile."""
+    thread, interrupt = _locked(pk, request.by)
+    earlier = _earlier_outcome(interrupt, request)
+    if earlier is not None:
+        return earlier
+    if interrupt.status != Interrupt.Status.PENDING:
+        raise conflicts.already_decided(interrupt)
+    _refuse_if_stale(interrupt, shown.digest, shown.version)
+    return take(thread, interrupt, validated)
+
+
+def take(
+    thread: Thread,
+    interrupt: Interrupt,
+    validated: Validated | None,
+    so_far: record_decision.Answers | None = None,
+) -> DecisionInfo:
+    """Records a decision on an open question; OvertakenError if it was validated against another.
+
+    Raises what speaks against it: first what the run and other people do, then what was found
+    wrong with the answer.
+    """
+    if validated is None or not validated.is_of(interrupt):
+        raise record_decision.OvertakenError
+    request = validated.request
+    _refuse_if_unheard(interrupt)
+    if request.type:
+        quorum.refuse_own(interrupt, request.type, request.by)
+    quorum.refuse_unless_claimed(interrupt, thread, request.by)
+    validated.raise_refusal()
+    decision = record_decision.record(interrupt, validated, thread, so_far)
+    info = DecisionInfo.of(decision, interrupt.run_id)
+    if info.complete:
+        signals.send_on_commit(signals.interrupt_decided, using=dispatcher.alias(), decision=info)
+    return info
+
+
+def check_answer(
+    interrupt_id: UUID | str,
+    type: str | None = None,  # noqa: A002
+    value: Any = UNSET,
+    *,
+    resume: Any = UNSET,
+    by: Any = None,
+    reason: str = "",
+) -> Any:
+    """Returns the resume value that ``decide`` would record; records nothing.
+
+    Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
+    """
+    request = Request.of(type, value, resume=resume, by=by, via="", reason=reason, key="")
+    interrupt = _seen([_uuid(interrupt_id)], by).first()
+    if interrupt is None:
+        raise InterruptNotFound
+    return _checked(interrupt, request, by)
+
+
+def refusals_of(
+    interrupt_ids: Iterable[UUID],
+    type: str,  # noqa: A002
+    *,
+    by: Any = None,
+) -> dict[UUID, HitlError]:
+    """Returns why each of these questions can't be decided so, of those that can't.
+
+    As ``check_answer`` for each, with one query for those that can.
+    """
+    request = Request.of(type, UNSET, by=by, via="", reason="", key="")
+    wanted = list(interrupt_ids)
+    refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
+    for interrupt in _seen(wanted, by).iterator(chunk_size=20):  # payloads can be large
+        del refused[interrupt.pk]
+        try:
+            _checked(interrupt, request, by)
+        except HitlError as error:
+            refused[interrupt.pk] = error
+    return refused
+
+
+def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
+    _refuse_if_not_allowed(interrupt, by)
+    if interrupt.status != Interrupt.Status.PENDING:
+        raise conflicts.already_decided(interrupt)
+    _refuse_if_unheard(interrupt)
+    validated = request.validate(interrupt)
+    if validated.request.type:
+        quorum.refuse_own(interrupt, validated.request.type, by)
+    validated.raise_refusal()
+    if interrupt.quorum > 1 and validated.is_vote:
+        quorum.refuse_second_vote(interrupt, by)
+    return validated.answer
+
+
+def _locked(pk: UUID, by: Any) -> tuple[Thread, Interrupt]:
+    """Returns the locked thread and the question, if the user may decide it.
+
+    Everything that follows sees the question as nobody else can change it any more, so a loser's
+    message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
+    the question is.
+    """
+    try:
+        thread = leases.lock_thread(interrupt=pk)
+    except Thread.DoesNotExist:
+        raise InterruptNotFound from None
+    interrupt = _question(pk, thread)
+    _refuse_unless_visible(interrupt, by)
+    _refuse_if_not_allowed(interrupt, by)
+    return thread, interrupt
+
+
+def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
+    """Raises InterruptNotFound where the user may not see a question that has just been read."""
+    if by is None:
+        return
+    every = Interrupt.objects.using(dispatcher.alias())
+    visible = get_policy().visible_interrupts(by, every)
+    # Who may see all of them may see this one, and no query has to be made of it.
+    if visible is not every and not visible.filter(pk=interrupt.pk).exists():
+        raise InterruptNotFound
+
+
+class _Found(NamedTuple):
+    """A question as it was read without a lock."""
+
+    thread: Thread
+    interrupt: Interrupt
+    so_far: record_decision.Answers
+
+
+def _read(pk: UUID) -> _Found | None:
+    """Reads a question with all that a decision needs of it, as it is at this moment."""
+    using = dispatcher.alias()
+    rows = queries.WHOLE.run(using, interrupt=pk)
+    if not rows:
+        return None
+    row = rows[0]
+    interrupt = queries.INTERRUPT.read(using, row)
+    row = row[len(queries.INTERRUPT.names) :]
+    interrupt.run = queries.RUN.read(using, row)
+    thread = queries.THREAD.read(using, row[len(queries.RUN.names) : -2])
+    interrupt.thread = interrupt.run.thread = thread
+    return _Found(thread, interrupt, row[-2:])
+
+
+def _question(pk: UUID, thread: Thread) -> Interrupt:
+    """Reads a question of a locked thread, with its run."""
+    using = dispatcher.alias()
+    [row] = queries.QUESTION.run(using, interrupt=pk)
+    interrupt = queries.INTERRUPT.read(using, row)
+    run = queries.RUN.read(using, row[len(queries.INTERRUPT.names) :])
+    interrupt.thread = run.thread = thread
+    interrupt.run = run
+    return interrupt
+
+
+def _seen(pks: list[UUID], by: Any) -> QuerySet[Interrupt]:
+    """Returns those of the questions that the user may see."""
+    rows = Interrupt.objects.using(dispatcher.alias()).select_related("run", "thread")
+    found = rows.filter(pk__in=pks)
+    return found if by is None else get_policy().visible_interrupts(by, found)
+
+
+def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
+    if by is not None and not get_policy().may_decide(by, interrupt):
+        raise NotAllowedError(
+            "You may not decide this question.",
+            thread_id=interrupt.thread.thread_id,
+            subject=str(interrupt.pk),
+        )
+
+
+def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
+    """Returns the first outcome of a request that was made before, whatever came of it since."""
+    if not request.key or (interrupt.version == 1 and not interrupt.approvals):
+        return None  # nothing was decided yet
+    decisions = Decision.objects.using(dispatcher.alias()).filter(interrupt=interrupt)
+    decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
+    if decision is None:
+        return None
+    if decision.request_digest != request.digest:
+        raise IdempotencyKeyReusedError(
+            f"The key {request.key!r} was used on this question with another decision."
+        )
+    return DecisionInfo.of(decision, interrupt.run_id, repeated=True)
+
+
+def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | None) -> None:
+    if digest is not None and digest != interrupt.payload_digest:
+        raise StaleQuestionError
+    if version is not None and version != interrupt.version:
+        raise StaleQuestionError
+
+
+def _refuse_if_unheard(interrupt: Interrupt) -> None:
+    if interrupt.run.state not in Run.ANSWERABLE:
+        raise conflicts.unheard(interrupt.run)
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise InterruptNotFound from None

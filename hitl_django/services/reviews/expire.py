@@ -1,0 +1,172 @@
+"""expire: what becomes of a question that nobody answered in time."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import Group
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases, notifications, signals
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django.db.write_batch import Writing
+from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
+from hitl_django.notifications import outbox
+from hitl_django.task_queue import dispatcher
+
+from .. import queries
+from ..runs import close
+from . import deadlines, resume_policy
+
+logger = logging.getLogger("hitl_django")
+
+#: Through what a question expires: never shown as a person's doing.
+TIMEOUT = "timeout"
+#: With these terms it stays open: somebody is still to decide.
+STAYING = ("keep", "escalate")
+
+
+def expire_due() -> int:
+    """Expires the questions whose time is up, as many as one batch holds; returns how many.
+
+    Each in a transaction of its own. A run that is under way is left until it pauses again.
+    """
+    # When it expires is what people see, and stays what it is where expiring it fails.
+    return deadlines.each(expired_questions(), "expires_at", "retry_at", _expire)
+
+
+def expired_questions() -> QuerySet[Interrupt]:
+    """Returns the questions whose time is up, and of which nothing has come yet."""
+    return Interrupt.objects.using(dispatcher.alias()).filter(
+        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        status=Interrupt.Status.PENDING,
+        expires_at__lte=Now(),
+        run__state=Run.State.INTERRUPTED,
+    )
+
+
+def _expire(pk: UUID) -> bool:
+    thread = leases.lock_thread(interrupt=pk)
+    interrupts = Interrupt.objects.using(dispatcher.alias())
+    interrupt = interrupts.select_related("run").get(pk=pk)
+    if interrupt.run.state != Run.State.INTERRUPTED:
+        return False
+    changes, told_of = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
+    # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
+    # sweeps one UPDATE matches. Zero rows: somebody decided after all, or another sweep was here.
+    expired = interrupts.filter(
+        pk=pk,
+        status=Interrupt.Status.PENDING,
+        version=interrupt.version,
+        expires_at__lte=Now(),
+    ).update(**changes)
+    if not expired:
+        return False
+    told = {
+        "run_id": str(interrupt.run_id),
+        "thread_id": thread.thread_id,
+        "graph": interrupt.graph,
+    }
+    telling = Writing(dispatcher.alias())
+    question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
+    outbox.tell(telling, Delivery.Event.INTERRUPT_EXPIRED, **question, **told)
+    detail = {
+        "type": interrupt.then,
+        "question": interrupt.payload_digest,
+        "version": interrupt.version,
+        **told_of,
+    }
+    if interrupt.then == "answer":
+        detail["answer"] = digest_json(_answer(interrupt, thread))
+    elif interrupt.then == "cancel":
+        detail["questions"] = close.cancel_run(
+            interrupt.run, thread, questions=Interrupt.Status.CANCELLED
+        )
+    elif interrupt.then not in STAYING:
+        error = f"The question {interrupt.title!r} expired, and nobody had answered it."
+        Run.objects.using(dispatcher.alias()).filter(pk=interrupt.run_id).update(
+            state=Run.State.PARKED, error=error, traceback=""
+        )
+        outbox.tell(telling, Delivery.Event.RUN_PARKED, **told)
+        notifications.note(interrupt.run, dispatcher.alias(), Run.State.PARKED)
+        signals.send_on_commit(
+            signals.run_failed, using=dispatcher.alias(), state=str(Run.State.PARKED), **told
+        )
+    telling.run()
+    audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
+    signals.send_on_commit(
+        signals.interrupt_expired,
+        using=dispatcher.alias(),
+        interrupt_id=str(pk),
+        then=interrupt.then,
+        **told,
+    )
+    return True
+
+
+def _closed() -> dict[str, Any]:
+    ended = {"closed_at": Now(), "version": F("version") + 1}
+    return {"status": Interrupt.Status.EXPIRED, **ended, **unclaimed()}
+
+
+def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns what changes of a question that stays open past its time, and what is recorded of it.
+
+    It counts as overdue, comes back if it was put off, and whoever holds it goes on holding it. Its
+    version stays too: the answer that somebody writes at this moment is as good as before.
+    """
+    moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
+    changes: dict[str, Any] = {
+        "expires_at": None,
+        "warn_at": None,
+        "escalated_at": Now(),
+        "due_at": min(moments),
+        "overdue": True,
+        "snoozed_until": None,
+    }
+    name = (interrupt.expiry or {}).get("group", "")
+    if not name:
+        return changes, {}
+    group = Group.objects.using(dispatcher.alias()).filter(name=name).first()
+    if group is None:
+        # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
+        logger.error("question %s can't be escalated: its group doesn't exist", interrupt.pk)
+        return changes, {"group": name, "group_is_missing": True}
+    changes |= {"group": group.pk, "group_label": group.name, "assignee": None}
+    return {**changes, "assignee_label": ""}, {"group": name}
+
+
+def _answer(interrupt: Interrupt, thread: Thread) -> object:
+    """Gives the graph the answer that was named for this case, as a decision of nobody's."""
+    answer = (interrupt.expiry or {}).get("answer")
+    decision = Decision(
+        interrupt=interrupt,
+        version=interrupt.version,
+        type=Decision.Type.EXPIRE,
+        value=answer,
+        by_label=audit.SYSTEM,
+        via=TIMEOUT,
+        payload_digest=interrupt.payload_digest,
+        created_at=thread.now,
+    )
+    writing = Writing(dispatcher.alias())
+    goes_on = resume_policy.goes_on(interrupt)
+    if goes_on:
+        # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's
+        # lock to do so. Nothing of this stays, and the next sweep looks again.
+        last_event = notifications.queued(interrupt.run, writing, "expired")
+        writing.require(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
+    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+    DjangoSaver(key).put_answer(interrupt, answer, writing)
+    held = writing.run()
+    if goes_on and not held:
+        raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
+    if goes_on:
+        dispatcher.hint(interrupt.run_id)
+    return answer

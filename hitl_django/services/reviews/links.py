@@ -1,0 +1,405 @@
+"""Links: one question, decided once by a named person without an account.
+
+Whoever has the link can look at the question and decide it, so it is made by somebody who may, and
+holds no longer than that: when the maker's account is closed or may do it no more, the link is
+void. What is in the link is a row's id and a secret, of which only a digest is stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from hitl_django import answers, audit, leases
+from hitl_django.answers import APPROVE, UNSET
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import (
+    AlreadyDecidedError,
+    InvalidAnswerError,
+    InvalidInputError,
+    LinkSpentError,
+)
+from hitl_django.errors import InterruptNotFound, LinkNotFound, NotAllowedError
+from hitl_django.models import Interrupt, ReviewLink, Run, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.site_urls import find_url
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from ..results import DecisionInfo
+from . import decide, quorum
+from .record_decision import Guest, Request
+
+VIA = "link"
+#: The view that a link leads to.
+PAGE = "hitl_django:link"
+#: What the idempotency key of a decision by link begins with; the link's id follows.
+LINK_KEY = "link:"
+NAME_LENGTH = 255
+SECRET_BYTES, ID_BYTES = 32, 16
+#: How long a link holds unless its maker says otherwise, and at the most.
+USUAL, LONGEST = timedelta(days=7), timedelta(days=365)
+
+
+class LinkState(StrEnum):
+    """Whether a link can be used, and if not, why."""
+
+    OPEN = "open"
+    USED = "used"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    #: Its maker may not hand it out any more.
+    VOID = "void"
+    #: The question is another than it was.
+    STALE = "stale"
+    #: Somebody else decided the question.
+    DECIDED = "decided"
+    #: The question expired, or is asked no more.
+    CLOSED = "closed"
+    #: The question's run has stopped, and may go on.
+    WAITING = "waiting"
+    #: Somebody else holds the question, which only who holds it decides.
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkInfo:
+    """A link as it stands; ``url`` only just after it was made."""
+
+    id: UUID
+    interrupt_id: UUID
+    name: str
+    email: str
+    decisions: Sequence[str]
+    state: str
+    created_by_label: str
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None
+    revoked_at: datetime | None
+    url: str = field(default="", repr=False)
+
+
+@made_anew
+def make_link(
+    interrupt_id: UUID | str,
+    *,
+    name: str,
+    email: str = "",
+    decisions: Collection[str] = (),
+    expires: timedelta | datetime = USUAL,
+    by: Any = None,
+    via: str = "code",
+) -> LinkInfo:
+    """Makes a link to an open question; the answer is the only place where it is to be seen.
+
+    ``decisions`` narrows what can be decided with it. ``email`` is kept beside the name; nothing is
+    sent to it. The address begins with ``SITE_URL``, or without one is a path. A project that
+    hasn't included ``hitl_django.urls`` gets ImproperlyConfigured.
+    """
+    _check(name, email)
+    _refuse_without_page()
+    secret = secrets.token_bytes(SECRET_BYTES)
+    refusal = denied_log.recorded("link", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread, interrupt = _asked(interrupt_id, by)
+        row = ReviewLink(
+            interrupt=interrupt,
+            secret_digest=_digest(secret),
+            name=name.strip(),
+            email=email,
+            decisions=_narrowed(interrupt, decisions),
+            payload_digest=interrupt.payload_digest,
+            version=interrupt.version,
+            created_by=by,
+            created_by_label=audit.label(by),
+            expires_at=_end(expires, thread),
+        )
+        row.save(using=dispatcher.alias(), force_insert=True)
+        told = {"link": str(row.pk), "name": row.name, "decisions": row.decisions}
+        audit.append(thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
+        row.refresh_from_db(dispatcher.alias(), fields=["created_at"])
+        return _info(row, url=_address(row.pk, secret))
+
+
+@made_anew
+def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
+    """Takes a link back that hasn't been used; LinkSpentError where it has."""
+    try:
+        row = _rows().filter(pk=UUID(str(link_id))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise LinkNotFound
+    refusal = denied_log.recorded("revoke", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread = leases.lock_thread(interrupt=row.interrupt_id)
+        row = _rows().get(pk=row.pk)
+        _refuse_if_not_allowed(row.interrupt, by, LinkNotFound)
+        # Zero rows: it was used, or taken back by somebody else.
+        open_links = _rows().filter(pk=row.pk, used_at=None, revoked_at=None)
+        if not open_links.update(revoked_at=Now()):
+            row.refresh_from_db(dispatcher.alias())
+            raise LinkSpentError(state=str(_state(row)))
+        audit.append(
+            thread,
+            "revoke",
+            by=by,
+            via=via,
+            subject=str(row.interrupt_id),
+            detail={"link": str(row.pk), "name": row.name},
+        )
+        row.refresh_from_db(dispatcher.alias())
+        return _info(row)
+
+
+def links_of(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
+    """Lists the links to a question that were made, newest first."""
+    pk = _uuid(interrupt_id)
+    found = Interrupt.objects.using(dispatcher.alias()).select_related("thread").filter(pk=pk)
+    interrupt = found.first()
+    if interrupt is None:
+        raise InterruptNotFound
+    _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
+    rows = list(_rows().filter(interrupt=pk))
+    makers = _Makers(rows)
+    return [_info(row, makers=makers) for row in rows]
+
+
+def follow_link(token: str) -> LinkInfo:
+    """Returns what a link leads to and whether it can be used; LinkNotFound if it is none."""
+    return _info(_found(token))
+
+
+def link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
+    """Says whether each of these links can be used, and if not, why."""
+    rows = list(_rows().filter(pk__in=link_ids))
+    makers = _Makers(rows)
+    return {row.pk: _state(row, makers=makers) for row in rows}
+
+
+@made_anew
+def decide_by_link(
+    token: str,
+    type: str,  # noqa: A002
+    value: Any = UNSET,
+    *,
+    reason: str = "",
+) -> DecisionInfo:
+    """Decides a question with a link, which is used up by it.
+
+    LinkSpentError says why it can't be: nothing is written then, as with every other refusal.
+    Where a question has to be claimed, the link stands for the claim, unless somebody else than
+    its maker has one.
+    """
+    link = _found(token)
+    guest = Guest(link.name, {"link": str(link.pk), "link_by": link.created_by_label})
+    key = f"{LINK_KEY}{link.pk}"
+    request = Request.of(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
+    validated = decide.validate(link.interrupt, request)
+    with transaction.atomic(using=dispatcher.alias()):
+        # First the thread's lock, as everywhere: what follows sees link and question as they are.
+        thread = leases.lock_thread(interrupt=link.interrupt_id)
+        row = _rows().get(pk=link.pk)
+        state = _state(row, now=thread.now)
+        if state != LinkState.OPEN:
+            raise LinkSpentError(state=str(state))
+        if type not in row.decisions:
+            raise InvalidAnswerError(f"This link is not for {type!r}.")
+        # Zero rows: it was used, or its time was up on the database's clock.
+        unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
+        if not unused.update(used_at=Now()):
+            raise LinkSpentError(state=str(LinkState.EXPIRED))
+        row.interrupt.thread = row.interrupt.run.thread = thread
+        return decide.take(thread, row.interrupt, validated)
+
+
+def _refuse_without_page() -> None:
+    """Raises ImproperlyConfigured where a link would lead nowhere."""
+    if find_url(PAGE, "token") is None:
+        raise ImproperlyConfigured(
+            "A review link needs its page: add path('hitl/', include('hitl_django.urls')) to "
+            "ROOT_URLCONF."
+        )
+
+
+def _address(link_id: UUID, secret: bytes) -> str:
+    """Returns the address of a link."""
+    token = base64.urlsafe_b64encode(link_id.bytes + secret).decode()
+    return str(find_url(PAGE, token))
+
+
+def _found(token: str) -> ReviewLink:
+    try:
+        raw = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
+        raise LinkNotFound from None
+    if len(raw) != ID_BYTES + SECRET_BYTES:
+        raise LinkNotFound
+    row = _rows().filter(pk=UUID(bytes=raw[:ID_BYTES])).first()
+    expected = "" if row is None else row.secret_digest
+    if not hmac.compare_digest(_digest(raw[ID_BYTES:]), expected) or row is None:
+        raise LinkNotFound
+    return row
+
+
+def _state(
+    row: ReviewLink, *, now: datetime | None = None, makers: _Makers | None = None
+) -> LinkState:
+    question, now = row.interrupt, now or timezone.now()
+    if row.used_at is not None:
+        return LinkState.USED
+    if row.revoked_at is not None:
+        return LinkState.REVOKED
+    if row.expires_at <= now:
+        return LinkState.EXPIRED
+    if question.status == Interrupt.Status.DECIDED:
+        return LinkState.DECIDED
+    if question.status != Interrupt.Status.PENDING:
+        return LinkState.CLOSED
+    if (question.payload_digest, question.version) != (row.payload_digest, row.version):
+        return LinkState.STALE
+    if not (makers or _Makers([row])).may(row):
+        return LinkState.VOID
+    if question.run.state not in Run.ANSWERABLE:
+        return LinkState.WAITING
+    return LinkState.HELD if _is_held(row, now) else LinkState.OPEN
+
+
+class _Makers:
+    """Who made these links, and whether they still could: each is looked up once for all theirs."""
+
+    def __init__(self, rows: Collection[ReviewLink]) -> None:
+        self._rows = rows
+        self._seen: dict[Any, tuple[Any, set[UUID]]] = {}
+
+    def may(self, row: ReviewLink) -> bool:
+        """Says whether who made the link could still make it."""
+        if row.created_by is None:
+            return row.created_by_label == audit.SYSTEM
+        if row.created_by_id not in self._seen:
+            self._seen[row.created_by_id] = row.created_by, self._visible(row.created_by)
+        maker, visible = self._seen[row.created_by_id]
+        return row.interrupt_id in visible and get_policy().may_make_link(maker, row.interrupt)
+
+    def _visible(self, maker: Any) -> set[UUID]:
+        theirs = [row.interrupt_id for row in self._rows if row.created_by_id == maker.pk]
+        asked = Interrupt.objects.using(dispatcher.alias()).filter(pk__in=theirs)
+        return {*get_policy().visible_interrupts(maker, asked).values_list("pk", flat=True)}
+
+
+def _is_held(row: ReviewLink, now: datetime) -> bool:
+    """Says whether a claim keeps the link from deciding: another's, who is not its maker."""
+    question = row.interrupt
+    if not question.claim_required or question.claimed_until is None:
+        return False
+    return question.claimed_until > now and question.claimed_by_id != row.created_by_id
+
+
+def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
+    """Returns the locked thread and the open question, if the user may make links to it."""
+    pk = _uuid(interrupt_id)
+    try:
+        thread = leases.lock_thread(interrupt=pk)
+    except Thread.DoesNotExist:
+        raise InterruptNotFound from None
+    interrupts = Interrupt.objects.using(dispatcher.alias()).select_related("thread", "run")
+    interrupt = interrupts.get(pk=pk)
+    _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
+    quorum.refuse_own(interrupt, APPROVE, by)
+    if interrupt.quorum > 1:
+        # Whoever makes links could agree with himself as often as he likes.
+        reason = "has to be agreed to by several, which people with accounts do"
+        raise InvalidInputError(f"The question {reason}.", [("", reason)])
+    if interrupt.status != Interrupt.Status.PENDING:
+        raise AlreadyDecidedError(
+            f"The question is no longer open: it is {interrupt.get_status_display()}.",
+            status=str(interrupt.status),
+            decision=None,
+        )
+    return thread, interrupt
+
+
+def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception]) -> None:
+    if by is None:
+        return
+    rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+    if not get_policy().visible_interrupts(by, rows).exists():
+        raise absent
+    if not get_policy().may_make_link(by, interrupt):
+        raise NotAllowedError(
+            "You may not make links to this question.",
+            thread_id=interrupt.thread.thread_id,
+            subject=str(interrupt.pk),
+        )
+
+
+def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
+    allowed = answers.asked_of(interrupt).allowed
+    if unknown := sorted(set(decisions) - set(allowed)):
+        reason = f"{unknown[0]!r} is not one of {', '.join(allowed)}"
+        raise InvalidInputError(f"The link's decisions: {reason}.", [("decisions", reason)])
+    return [one for one in allowed if one in decisions or not decisions]
+
+
+def _check(name: str, email: str) -> None:
+    faults = []
+    if not 1 <= len(name.strip()) <= NAME_LENGTH or not name.isprintable():
+        faults.append(("name", f"is not 1 to {NAME_LENGTH} characters that can be seen"))
+    if name.strip() == audit.SYSTEM:
+        faults.append(("name", "stands for code, which needs no link"))
+    if email:
+        try:
+            validate_email(email)
+        except ValidationError:
+            faults.append(("email", "is not an e-mail address"))
+    if faults:
+        what, reason = faults[0]
+        raise InvalidInputError(f"The link's {what} {reason}.", faults)
+
+
+def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
+    end = thread.now + expires if isinstance(expires, timedelta) else expires
+    if timezone.is_naive(end) and not timezone.is_naive(thread.now):
+        end = timezone.make_aware(end)
+    if not thread.now < end <= thread.now + LONGEST:
+        reason = f"is not within {LONGEST.days} days from now"
+        raise InvalidInputError(f"The link's end {reason}.", [("expires_at", reason)])
+    return end
+
+
+def _info(row: ReviewLink, *, url: str = "", makers: _Makers | None = None) -> LinkInfo:
+    names = set(LinkInfo.__dataclass_fields__) - {"state", "url"}
+    shown = {name: getattr(row, name) for name in names}
+    return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)
+
+
+def _digest(secret: bytes) -> str:
+    return hashlib.sha256(secret).hexdigest()
+
+
+def _rows() -> QuerySet[ReviewLink]:
+    rows = ReviewLink.objects.using(dispatcher.alias())
+    return rows.select_related("interrupt__run", "interrupt__thread", "created_by")
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise InterruptNotFound from None

@@ -1,0 +1,80 @@
+"""Finds the question that a verb is about, for a user who may see it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from hitl_django import leases
+from hitl_django.engine.errors import AlreadyDecidedError, HeldError
+from hitl_django.errors import InterruptNotFound
+from hitl_django.models import Interrupt, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from ..results import DecisionInfo
+
+
+def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
+    """Returns a question with its run and thread; one that the user may not see doesn't exist."""
+    pk = _uuid(interrupt_id)
+    found = (
+        Interrupt.objects.using(dispatcher.alias()).select_related("run", "thread").filter(pk=pk)
+    )
+    if by is not None:
+        found = get_policy().visible_interrupts(by, found)
+    interrupt = found.defer("payload").first()
+    if interrupt is None:
+        raise InterruptNotFound
+    return interrupt
+
+
+def lock(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
+    """Returns the same with its thread locked: what follows sees it as nobody can change it."""
+    try:
+        thread = leases.lock_thread(interrupt=_uuid(interrupt_id))
+    except Thread.DoesNotExist:
+        raise InterruptNotFound from None
+    return thread, find(interrupt_id, by)
+
+
+def refuse_if_closed(interrupt: Interrupt) -> None:
+    """Raises AlreadyDecidedError, with the decision that closed it, unless a question is open."""
+    if interrupt.status == Interrupt.Status.PENDING:
+        return
+    decision = interrupt.closing()
+    raise AlreadyDecidedError(
+        f"The question is no longer open: it is {interrupt.get_status_display()}.",
+        status=str(interrupt.status),
+        decision=None if decision is None else DecisionInfo.of(decision, interrupt.run_id),
+    )
+
+
+def refuse_if_held(interrupt: Interrupt, thread: Thread, by: Any) -> None:
+    """Raises HeldError if another person holds a question whose thread is locked."""
+    until = interrupt.claimed_until
+    if until is None or until <= thread.now or interrupt.claimed_by_id == by.pk:
+        return
+    raise held_error(interrupt)
+
+
+def held_error(interrupt: Interrupt) -> HeldError:
+    """Says who holds a question, and until when."""
+    until = interrupt.claimed_until
+    if until is None:  # whoever held it has let go since
+        message = "Somebody held the question a moment ago. Try again."
+        return HeldError(message, holder_label="", until=timezone.now())
+    return HeldError(
+        f"{interrupt.claimed_label} holds the question until {until:%Y-%m-%d %H:%M:%S}.",
+        holder_label=interrupt.claimed_label,
+        until=until,
+    )
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise InterruptNotFound from None

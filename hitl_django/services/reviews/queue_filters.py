@@ -1,0 +1,148 @@
+"""Which of the waiting questions are whose: the conditions of the queue's filters and counts.
+
+All are on the clock of the database. A claim or a snooze whose time is past counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.review import queue_order
+from hitl_django.models.search import has_words
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from . import quorum
+
+PENDING = Q(status=Interrupt.Status.PENDING)
+HELD = Q(claimed_until__gt=Now())
+UNHELD = Q(claimed_until__isnull=True) | Q(claimed_until__lte=Now())
+SNOOZED = Q(snoozed_until__gt=Now())
+AWAKE = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=Now())
+#: The flag is what the index knows; the clock knows of those that the sweep hasn't seen yet.
+OVERDUE_PARTS = (Q(overdue=True), Q(overdue=False, due_at__lte=Now()))
+OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
+#: Of a run that has stopped otherwise, no answer is taken before somebody lets it go on.
+ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
+
+
+def waiting(user: Any) -> QuerySet[Interrupt]:
+    """Returns the open questions that the user may see; None sees all."""
+    rows = Interrupt.objects.using(dispatcher.alias()).filter(PENDING).order_by()
+    return rows if user is None else get_policy().visible_interrupts(user, rows)
+
+
+def first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
+    """Returns the first rows, in the queue's order and at most so many of each part.
+
+    Whoever asks for one condition *or* another gets a plan that looks at all that waits, in the
+    queue's order or in none. Each part has an index in that order, from which its first are read.
+    """
+    if len(parts) == 1:
+        return rows.filter(parts[0]).order_by(*queue_order())[:most]
+    keys = [
+        # A key that is looked up again, since not every database takes a limit within a union.
+        rows.filter(pk__in=rows.filter(part).order_by(*queue_order()).values("pk")[:most])
+        .order_by()
+        .values("pk")
+        for part in parts
+    ]
+    return rows.filter(pk__in=keys[0].union(*keys[1:], all=True)).order_by(*queue_order())
+
+
+def matching(text: str, *, common: bool = False) -> Q:
+    """Selects the questions whose titles have words that begin with those of the text.
+
+    ``common`` says that there are many of them.
+    """
+    return has_words("title", text, dispatcher.alias(), common=common)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search finds, in two ways, of which the planner can't know the better one.
+
+    ``few`` looks words up in their index, which is best unless very many rows have them. ``many``
+    looks at one row after the other in the list's own order, and meets with many of those soon.
+    """
+
+    rows: QuerySet[Any]
+    few: QuerySet[Any]
+    many: QuerySet[Any]
+
+    @classmethod
+    def of(cls, rows: QuerySet[Any], text: str) -> Search:
+        common = rows.filter(matching(text, common=True))
+        return cls(rows, rows.filter(matching(text)).order_by(), common)
+
+    def soon(self, most: int) -> QuerySet[Any]:
+        """Returns those of the ``many`` that are among so many of the first rows."""
+        return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
+
+    def found(self, count: int, most: int) -> QuerySet[Any]:
+        """Returns what it finds; ``count`` are the ``few``, counted up to ``most``."""
+        if count >= most:
+            return self.many
+        # The limit is what keeps the planner from thinking of another way.
+        return self.rows.filter(pk__in=self.few.values("pk")[:most])
+
+
+def mine(user: Any) -> Q:
+    """Selects what the user holds, and what is assigned to them."""
+    return Q(claimed_by=user.pk) & HELD | Q(assignee=user.pk)
+
+
+def held_by_others(user: Any) -> Q:
+    """Selects what somebody else holds."""
+    return HELD & ~Q(claimed_by=user.pk)
+
+
+def free_for(user: Any) -> Q:
+    """Selects what the user could take: answerable, awake, held by nobody and assigned to nobody
+    else, nor to a group that the user isn't in; and still open to their approval.
+    """
+    groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
+    assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
+    return assigned & _takeable(user)
+
+
+def free_parts(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
+    """Cuts what is free for the user into parts that ``first`` can read.
+
+    ``groups`` are the keys of the groups that the user is in. With ``group`` (a Group or its key)
+    it is only what is free of that.
+    """
+    theirs = [Q(group=key) for key in groups]
+    if group is None:
+        theirs.append(Q(group__isnull=True))
+    else:
+        # Of all others it would look in vain, at every row.
+        key = getattr(group, "pk", group)
+        theirs = [Q(group=key)] if key in groups else []
+    shared = [Q(assignee__isnull=True) & one for one in theirs]
+    return [one & _takeable(user) for one in (Q(assignee=user.pk), *shared)]
+
+
+def groups_of(user: Any) -> list[Any]:
+    """Returns the keys of the groups that the user is in."""
+    return list(user.groups.order_by().values_list("pk", flat=True))
+
+
+def _takeable(user: Any) -> Q:
+    """Selects what waits for a decision that the user could make, whoever it is assigned to."""
+    return UNHELD & AWAKE & ANSWERABLE & ~_spent(user)
+
+
+def _spent(user: Any) -> Q:
+    """Selects what others have to approve: the user has, or started the run themselves."""
+    votes = Decision.objects.filter(
+        interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
+    )
+    own = Q(quorum.started_by(user, "run"), no_self_approval=True)
+    return own | Q(Exists(votes), quorum__gt=1)

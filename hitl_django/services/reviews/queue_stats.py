@@ -1,0 +1,243 @@
+"""queue_counts and review_stats: how much waits, and how fast it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models import (
+    Case,
+    Exists,
+    Func,
+    IntegerField,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
+from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThanOrEqual
+
+from hitl_django.graph_registry import registry
+from hitl_django.models import Decision, Interrupt
+from hitl_django.models.review import queue_order
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from . import queue_filters
+
+#: A count goes no further: nobody needs to know whether 12,000 or 12,001 wait, and finding out
+#: would take as long as there are rows.
+CAP = 500
+#: Counts of what is rare, for which there are indexes of few rows each.
+RARE = frozenset({"mine", "held", "snoozed"})
+#: Decisions that the statistics look at: the latest, and no older than that.
+SAMPLE, WITHIN = 200, timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounts:
+    """How many questions wait for whom; each at most CAP, which means that many or more.
+
+    ``mine`` are held by the user or assigned to them, ``free`` could be taken by them, ``held``
+    are held by others, ``overdue`` are past their due time, ``snoozed`` are put off, ``awake`` are
+    not, ``pending`` is all of them.
+    """
+
+    mine: int
+    free: int
+    held: int
+    overdue: int
+    snoozed: int
+    awake: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStats:
+    """How the queue goes: what waits (each at most CAP), and the latest decisions of people.
+
+    ``median_seconds`` is from question to decision, ``approve_rate`` the share of approvals, with
+    changes or without, among approvals and rejections; None where nobody has decided yet.
+    """
+
+    pending: int
+    overdue: int
+    oldest_at: datetime | None
+    median_seconds: float | None
+    approve_rate: float | None
+
+
+class _Capped(Subquery):
+    """The number of rows of a query, which is made no larger than ``most``."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+    empty_result_set_value = 0
+
+    def __init__(self, rows: QuerySet[Any], most: int) -> None:
+        super().__init__(rows.values("pk")[:most])
+
+
+class _Searched(Func):
+    """The number of rows that a search finds: ``many`` are counted only if ``few`` are not few.
+
+    That takes as long as all of them, unless some of the first rows are among them already.
+    """
+
+    template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
+    arg_joiner = " ELSE n END FROM (SELECT "
+    output_field = IntegerField()
+
+    def __init__(self, search: queue_filters.Search, most: int) -> None:
+        soon = GreaterThanOrEqual(_Capped(search.soon(2 * most), most), most // 2)
+        tried = Case(When(soon, then=most), default=_Capped(search.few, most))
+        super().__init__(_Capped(search.many, CAP), tried, most=int(most))
+
+
+def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
+    """Counts what waits and the user may see; ``graph`` and ``group`` (a Group or its key) narrow
+    what is counted.
+    """
+    return count_queue(user, graph=graph, group=group)[0]
+
+
+def count_queue(
+    user: Any,
+    *,
+    graph: str | None = None,
+    group: Any = None,
+    groups: Collection[Any] | None = None,
+    most: int = CAP,
+    listed: str | queue_filters.Search = "",
+) -> tuple[QueueCounts, int]:
+    """Returns the same, each at most ``most``, and how many are ``listed`` (at most CAP).
+
+    That is one of the counts, by its name, or a search, of whose ``few`` there are at least
+    ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
+    user is in, of which something waits. With them all of it is one query.
+    """
+    rows = queue_filters.waiting(user)
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    if group is not None:
+        rows = rows.filter(group=group)
+    parts = _parts(user, queue_filters.groups_of(user) if groups is None else groups, group)
+    figures: list[tuple[str, Any]] = [
+        (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
+        for name, some in parts.items()
+        for part in some
+    ]
+    if not isinstance(listed, str):
+        figures.append(("", _Searched(listed, most)))
+    names, counted = zip(*figures, strict=True)
+    found = dict.fromkeys(names, 0)
+    for name, count in zip(names, _own_row(user).values_list(*counted).first() or (), strict=False):
+        found[name] = min(found[name] + count, CAP)
+    shown = found.pop("", 0) if not isinstance(listed, str) else found.get(listed, 0)
+    return QueueCounts(**{name: min(count, most) for name, count in found.items()}), shown
+
+
+def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence[Q]]:
+    return {
+        "mine": [queue_filters.mine(user)],
+        "free": queue_filters.free_parts(user, groups, group),
+        "held": [queue_filters.held_by_others(user)],
+        "overdue": queue_filters.OVERDUE_PARTS,
+        "snoozed": [queue_filters.SNOOZED],
+        "awake": [queue_filters.AWAKE],
+        "pending": [Q()],
+    }
+
+
+def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
+    # Of what there may be much, the first so many in an order that an index has. In none, the
+    # planner expects to come upon them in the table soon; they are at its end, where it is newest.
+    return rows if name in RARE else rows.order_by(*queue_order())
+
+
+def waiting_graphs(user: Any) -> list[str]:
+    """Returns the registered graphs of which something waits that the user may see."""
+    names, rows = registry.names(), queue_filters.waiting(user)
+    if not names or rows.query.is_empty():
+        return []
+    found = _own_row(user).values_list(*(_first_of(rows.filter(graph=name)) for name in names))
+    return [name for name, key in zip(names, found.first() or (), strict=False) if key is not None]
+
+
+def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
+    """Returns the groups of which something waits that the user may see.
+
+    Of each its key, its name, and whether the user is in it.
+    """
+    rows = queue_filters.waiting(user)
+    if rows.query.is_empty():
+        return []
+    groups = Group.objects.using(dispatcher.alias()).alias(
+        first=_first_of(rows.filter(group=OuterRef("pk")))
+    )
+    theirs = Exists(user.groups.filter(pk=OuterRef("pk")))
+    found = groups.filter(first__isnull=False).annotate(is_theirs=theirs).order_by("name")
+    return list(found.values_list("pk", "name", "is_theirs"))
+
+
+def _first_of(rows: QuerySet[Any]) -> Subquery:
+    # And not whether it exists: that has no order, and the planner reads the table for it.
+    return Subquery(rows.order_by(*queue_order()).values("pk")[:1])
+
+
+def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
+    """Says how the queue that the user may see goes; None sees all of it."""
+    rows = queue_filters.waiting(user)
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    oldest = rows.aggregate(at=Min("created_at"))["at"]
+    decided = list(_decided(user, graph))
+    seconds = sorted((made - asked).total_seconds() for _, asked, made in decided)
+    types = [kind for kind, _, _ in decided]
+    approved = sum(kind in (Decision.Type.APPROVE, Decision.Type.EDIT) for kind in types)
+    ruled = approved + types.count(Decision.Type.REJECT)
+    return ReviewStats(
+        pending=rows.order_by(*queue_order())[:CAP].count(),
+        overdue=_count(rows, queue_filters.OVERDUE_PARTS),
+        oldest_at=oldest,
+        median_seconds=_median(seconds),
+        approve_rate=approved / ruled if ruled else None,
+    )
+
+
+def _own_row(user: Any) -> QuerySet[Any]:
+    # Several things are asked in one query over the one row that is there for certain.
+    return get_user_model()._base_manager.using(dispatcher.alias()).filter(pk=user.pk)
+
+
+def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
+    """Gives the latest decisions of people: type, when it was asked, when it was decided."""
+    using = dispatcher.alias()
+    made = Decision.objects.using(using).filter(effective=True, created_at__gte=Now() - WITHIN)
+    made = made.exclude(type=Decision.Type.EXPIRE)
+    if user is not None:
+        seen = get_policy().visible_interrupts(user, Interrupt.objects.using(using).order_by())
+        made = made.none() if seen.query.is_empty() else made.filter(interrupt__in=seen)
+    if graph is not None:
+        made = made.filter(interrupt__graph=graph)
+    latest = made.order_by("-created_at", "-id")[:SAMPLE]
+    return latest.values_list("type", "interrupt__created_at", "created_at")
+
+
+def _count(rows: QuerySet[Any], parts: Sequence[Q]) -> int:
+    some = (rows.filter(part).order_by(*queue_order())[:CAP].count() for part in parts)
+    return min(sum(some), CAP)
+
+
+def _median(ordered: list[float]) -> float | None:
+    if not ordered:
+        return None
+    middle = len(ordered) // 2
+    return (ordered[middle] + ordered[~middle]) / 2

@@ -1,0 +1,103 @@
+"""Who may agree to an answer, and when enough have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q
+
+from hitl_django import answers, audit
+from hitl_django.answers import APPROVE, REJECT, Asked
+from hitl_django.engine.errors import (
+    AlreadyApprovedError,
+    ClaimRequiredError,
+    InvalidAnswerError,
+    PayloadLimitError,
+)
+from hitl_django.errors import SelfApprovalError
+from hitl_django.json_text import json_patch
+from hitl_django.models import Decision, Interrupt, Run, Thread
+from hitl_django.task_queue import dispatcher
+
+from ..results import DecisionInfo
+from . import lookup
+
+OWN = "You started this run, so somebody else has to approve what it asks."
+
+
+def started_by(user: Any, run: str = "") -> Q:
+    """Selects the runs that the user started; ``run`` is the path that leads to a run.
+
+    A fork is somebody's who made it, who started the run that it is a fork of, or who made another
+    fork of that one: what it asks may come of what any of them gave.
+    """
+    of = f"{run}__" if run else ""
+    family = Run.objects.filter(
+        Q(pk=OuterRef(f"{of}origin")) | Q(origin=OuterRef(f"{of}origin")),
+        thread=OuterRef(f"{of}thread"),
+        started_by=user.pk,
+    )
+    return Q(**{f"{of}started_by": user.pk}) | Q(Exists(family), **{f"{of}origin__isnull": False})
+
+
+def is_own(interrupt: Interrupt, by: Any) -> bool:
+    """Says whether the user can't approve an answer because they started the run."""
+    if by is None or not interrupt.no_self_approval:
+        return False
+    run = interrupt.run
+    if run.origin is None:
+        return run.started_by_id is not None and run.started_by_id == by.pk
+    runs = Run.objects.using(dispatcher.alias()).filter(pk=run.pk)
+    return runs.filter(started_by(by)).exists()
+
+
+def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
+    """Raises SelfApprovalError where somebody is about to approve what they asked for themselves.
+
+    Whoever started a run may still say no to it.
+    """
+    if type != REJECT and is_own(interrupt, by):
+        raise SelfApprovalError(
+            OWN, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk)
+        )
+
+
+def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
+    """Raises HeldError or ClaimRequiredError unless a question that has to be claimed is theirs."""
+    if by is None or not interrupt.claim_required:
+        return
+    lookup.refuse_if_held(interrupt, thread, by)
+    until = interrupt.claimed_until
+    if until is None or until <= thread.now:
+        raise ClaimRequiredError("Claim the question first: only who holds it decides it.")
+
+
+def is_seconded(asked: Asked, answer: Any) -> bool:
+    """Says whether an answer that was validated is the one this version of the question stands for.
+
+    That is what was proposed or, as long as nobody has, what a plain approval sends.
+    """
+    if asked.proposal is not None:
+        return json_patch.same(asked.proposal["answer"], answer)
+    if APPROVE not in asked.allowed:
+        return False
+    try:
+        return json_patch.same(answers.resume_value(asked, APPROVE), answer)
+    except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
+        return False
+
+
+def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
+    """Raises AlreadyApprovedError where the same person has approved this version before."""
+    votes = Decision.objects.using(dispatcher.alias()).filter(
+        interrupt=interrupt, version=interrupt.version, by=by
+    )
+    # Who was deleted since is nobody by now, as code is; the label still tells them apart.
+    vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()
+    if vote is None:
+        return
+    raise AlreadyApprovedError(
+        f"You approved this version before. {interrupt.approvals} of {interrupt.quorum} have.",
+        status=str(interrupt.status),
+        decision=DecisionInfo.of(vote, interrupt.run_id),
+    )

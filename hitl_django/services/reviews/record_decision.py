@@ -1,0 +1,359 @@
+"""Writes a decision down: one that closes its question, a vote, or a proposal to vote on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from hitl_django import answers, audit, notifications
+from hitl_django.answers import REJECT, UNSET, Asked
+from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django.db.prepared_query import Update
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.errors import HitlError, InvalidAnswerError
+from hitl_django.json_text import schema_keywords
+from hitl_django.json_text.sanitize import storable
+from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
+from hitl_django.models.fields import digest_json
+from hitl_django.models.review import unclaimed
+from hitl_django.notifications import outbox
+from hitl_django.task_queue import dispatcher
+
+from .. import queries
+from . import conflicts, quorum, resume_policy
+
+KEY_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Somebody without an account: a name, and what the record says of how they came."""
+
+    label: str
+    noted: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody sent: who, through what, and what makes a repeat of it the same.
+
+    ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
+    """
+
+    type: str
+    value: Any
+    resume: Any
+    by: Any
+    via: str
+    reason: str
+    key: str
+    guest: Guest | None
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        type: str | None,  # noqa: A002
+        value: Any,
+        *,
+        resume: Any = UNSET,
+        by: Any,
+        via: str,
+        reason: str,
+        key: str,
+        guest: Guest | None = None,
+    ) -> Request:
+        if key and (len(key) > KEY_LENGTH or not key.isprintable()):
+            raise InvalidAnswerError(
+                f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
+            )
+        if (type is None) is (resume is UNSET) or (type is None and value is not UNSET):
+            raise TypeError("A decision has a type, with a value or without, or a resume value.")
+        reason = storable(reason)
+        content: dict[str, Any] = {"reason": reason}
+        if type is not None:
+            content["type"] = str(type)
+        for name, given in (("value", value), ("resume", resume)):
+            if given is not UNSET:
+                answers.check_limits(given)
+                content[name] = given
+        return cls(type or "", value, resume, by, via, reason, key, guest, digest_json(content))
+
+    def validate(self, interrupt: Interrupt) -> Validated:
+        """Validates it against an open question as it was read: all of the work that takes time.
+
+        Done before the transaction of a decision opens and before anything is locked, so that
+        nobody waits for it. What is wrong is kept: who may not decide is not to hear of it.
+        """
+        read = self
+        made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
+        try:
+            asked = answers.asked_of(interrupt)
+            with schema_keywords.budget():
+                read = self._read(asked)
+                answer = read._answer(asked)
+                proposal = read._proposal(asked, answer) if interrupt.quorum > 1 else None
+            patch = answers.changes_of(asked, read.type, read.value)
+            return made(request=read, answer=answer, patch=patch, proposal=proposal)
+        except HitlError as error:
+            return made(request=read, refusal=error)
+
+    def _read(self, asked: Asked) -> Request:
+        """Returns it with the type and the value that it comes down to."""
+        if self.resume is UNSET:
+            return self
+        meant = answers.meaning(asked, self.resume)
+        return replace(self, type=meant.type, value=meant.value)
+
+    def _answer(self, asked: Asked) -> Any:
+        """Returns the resume value of the decision, once it was read."""
+        if self.resume is not UNSET:
+            return self.resume
+        value = answers.said(asked, self.type, self.value, self.reason)
+        return answers.compose(asked, self.type, value)
+
+    def _proposal(self, asked: Asked, answer: Any) -> dict[str, Any] | None:
+        """Returns what it puts up for the approval of others, if it is no vote and no rejection."""
+        if self.type == REJECT or quorum.is_seconded(asked, answer):
+            return None
+        return answers.proposal_of(asked, self.type, self.value, answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """What a request comes to on a question of this digest and version, or why to nothing.
+
+    ``request`` has the type and the value that were read from it; its type is empty where none
+    could be.
+    """
+
+    digest: str
+    version: int
+    request: Request
+    answer: Any = UNSET
+    patch: list[dict[str, Any]] | None = None
+    proposal: dict[str, Any] | None = None
+    refusal: HitlError | None = None
+
+    @property
+    def is_vote(self) -> bool:
+        """Says whether, of a question for several, it approves the version that there is."""
+        return self.request.type != REJECT and self.proposal is None
+
+    def is_of(self, interrupt: Interrupt) -> bool:
+        """Says whether the question is still the one that it was validated against."""
+        return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
+
+    def raise_refusal(self) -> None:
+        """Raises what is wrong with the request, if anything is."""
+        if self.refusal is not None:
+            raise self.refusal
+
+
+#: What a question's task has been answered so far, as ``saver.statements.answers`` reads it.
+Answers = tuple[Any, Any]
+
+
+class OvertakenError(Exception):
+    """Something was changed of a question, its run or its thread since it was read."""
+
+
+def record(
+    interrupt: Interrupt, validated: Validated, thread: Thread, so_far: Answers | None = None
+) -> Decision:
+    """Records a decision on a question whose thread is locked, and which it was validated against.
+
+    It closes the question if nobody else has to agree, or enough have. Otherwise it is an approval
+    of this version, or of another that it proposes. Raises AlreadyApprovedError, and where the
+    question or its run turns out to be another than was read what ``conflicts`` says.
+
+    ``so_far`` was read with a question that needs nobody else and whose thread isn't locked: what
+    is written locks it, or raises OvertakenError.
+    """
+    request = validated.request
+    decision = _decided(interrupt, validated, thread)
+    if interrupt.quorum == 1:
+        return _close(interrupt, decision, request, thread, so_far)
+    if request.type == REJECT:
+        decision.approvals = interrupt.approvals
+        return _close(interrupt, decision, request, thread)
+    if validated.proposal is not None:
+        return _propose(interrupt, validated.proposal, decision, request, thread)
+    quorum.refuse_second_vote(interrupt, request.by)
+    decision.approvals = interrupt.approvals + 1
+    if decision.approvals >= interrupt.quorum:
+        return _close(interrupt, decision, request, thread)
+    return _vote(interrupt, decision, request, thread)
+
+
+def _close(
+    interrupt: Interrupt,
+    decision: Decision,
+    request: Request,
+    thread: Thread,
+    so_far: Answers | None = None,
+) -> Decision:
+    """Closes the question, records who did, leaves the answer to its task and queues the run."""
+    writing = Writing(dispatcher.alias())
+    at_once = so_far is not None
+    overtaken = OvertakenError if at_once else None
+    if at_once:
+        # Whatever is done to a thread's questions is added to its record, so a row is no proof of
+        # the answers that were read with it only where that has grown. And the thread comes first,
+        # as everywhere: who waits for it then holds nothing that somebody else may wait for.
+        as_read = {"thread": thread.pk, "seq": thread.audit_seq}
+        writing.lock(queries.UNCHANGED, as_read, OvertakenError)
+    # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
+    # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
+    # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
+    guards: list[tuple[Update, dict[str, Any]]] = [(queries.CLOSE, _as_seen(interrupt))]
+    # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
+    # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
+    # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
+    # everybody else waits for the thread's lock to do so.
+    waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.goes_on(interrupt)
+    if waits:
+        last_event = notifications.queued(interrupt.run, writing, "answered")
+        goes_on = {"run": interrupt.run_id, "last_event": last_event}
+        guards.append((queries.RESUME, goes_on))
+    if at_once:
+        # Outside of a transaction the first may be left to stand without the second. A run that is
+        # queued for nothing pauses again; a question closed for nothing would stay so.
+        guards.reverse()
+    for statement, values in guards:
+        writing.require(statement, values, overtaken)
+    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    _note("decide", decision, thread, request, writing)
+    _tell(decision, interrupt, thread, writing)
+    saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
+    saver.put_answer(interrupt, decision.value, writing, so_far)
+    if waits:
+        dispatcher.hint(interrupt.run_id, writing)
+    if at_once:
+        writing.commit()
+        return decision
+    held = writing.run()
+    if not held:
+        raise conflicts.overtaken(interrupt)
+    if waits and len(held) == 1:
+        interrupt.run.refresh_from_db(dispatcher.alias(), fields=["state"])
+        raise conflicts.unheard(interrupt.run)
+    return decision
+
+
+def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
+    """Counts an approval, and leaves the question to others."""
+    writing = Writing(dispatcher.alias())
+    # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
+    # rows: somebody has approved, proposed something else or decided meanwhile.
+    writing.require(queries.VOTE, _as_seen(interrupt))
+    return _leave_open(interrupt, decision, request, thread, writing)
+
+
+def _propose(
+    interrupt: Interrupt,
+    proposal: dict[str, Any],
+    decision: Decision,
+    request: Request,
+    thread: Thread,
+) -> Decision:
+    """Puts another answer up for approval: nobody but who proposes it has agreed to that one.
+
+    Its digest names what was asked together with what is proposed, so that whoever saw one
+    version approves no other.
+    """
+    digest = digest_json([interrupt.payload, proposal["answer"]])
+    writing = Writing(dispatcher.alias())
+    # Zero rows: as for a vote.
+    changed = {"proposal": proposal, "digest": digest}
+    writing.require(queries.PROPOSE, {**_as_seen(interrupt), **changed})
+    decision.version, decision.payload_digest = interrupt.version + 1, digest
+    decision.approvals = 1
+    return _leave_open(interrupt, decision, request, thread, writing)
+
+
+def _leave_open(
+    interrupt: Interrupt,
+    decision: Decision,
+    request: Request,
+    thread: Thread,
+    writing: Writing,
+) -> Decision:
+    decision.effective = None
+    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    _note("vote", decision, thread, request, writing)
+    if not writing.run():
+        raise conflicts.overtaken(interrupt)
+    if request.by is not None:
+        # Who has agreed is done with it; somebody else's turn has come.
+        rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+        rows.filter(claimed_by=request.by).update(**unclaimed())
+        rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
+    return decision
+
+
+def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
+    return {
+        "interrupt": interrupt.pk,
+        "version": interrupt.version,
+        "approvals": interrupt.approvals,
+    }
+
+
+def _decided(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:
+    request = validated.request
+    return queries.DECISION.new(
+        interrupt_id=interrupt.pk,
+        version=interrupt.version,
+        type=request.type,
+        value=validated.answer,
+        patch=validated.patch,
+        quorum=interrupt.quorum,
+        reason=request.reason,
+        by_id=None if request.by is None else request.by.pk,
+        by_label=audit.label(request.by) if request.guest is None else request.guest.label,
+        via=request.via,
+        key=request.key,
+        request_digest=request.digest,
+        payload_digest=interrupt.payload_digest,
+        created_at=thread.now,
+    )
+
+
+def _note(
+    verb: str, decision: Decision, thread: Thread, request: Request, writing: Writing
+) -> None:
+    agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
+    guest = request.guest
+    audit.append(
+        thread,
+        verb,
+        by=request.by,
+        guest="" if guest is None else guest.label,
+        via=request.via,
+        subject=str(decision.interrupt_id),
+        detail={
+            "type": request.type,
+            "question": decision.payload_digest,
+            "version": decision.version,
+            "answer": digest_json(decision.value),
+            "reason": request.reason,
+            **(agreed if decision.quorum > 1 else {}),
+            **({} if guest is None else guest.noted),
+        },
+        writing=writing,
+    )
+
+
+def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, writing: Writing) -> None:
+    outbox.tell(
+        writing,
+        Delivery.Event.INTERRUPT_DECIDED,
+        interrupt.graph,
+        interrupt_id=interrupt.pk,
+        digest=interrupt.payload_digest,
+        run_id=interrupt.run_id,
+        thread_id=thread.thread_id,
+        decision_id=decision.pk,
+    )

@@ -1,0 +1,21 @@
+"""Whether a run goes on when one of its questions is answered."""
+
+from __future__ import annotations
+
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt
+from hitl_django.task_queue import dispatcher
+
+
+def goes_on(interrupt: Interrupt) -> bool:
+    """Says whether the answer to this question lets its run go on; the thread is locked.
+
+    Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
+    question before holds the thread's lock, so of several that come at once one is the last.
+    """
+    if registry.policy_of(interrupt.graph).goes_on == "each":
+        return True
+    waiting = Interrupt.objects.using(dispatcher.alias()).filter(
+        run=interrupt.run_id, status=Interrupt.Status.PENDING
+    )
+    return not waiting.exclude(pk=interrupt.pk).exists()

@@ -1,0 +1,62 @@
+"""Ends a run for good, and what it still asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from hitl_django import notifications
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.errors import RunStateError
+from hitl_django.models import Delivery, Interrupt, Run, Thread
+from hitl_django.models.review import unclaimed
+from hitl_django.notifications import outbox
+from hitl_django.task_queue import dispatcher
+
+CANCELLABLE = tuple(
+    state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
+)
+
+
+def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
+    """Cancels the run and closes its open questions with the status ``questions``.
+
+    Returns the ids of those questions. The thread's row is locked by the caller.
+    """
+    using = dispatcher.alias()
+    # Zero rows: the run came to an end of its own while we waited for the lock.
+    cancelled = (
+        Run.objects.using(using)
+        .filter(pk=run.pk, state__in=CANCELLABLE)
+        .update(state=Run.State.CANCELLED, finished_at=Now())
+    )
+    if not cancelled:
+        run.refresh_from_db(using, fields=["state"])
+        raise RunStateError(
+            f"The run is {run.state}, so there is nothing to cancel.",
+            state=run.state,
+            allowed=CANCELLABLE,
+        )
+    # What was tried in vain was this run's, and the next one of the thread begins with none of it.
+    freed: dict[str, Any] = {"attempts": 0}
+    if run.state in Run.LIVE:  # there is one of these at most
+        freed["ended_at"] = Now()
+    if run.state == Run.State.RUNNING:
+        # The worker isn't asked to stop but shut out: with another epoch on the thread its next
+        # commit matches no row, and it gives up.
+        freed |= {"epoch": F("epoch") + 1, "lease_owner": "", "lease_until": None}
+    Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
+    interrupts = Interrupt.objects.using(using)
+    waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
+    notifications.note(run, using, Run.State.CANCELLED)
+    closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
+    ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
+    waiting.update(status=questions, **ended)
+    telling = Writing(using)
+    ids = {"run_id": run.pk, "thread_id": thread.thread_id}
+    outbox.tell(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
+    telling.run()
+    run.refresh_from_db(using, fields=["state", "finished_at"])
+    return closed

@@ -1,0 +1,81 @@
+"""forget: what people and the graph said goes, that it was said stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from hitl_django import answers, audit, leases
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+
+
+@made_anew
+def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
+    """Erases the payloads of a thread whose runs have ended.
+
+    State and history, events, questions, answers, reasons, comments, errors, metadata and subject
+    go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
+    and the hash chain still holds. A run that failed counts as cancelled.
+    """
+    refusal = denied_log.recorded("forget", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        thread = _operated(thread_id, by)
+        runs = Run.objects.using(dispatcher.alias()).filter(thread=thread)
+        live = runs.filter(state__in=Run.LIVE).first()
+        if live is not None:
+            raise RunStateError(
+                f"Run {live.pk} is {live.state}; a thread can be forgotten when its runs have "
+                "ended. Nothing was erased.",
+                state=live.state,
+                allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
+            )
+        DjangoSaver().delete_thread(thread_id)
+        decisions = Decision.objects.filter(interrupt__thread=thread)
+        decisions.update(value=None, patch=None, reason="", refusal="")
+        Comment.objects.filter(interrupt__thread=thread).update(text="")
+        Interrupt.objects.filter(thread=thread).update(
+            title="",
+            why="",
+            payload=None,
+            # A payload that is gone is in none but this.
+            dialect=answers.RAW,
+            proposal=None,
+            editable=None,
+            response_schema=None,
+            key=None,
+            expiry=None,
+        )
+        RunEvent.objects.filter(run__in=runs).delete()
+        ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
+        runs.update(error="", traceback="", first_event=F("last_event") + 1)
+        # There is nothing left that it could go on from.
+        runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
+        Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
+        audit.erase(thread)
+        audit.append(thread, "forget", by=by, via=via, subject=thread_id, detail={})
+
+
+def _operated(thread_id: str, by: Any) -> Thread:
+    """Returns the locked thread, if the user may operate its runs."""
+    runs = Run.objects.using(dispatcher.alias()).filter(thread__thread_id=thread_id)
+    if by is not None:
+        runs = get_policy().visible_runs(by, runs)
+    run = runs.select_related("thread").first()
+    if run is None:
+        raise NoSuchThread
+    thread = leases.lock_thread(pk=run.thread_id)
+    if by is not None and not get_policy().may_operate(by, run):
+        raise NotAllowedError(
+            "You may not erase what is stored of this thread.", thread_id=thread.thread_id
+        )
+    return thread

@@ -1,0 +1,174 @@
+"""run_events and follow: what a run has told, and what it goes on to tell."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db import models
+
+from hitl_django.conf import hitl
+from hitl_django.db.prepared_query import Given, Select
+from hitl_django.engine.errors import EventsPrunedError
+from hitl_django.errors import RunNotFound
+from hitl_django.models import Run, RunEvent
+from hitl_django.models.events import MODES
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
+PAGE = 100
+#: Kinds that show what channels hold. A custom event shows what its node says to whom it concerns.
+OF_STATE = frozenset(MODES) - {"custom"}
+
+_RUN = Given("run", models.UUIDField())
+
+
+def _news() -> models.QuerySet[Run, Any]:
+    after = Given("after", models.PositiveIntegerField())
+    later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
+    # Of a run that tells nothing, all there is to wait for is its end.
+    through = models.Q(events="", state__in=ENDED)
+    news = models.ExpressionWrapper(
+        models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
+    )
+    return Run.objects.order_by().filter(pk=_RUN).annotate(news=news).values_list("news")
+
+
+#: Tells whether there is something to read; without a row the run is gone.
+_NEWS = Select(_news)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventInfo:
+    """One thing that became of a run; ``data`` is None where it is ``withheld``.
+
+    ``namespace`` leads to the graph further down that it is about; empty: it is the run's own.
+    """
+
+    seq: int
+    kind: str
+    namespace: tuple[str, ...]
+    data: Any
+    truncated: bool
+    withheld: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Events in order, and the run's state when they were read.
+
+    ``last`` is what to ask for those ``after``; with ``ended`` there are no more.
+    """
+
+    events: tuple[EventInfo, ...]
+    last: int
+    state: str
+    ended: bool
+
+
+def run_events(
+    run_id: UUID | str, *, after: int = 0, limit: int = PAGE, by: Any = None
+) -> EventPage:
+    """Returns the events of a run after the number ``after``, ``limit`` of them at most.
+
+    RunNotFound for a run that the user may not see; EventsPrunedError where events after that
+    number were deleted.
+    """
+    return EventReader(run_id, by=by).read(after, limit)
+
+
+def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[EventInfo]:
+    """Yields the events of a run as they come, until it has ended.
+
+    A run that waits for a person, or is parked, is waited for.
+    """
+    reader = EventReader(run_id, by=by)
+    while True:
+        page = reader.read(after)
+        yield from page.events
+        after = page.last
+        if page.ended:
+            return
+        while not reader.has_news(after):
+            time.sleep(hitl.EVENT_POLL_SECONDS)
+
+
+async def afollow(
+    run_id: UUID | str, *, after: int = 0, by: Any = None
+) -> AsyncIterator[EventInfo]:
+    """Like follow."""
+    reader = await sync_to_async(EventReader)(run_id, by=by)
+    while True:
+        page = await sync_to_async(reader.read)(after)
+        for event in page.events:
+            yield event
+        after = page.last
+        if page.ended:
+            return
+        while not await sync_to_async(reader.has_news)(after):
+            await asyncio.sleep(hitl.EVENT_POLL_SECONDS)
+
+
+class EventReader:
+    """Reads a run for somebody who may see it, which is asked once."""
+
+    def __init__(self, run_id: UUID | str, *, by: Any = None) -> None:
+        try:
+            pk = UUID(str(run_id))
+        except ValueError:
+            raise RunNotFound from None
+        self.using = dispatcher.alias()
+        runs = Run.objects.using(self.using).filter(pk=pk).select_related("thread")
+        policy = get_policy()
+        run = (runs if by is None else policy.visible_runs(by, runs)).first()
+        if run is None:
+            raise RunNotFound
+        self.run_id = pk
+        self.hides = OF_STATE
+        if by is None or policy.may_view_state(by, run.thread):
+            self.hides = frozenset()
+
+    def has_news(self, after: int) -> bool:
+        """Tells whether it is time to read again, if only to learn that the run is gone."""
+        found = _NEWS.run(self.using, run=self.run_id, after=after)
+        return not found or bool(found[0][0])
+
+    def read(self, after: int, limit: int = PAGE) -> EventPage:
+        """Returns what there is by now: two queries."""
+        # The run comes first: what it says of its events is there when they are read. What has come
+        # since is left for the next time: with the last event and without the end of the run,
+        # nothing would be news any more.
+        runs = Run.objects.using(self.using).filter(pk=self.run_id)
+        run = runs.only("state", "first_event", "last_event").first()
+        if run is None:
+            raise RunNotFound
+        if after + 1 < run.first_event:
+            raise EventsPrunedError(run.last_event)
+        new = {"seq__gt": after, "seq__lte": run.last_event}
+        rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
+        events = tuple(map(self._shown, rows.order_by("seq")[:limit]))
+        if events and events[0].seq != after + 1:  # deleted since
+            raise EventsPrunedError(run.last_event)
+        last = events[-1].seq if events else after
+        ended = run.state in ENDED and last >= run.last_event
+        return EventPage(events=events, last=last, state=str(run.state), ended=ended)
+
+    def _shown(self, event: RunEvent) -> EventInfo:
+        withheld = event.kind in self.hides
+        return EventInfo(
+            seq=event.seq,
+            kind=event.kind,
+            namespace=tuple(event.ns.split("|")) if event.ns else (),
+            data=None if withheld else event.data,
+            truncated=event.truncated,
+            withheld=withheld,
+            created_at=event.created_at,
+        )

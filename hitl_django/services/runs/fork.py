@@ -1,0 +1,257 @@
+"""fork: what an operator does to go on from an earlier checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.db.models import F
+
+from hitl_django import audit, leases, notifications
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value
+from hitl_django.db.retry import made_anew
+from hitl_django.engine import ids
+from hitl_django.engine.constants import COPY
+from hitl_django.engine.errors import InvalidInputError, RunStateError
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
+from hitl_django.engine.state.schema import check_input, hints_of
+from hitl_django.engine.types import RunnableConfig
+from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry.registry import Registered
+from hitl_django.models import Checkpoint, Interrupt, Run, Thread
+from hitl_django.permissions import get_policy, may_start
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from ..results import RunInfo
+from . import close
+
+#: What a thread's newest run may be for another to take its place: the worker of one that runs
+#: has to have been silent for longer than its lease.
+REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
+
+
+@made_anew
+def fork(
+    thread_id: str,
+    checkpoint_id: str,
+    *,
+    values: Any = None,
+    as_node: str | None = None,
+    by: Any = None,
+    via: str = "code",
+) -> RunInfo:
+    """Queues a run that goes on from an earlier checkpoint of a thread.
+
+    What came after that checkpoint stays in the history; the thread's newest run is cancelled if
+    it hasn't ended, and what it still asks is superseded. ``values`` are written to the state
+    first, as if node ``as_node`` had returned them, or the node that ran last; ``as_node`` without
+    values passes over that node. With neither, what followed the checkpoint is run anew.
+
+    Refused with RunStateError while a worker holds the thread, CheckpointNotFound without such a
+    checkpoint, GraphChangedError where today's graph can't go on from it.
+    """
+    using = dispatcher.alias()
+    with denied_log.recorded("fork", by=by, via=via):
+        thread, last = _operated(thread_id, by)
+        _refuse_input(thread, last, values, by, via)
+        registered = registry.get(last.graph)
+        _check_values(registered, values, as_node)
+        place = _place(thread, checkpoint_id)
+        # Outside of the transaction, as branches are called: code of the graph's, which may take
+        # its time. A checkpoint never changes, so what follows from it is the same later on.
+        run = _new_run(thread, last, registered, place, by)
+        commit = _planned(registered, place, run, values, as_node)
+        with transaction.atomic(using=using):
+            thread = leases.lock_thread(pk=thread.pk)
+            _, last = _operated(thread_id, by)
+            _refuse_unless_free(thread, last, checkpoint_id)
+            key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+            compatibility.refuse_if_changed(
+                key, _run_of(place, last).fingerprint, registered, checkpoint_id=checkpoint_id
+            )
+            before, closed = str(last.state), _replace(last, thread)
+            run.save(using=using, force_insert=True)
+            notifications.note(run, using, Run.State.QUEUED, reason="forked")
+            compatibility.remember(registered)
+            _store(commit, thread)
+            audit.append(
+                thread,
+                "fork",
+                by=by,
+                via=via,
+                subject=str(run.pk),
+                detail={
+                    "checkpoint": checkpoint_id,
+                    "from": before,
+                    "replaced": str(last.pk),
+                    "questions": closed,
+                    "as_node": as_node,
+                    "values": None if values is None else digest_value(values),
+                },
+            )
+            dispatcher.hint(run.pk)
+            return RunInfo.of(run, created=True)
+
+
+def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
+    """Returns a thread and its newest run, if the user may operate it."""
+    using = dispatcher.alias()
+    threads = Thread.objects.using(using).filter(thread_id=thread_id)
+    runs = Run.objects.using(using).filter(thread__thread_id=thread_id).select_related("thread")
+    if by is not None:
+        threads = get_policy().visible_threads(by, threads)
+        runs = get_policy().visible_runs(by, runs)
+    thread, run = threads.first(), runs.order_by("-created_at", "-pk").first()
+    if thread is None or run is None:
+        raise NoSuchThread
+    if by is not None and not get_policy().may_operate(by, run):
+        raise NotAllowedError(
+            "You may not go on from a checkpoint of this thread.",
+            thread_id=thread.thread_id,
+            subject=str(run.pk),
+        )
+    return thread, run
+
+
+def _refuse_input(thread: Thread, last: Run, values: Any, by: Any, via: str) -> None:
+    """Keeps values out of a graph that says who starts it: they are an input by another name."""
+    if by is None or values is None:
+        return
+    graph = last.graph
+    says_who = registry.starters_of(graph)
+    says_where = via == "api" and not registry.is_startable_over_api(graph)
+    if (says_who or says_where) and not may_start(by, graph, via):
+        raise NotAllowedError(
+            "You may not give this run other values.",
+            thread_id=thread.thread_id,
+            subject=str(last.pk),
+        )
+
+
+def _check_values(registered: Registered, values: Any, as_node: str | None) -> None:
+    graph = registered.graph
+    if as_node is not None and as_node not in graph.nodes:
+        raise InvalidInputError(
+            f"The graph {registered.name!r} has no node {as_node!r}.",
+            [("as_node", "is no node of the graph")],
+        )
+    if values is not None:
+        check_input(hints_of(graph.state_schema), graph.state_schema, values)
+
+
+def _place(thread: Thread, checkpoint_id: str) -> CheckpointTuple:
+    """Reads a checkpoint of the root graph; those of called graphs go on with their callers."""
+    place = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
+    found = DjangoSaver().get_tuple({"configurable": place})
+    if found is None:
+        raise CheckpointNotFound
+    return found
+
+
+def _new_run(
+    thread: Thread, last: Run, registered: Registered, place: CheckpointTuple, by: Any
+) -> Run:
+    return Run(
+        thread=thread,
+        graph=registered.name,
+        graph_version=registered.version,
+        fingerprint=registered.fingerprint,
+        input_digest=last.input_digest,
+        events=last.events,
+        step=place.metadata.get("step", -1),
+        started_by=by,
+        started_by_label=audit.label(by),
+        origin=_origin(place, last),
+    )
+
+
+def _origin(place: CheckpointTuple, last: Run) -> UUID:
+    """Returns the run that was started, of that which stored a checkpoint."""
+    run = _run_of(place, last)
+    return run.origin or run.pk
+
+
+class _Planner(BaseCheckpointSaver):
+    """Gives one checkpoint, and keeps what is to be stored on top of it."""
+
+    def __init__(self, place: CheckpointTuple) -> None:
+        self.place = place
+        self.commits: list[Commit] = []
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.place
+
+    def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+
+
+def _planned(
+    registered: Registered, place: CheckpointTuple, run: Run, values: Any, as_node: str | None
+) -> Commit:
+    """Works out the checkpoint from which the run goes on; nothing is stored."""
+    planner = _Planner(place)
+    # What is asked there is superseded with the run it belongs to, by name.
+    coordinates = {**place.config["configurable"], "discard_pending": True}
+    config = {"configurable": coordinates, "metadata": {"run_id": str(run.pk)}}
+    graph = registered.graph.with_saver(planner)
+    if values is None and as_node is None:
+        graph.update_state(config, None, COPY)
+    else:
+        # As a task of its own: that of the line which is left keeps what it wrote.
+        graph.update_state(config, values, as_node, str(uuid4()))
+    (commit,) = planner.commits
+    return commit
+
+
+def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
+    if thread.lease_until is not None and thread.lease_until > thread.now:
+        raise RunStateError(
+            "A worker advances the thread right now. Cancel its run, or wait until it stops.",
+            state=str(last.state),
+            allowed=REPLACED,
+        )
+    # It may have been pruned since it was read.
+    rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
+    if not rows.filter(checkpoint_id=checkpoint_id).exists():
+        raise CheckpointNotFound
+
+
+def _run_of(place: CheckpointTuple, last: Run) -> Run:
+    """Returns the run that stored a checkpoint; the newest where none of the thread's did."""
+    try:
+        run_id = UUID(str(place.metadata.get("run_id")))
+    except ValueError:  # stored by something else than a run
+        return last
+    runs = Run.objects.using(dispatcher.alias()).filter(thread=last.thread_id, pk=run_id)
+    return runs.first() or last
+
+
+def _replace(last: Run, thread: Thread) -> list[str]:
+    """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
+    closed: list[str] = []
+    if last.state in Run.LIVE:
+        closed = close.cancel_run(last, thread, questions=Interrupt.Status.SUPERSEDED)
+    # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
+    # thread finds another epoch, and writes nothing on top of what is stored now.
+    Thread.objects.using(dispatcher.alias()).filter(pk=thread.pk).update(
+        epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None, ended_at=None
+    )
+    thread.refresh_from_db(dispatcher.alias(), fields=["epoch"])
+    return closed
+
+
+def _store(commit: Commit, thread: Thread) -> None:
+    """Stores the checkpoint as the thread's newest.
+
+    The newest is the one whose id sorts last; ids are made by the clocks of several machines, so
+    this one is made only now, and after the newest that is there.
+    """
+    rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
+    newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]
+    assert commit.checkpoint is not None
+    ids.follow(newest)
+    commit.checkpoint["id"] = ids.new_uuid6()
+    DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch)).commit(commit)

@@ -1,0 +1,287 @@
+"""thread_history: each step of a thread, what it changed, and who decided what before it.
+
+A page at a time, newest first, in a fixed number of queries. What a step wrote is shown in short:
+bounded, without the values of secret keys, and without reading a value that is too large to show.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+
+from hitl_django.checkpoints.codec import codec, unpack
+from hitl_django.checkpoints.inline_writes import UNIT, intact_parts, tasks_in
+from hitl_django.checkpoints.queries import BYTES
+from hitl_django.checkpoints.thread_position import PULLED, line_of
+from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
+from hitl_django.engine.errors import PayloadError
+from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.graph_registry import registry
+from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Thread
+from hitl_django.notifications.redaction import shown
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+STEPS, MOST_STEPS = 20, 100
+#: Tasks of a page whose writes are shown, and the bytes of them that are read.
+TASKS, READ, LARGEST = 300, 1_000_000, 64 * 1024
+#: Bytes that are shown of one value, and of all values of a page.
+SHOWN, PAGE = 500, 20_000
+DECISIONS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a node wrote to a key: JSON text, of which there may be more (``cut``)."""
+
+    node: str
+    key: str
+    text: str
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionTaken:
+    """A decision that was made after the step before."""
+
+    id: UUID
+    interrupt_id: UUID
+    title: str
+    type: str
+    by_label: str
+    via: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One checkpoint of the root graph.
+
+    ``source`` is what made it: "input", "loop", "update" or "fork". ``nodes`` have run for it, and
+    others where it has ``more``; ``left`` tells that the thread has since gone on from an earlier
+    one.
+    """
+
+    checkpoint_id: str
+    step: int
+    source: str
+    run_id: str
+    created_at: datetime
+    nodes: tuple[str, ...]
+    changes: tuple[Change, ...]
+    decisions: tuple[DecisionTaken, ...]
+    more: bool
+    left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A page of a thread's steps, newest first; ``before`` asks for the next page."""
+
+    steps: tuple[Step, ...]
+    before: str | None
+
+
+def thread_history(
+    thread_id: str, *, before: str | None = None, limit: int = STEPS, by: Any = None
+) -> History:
+    """Returns the steps of a thread older than the checkpoint ``before``, or the newest.
+
+    ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
+    for them.
+    """
+    using = dispatcher.alias()
+    threads = Thread.objects.using(using).filter(thread_id=thread_id)
+    if by is not None:
+        threads = get_policy().visible_threads(by, threads)
+    thread = threads.first()
+    if thread is None:
+        raise NoSuchThread
+    if by is not None and not get_policy().may_view_state(by, thread):
+        raise NotAllowedError("You may not see the state of this thread.")
+    return _Page(using, thread, by).read(before, max(1, min(limit, MOST_STEPS)))
+
+
+#: A task that has run: its path, the epoch in which it wrote, and its writes or their size.
+_Task = tuple[str, int, Any]
+
+
+class _Page:
+    def __init__(self, using: str, thread: Thread, by: Any) -> None:
+        self.using, self.thread, self.by = using, thread, by
+        self.room = PAGE
+        self.redact = registry.redacted_of(thread.graph)
+
+    def read(self, before: str | None, limit: int) -> History:
+        rows = Checkpoint.objects.using(self.using).filter(thread=self.thread, ns="")
+        if before is not None:
+            rows = rows.filter(checkpoint_id__lt=before)
+        found = list(
+            rows.order_by("-checkpoint_id").values_list(
+                "checkpoint_id", "parent_id", "step", "source", "created_at", "epoch", *BYTES
+            )[: limit + 1]
+        )
+        page, more = found[:limit], len(found) > limit
+        tasks, last = self._tasks([row[1] for row in page if row[1] is not None])
+        line = line_of(self.using, self.thread.pk)
+        # A decision belongs to the first step after it; what is newer than all waits for one.
+        since = found[-1][4] if more else None
+        decisions = self._decisions(page, since, newest=before is None)
+        steps = []
+        room = max(0, TASKS - sum(map(len, tasks.values())))
+        for at, parent, step, source, created, epoch, *stored in page:
+            ended = _ended(stored, at, epoch)
+            cut, ended = len(ended) > room, ended[:room]
+            room -= len(ended)
+            own = _own(tasks.get(parent or "", []), source, epoch)
+            nodes, changes = self._written(sorted([*own, *ended], key=itemgetter(0)))
+            steps.append(
+                Step(
+                    checkpoint_id=at,
+                    step=step,
+                    source=source,
+                    run_id=_run_of(stored[1]),
+                    created_at=created,
+                    nodes=nodes,
+                    changes=changes,
+                    decisions=decisions.get(at, ()),
+                    more=cut or (parent is not None and parent <= last),
+                    left=not line.holds(at),
+                )
+            )
+        return History(steps=tuple(steps), before=page[-1][0] if more else None)
+
+    def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
+        """Reads what tasks wrote on top of checkpoints: each as path, epoch and writes.
+
+        In place of the writes of one that wrote too much to be read here stands their size. Where
+        there are too many tasks, the checkpoint is returned from which on some are missing.
+        """
+        writes = PendingWrite.objects.using(self.using).filter(
+            thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
+        )
+        sized = writes.annotate(size=Length("data")).order_by("-checkpoint_id", "task_path")
+        sizes = list(sized.values_list("pk", "checkpoint_id", "task_path", "epoch", "size")[:TASKS])
+        left, wanted = READ, []
+        for pk, *_, size in sizes:
+            if size <= min(LARGEST, left):
+                wanted.append(pk)
+                left -= size
+        data = {
+            pk: _unpacked(stored, digest)
+            for pk, stored, digest in writes.filter(pk__in=wanted).values_list(
+                "pk", "data", "digest"
+            )
+        }
+        found: dict[str, list[_Task]] = {}
+        for pk, checkpoint, path, epoch, size in sizes:
+            found.setdefault(checkpoint, []).append((path, epoch, data.get(pk, size)))
+        return found, sizes[-1][1] if len(sizes) == TASKS else ""
+
+    def _written(self, tasks: Iterable[_Task]) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+        nodes: dict[str, None] = {}
+        changes: list[Change] = []
+        for path, _, writes in tasks:
+            node = path.removeprefix(PULLED) if path.startswith(PULLED) else ""
+            if node and node != START:
+                nodes[node] = None
+            if isinstance(writes, int):
+                changes.append(Change(node=node, key="", text=str(writes), cut=True))
+                continue
+            for key, value in writes:
+                if _is_of_the_state(key):
+                    changes.append(self._change(node, key, value))
+        return tuple(nodes), tuple(changes)
+
+    def _change(self, node: str, key: str, value: Any) -> Change:
+        # Asked for under its key, so that a secret one hides its value.
+        view, cut = shown({key: value}, min(SHOWN, max(self.room, 0)), self.redact)
+        text = json.dumps(next(iter(view.values()), "…"), ensure_ascii=False)
+        if len(text) > SHOWN:
+            text, cut = text[:SHOWN], True
+        self.room -= len(text.encode())
+        return Change(node="" if node == START else node, key=key, text=text, cut=cut)
+
+    def _decisions(
+        self, page: Sequence[Any], since: datetime | None, *, newest: bool
+    ) -> dict[str, tuple[DecisionTaken, ...]]:
+        if not page:
+            return {}
+        rows = Decision.objects.using(self.using).filter(interrupt__thread=self.thread)
+        if since is not None:
+            rows = rows.filter(created_at__gt=since)
+        if not newest:
+            rows = rows.filter(created_at__lte=page[0][4])
+        if self.by is not None:
+            rows = rows.filter(interrupt__in=self._visible())
+        found: dict[str, list[DecisionTaken]] = {}
+        for row in rows.order_by("-created_at", "-pk").values_list(
+            "pk", "interrupt", "interrupt__title", "type", "by_label", "via", "created_at"
+        )[:DECISIONS]:
+            told: dict[str, Any] = dict(zip(_TAKEN, row, strict=True))
+            taken = DecisionTaken(**told)
+            after = [row[0] for row in page if row[4] >= taken.created_at]
+            # The page is newest first, so the last of these is the first step after it.
+            found.setdefault(after[-1] if after else page[0][0], []).append(taken)
+        return {at: tuple(reversed(several)) for at, several in found.items()}
+
+    def _visible(self) -> QuerySet[Any]:
+        return get_policy().visible_interrupts(
+            self.by, Interrupt.objects.using(self.using).filter(thread=self.thread)
+        )
+
+
+_TAKEN = ("id", "interrupt_id", "title", "type", "by_label", "via", "created_at")
+
+
+def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
+    """Returns the tasks that led to a checkpoint, of those that wrote on the one before it.
+
+    More than one may follow that: what an update wrote has no path, and the epoch of the update.
+    """
+    if source == "fork":  # a copy: what led to it stands where it was made
+        return []
+    if source == "update":
+        return [task for task in tasks if not task[0] and task[1] == epoch]
+    return [task for task in tasks if task[0]]
+
+
+def _is_of_the_state(key: str) -> bool:
+    return (
+        key not in CONTROL_WRITES
+        and key not in RESERVED_KEYS
+        and not key.startswith((BRANCH_TO, JOIN))
+    )
+
+
+def _ended(stored: Sequence[Any], checkpoint_id: str, epoch: int) -> list[_Task]:
+    """Returns what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
+    try:
+        led_here = intact_parts(stored, checkpoint_id)[-1]
+        return [(path, epoch, codec.decode(data)) for _, path, data in tasks_in(led_here)]
+    except PayloadError:
+        return [("", epoch, len(bytes(stored[-2])))]
+
+
+def _unpacked(data: Any, digest: str) -> Any:
+    try:
+        return unpack(data, digest, "writes of a task")
+    except PayloadError:
+        # Of a type that this version of the code doesn't know, or damaged: hitl doctor says which.
+        return len(bytes(data))
+
+
+def _run_of(about: Any) -> str:
+    try:
+        found = codec.decode(bytes(about)).get("run_id")
+    except PayloadError:
+        return ""
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,126 @@
+"""cancel and retry: what an operator does with a run."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from hitl_django import audit, leases, notifications
+from hitl_django.db.retry import made_anew
+from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import NotAllowedError, RunNotFound
+from hitl_django.json_text.sanitize import storable
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log
+from ..results import RunInfo
+from . import close
+from .newest_run import later_run
+
+RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
+
+
+@made_anew
+def cancel(
+    run_id: UUID | str,
+    *,
+    by: Any = None,
+    via: str = "code",
+    reason: str = "",
+    skip_permission_checks: bool = False,
+) -> RunInfo:
+    """Ends a run that hasn't succeeded, and withdraws what it asked.
+
+    ``skip_permission_checks`` is for a view of the product's own that has made sure that the user
+    may, as in ``start``.
+    """
+    refusal = denied_log.recorded("cancel", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        run, thread = _operated(run_id, None if skip_permission_checks else by)
+        before = str(run.state)
+        closed = close.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
+        audit.append(
+            thread,
+            "cancel",
+            by=by,
+            via=via,
+            subject=str(run.pk),
+            detail={"from": before, "reason": storable(reason), "questions": closed},
+        )
+        return RunInfo.of(run)
+
+
+@made_anew
+def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
+    """Queues a failed or parked run again; it goes on from the last thing it stored."""
+    refusal = denied_log.recorded("retry", by=by, via=via)
+    with refusal, transaction.atomic(using=dispatcher.alias()):
+        run, thread = _operated(run_id, by)
+        before = str(run.state)
+        _refuse_if_overtaken(run)
+        # Zero rows: somebody else retried or cancelled it, or it never failed.
+        queued = Run.objects.filter(pk=run.pk, state__in=RETRYABLE).update(
+            state=Run.State.QUEUED,
+            error="",
+            traceback="",
+            finished_at=None,
+            queued_at=Now(),
+            hinted_at=Now(),
+        )
+        if not queued:
+            raise RunStateError(
+                f"The run is {before}; only a failed or parked one can be retried.",
+                state=before,
+                allowed=RETRYABLE,
+            )
+        notifications.note(run, dispatcher.alias(), Run.State.QUEUED, reason="retried")
+        Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
+        audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
+        dispatcher.hint(run.pk)
+        run.refresh_from_db(dispatcher.alias(), fields=["state", "error"])
+        return RunInfo.of(run)
+
+
+def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
+    """Returns the run and its locked thread, if the user may operate the run."""
+    pk = _uuid(run_id)
+    runs = Run.objects.using(dispatcher.alias()).filter(pk=pk)
+    if by is not None:
+        runs = get_policy().visible_runs(by, runs)
+    thread_pk = runs.values_list("thread_id", flat=True).first()
+    if thread_pk is None:
+        raise RunNotFound
+    thread = leases.lock_thread(pk=thread_pk)
+    run = Run.objects.using(dispatcher.alias()).select_related("thread").get(pk=pk)
+    if by is not None and not get_policy().may_operate(by, run):
+        raise NotAllowedError(
+            "You may not cancel or retry this run.",
+            thread_id=thread.thread_id,
+            subject=str(run.pk),
+        )
+    return run, thread
+
+
+def _refuse_if_overtaken(run: Run) -> None:
+    """Refuses to revive a run whose thread has gone on without it."""
+    if run.state not in RETRYABLE:
+        return
+    newer = later_run(run)
+    if newer is not None:
+        raise RunStateError(
+            f"The thread has a newer run, {newer}, so this one can't go on.",
+            state=str(run.state),
+            allowed=RETRYABLE,
+        )
+
+
+def _uuid(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise RunNotFound from None

@@ -1,0 +1,155 @@
+"""Where a thread is in its graph: what it visited, where it waits or failed, and what comes next.
+
+For people who look at a picture of the graph. It takes a fixed number of queries, none of which
+reads a value of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hitl_django.checkpoints import thread_position
+from hitl_django.checkpoints.thread_position import Head
+from hitl_django.engine.constants import END, START
+from hitl_django.engine.errors import UnknownGraphError
+from hitl_django.engine.graph.subgraphs import node_path
+from hitl_django.errors import NoSuchThread
+from hitl_django.graph_registry import registry, svg
+from hitl_django.graph_registry.registry import Registered
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.permissions import get_policy
+from hitl_django.task_queue import dispatcher
+
+#: Questions of one thread that are looked at.
+QUESTIONS = 100
+_STUCK = (Run.State.FAILED, Run.State.PARKED)
+_TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Nodes by their ids in the graph's picture; one inside another is ``outer:inner``."""
+
+    graph: str
+    visited: frozenset[str] = field(default_factory=frozenset)
+    paused: frozenset[str] = field(default_factory=frozenset)
+    failed: frozenset[str] = field(default_factory=frozenset)
+    next: frozenset[str] = field(default_factory=frozenset)
+
+
+def whereabouts(thread_id: str, *, by: Any = None) -> Whereabouts:
+    """Says where a thread is; ThreadNotFound for one that the user may not see."""
+    threads = Thread.objects.using(dispatcher.alias()).filter(thread_id=thread_id)
+    if by is not None:
+        threads = get_policy().visible_threads(by, threads)
+    thread = threads.first()
+    if thread is None:
+        raise NoSuchThread
+    try:
+        registered = registry.get(thread.graph)
+    except UnknownGraphError:
+        return Whereabouts(thread.graph)
+    return _of(thread, registered)
+
+
+def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
+    """Returns the picture of a thread's graph as SVG, with where the thread is.
+
+    Nothing where the graph isn't registered (any more).
+    """
+    where = whereabouts(thread_id, by=by)
+    try:
+        registered = registry.get(where.graph)
+    except UnknownGraphError:
+        return ""
+    return svg.svg(
+        svg.picture_of(registered.graph),
+        title=str(registered.title),
+        visited=where.visited,
+        paused=where.paused,
+        failed=where.failed,
+        next=where.next,
+        ident=ident,
+    )
+
+
+def _of(thread: Thread, registered: Registered) -> Whereabouts:
+    using = dispatcher.alias()
+    run = Run.objects.using(using).filter(thread=thread).order_by("-created_at", "-pk").first()
+    head = thread_position.read_head(using, thread.pk)
+    if run is None or head is None:
+        return Whereabouts(thread.graph)
+    visited, failed, paused, due = _visited(using, thread.pk, head, registered), set(), set(), set()
+    if run.state == Run.State.INTERRUPTED:
+        paused = _paused(using, run)
+        due = _following(registered, paused)
+    elif run.state == Run.State.SUCCEEDED:
+        visited.add(END)
+    elif run.state in _TO_COME:
+        failed = (
+            thread_position.failed_nodes(using, thread.pk, head) if run.state in _STUCK else set()
+        )
+        due = _due(using, thread.pk, head, registered)
+    around = {outer for one in visited | paused for outer in _outer(one)}
+    return Whereabouts(
+        thread.graph,
+        frozenset(visited | around),
+        frozenset(paused | {outer for one in paused for outer in _outer(one)}),
+        frozenset(failed),
+        frozenset(due - paused - failed),
+    )
+
+
+def _visited(using: str, thread: int, head: Head, registered: Registered) -> set[str]:
+    """Returns the nodes that have run, of those that are drawn."""
+    drawn = svg.picture_of(registered.graph).nodes
+    found = thread_position.finished_nodes(using, thread, head)
+    if any(node.holds for node in drawn):
+        below = thread_position.finished_below(using, thread, head)
+        found |= {_ident(ns, name) for ns, name in below}
+    return found & {node.id for node in drawn}
+
+
+def _paused(using: str, run: Run) -> set[str]:
+    """Returns the nodes that have asked something nobody has answered yet."""
+    asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
+    places = asked.order_by().values_list("checkpoint_ns", "node")[:QUESTIONS]
+    return {_ident(ns, node) for ns, node in places}
+
+
+def _due(using: str, thread: int, head: Head, registered: Registered) -> set[str]:
+    """Returns the nodes that something new is there for, as far as that shows without values."""
+    nodes = registered.graph.nodes
+    moved: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        seen = head.seen.get(name, {})
+        for trigger in node.triggers:
+            version = head.versions.get(trigger)
+            if version is not None and (trigger not in seen or version > seen[trigger]):
+                moved.setdefault(trigger, []).append(name)
+    held = thread_position.held_channels(using, thread, head, moved)
+    due = {name for trigger in held for name in moved[trigger]}
+    if START not in due:
+        return due
+    # A node to the engine, which hands the input on; to people it is where the edges begin.
+    return due - {START} | _following(registered, [START])
+
+
+def _following(registered: Registered, paused: Iterable[str]) -> set[str]:
+    """Returns the nodes that may come after these."""
+    edges = svg.picture_of(registered.graph).edges
+    return {
+        edge.target for edge in edges if edge.source in paused and edge.leads in ("always", "maybe")
+    }
+
+
+def _ident(ns: str, name: str) -> str:
+    return ":".join((*node_path(ns), name))
+
+
+def _outer(ident: str) -> list[str]:
+    """Returns the ids of the nodes that one is inside of."""
+    parts = ident.split(":")
+    return [":".join(parts[:length]) for length in range(1, len(parts))]

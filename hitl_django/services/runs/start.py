@@ -1,0 +1,346 @@
+"""start: a thread, its first checkpoint and a queued run, or nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.contenttypes.models import ContentType
+from django.db import IntegrityError, transaction
+from django.db.models import Model
+
+from hitl_django import audit, leases
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
+from hitl_django.db.retry import made_anew
+from hitl_django.db.write_batch import Writing
+from hitl_django.engine.errors import (
+    EmptyInputError,
+    IdempotencyKeyReusedError,
+    InvalidInputError,
+    OpenQuestionsError,
+    RunStateError,
+)
+from hitl_django.engine.payload import check_json
+from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.graph_registry.registry import Registered
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.events import chosen
+from hitl_django.notifications import Log
+from hitl_django.permissions import get_policy, may_start
+from hitl_django.task_queue import dispatcher
+
+from .. import denied_log, queries
+from ..results import RunInfo
+from . import close
+from .subjects import SubjectKey, subject_at
+
+NAME_LENGTH = 255
+ON_PENDING = ("refuse", "discard")
+
+
+@made_anew
+def start(
+    graph: str,
+    input: Any,  # noqa: A002  (the engine's word)
+    *,
+    by: Any = None,
+    via: str = "code",
+    key: str | None = None,
+    subject: Model | SubjectKey | None = None,
+    thread_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    on_pending: str = "refuse",
+    events: Iterable[str] | None = None,
+    skip_permission_checks: bool = False,
+) -> RunInfo:
+    """Stores a run of the graph on this input, for a worker to advance.
+
+    The same ``key`` and input give the run that is there already (``created`` is False); the same
+    key with another input, or where somebody else's run is not for ``by`` to see, is an
+    IdempotencyKeyReusedError. ``thread_id`` continues a thread, or
+    names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
+    ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
+    is the object that the thread is about, or its key, for whoever may see it. ``events`` names
+    what the run's events tell, where that isn't what its graph says.
+
+    With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
+    view of the product's own that has made sure that they may, and of what they give.
+    """
+    asked = None if skip_permission_checks else by
+    with denied_log.recorded("start", by=by, via=via):
+        if asked is not None and not may_start(asked, graph, via):
+            raise NotAllowedError(
+                f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
+            )
+    registered = registry.get(graph)
+    if input is None:
+        raise EmptyInputError
+    _check_names(key=key, thread_id=thread_id)
+    if on_pending not in ON_PENDING:
+        raise ValueError(f"on_pending is one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
+    _check_metadata(metadata)
+    registered.graph.validate_input(input)
+    if isinstance(subject, SubjectKey):
+        subject = subject_at(subject, asked)
+    request = _Start(
+        registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
+        on_pending, registered.events if events is None else chosen(events),
+    )  # fmt: skip
+
+    try:
+        if thread_id is None:
+            return request.found() or request.begin()
+        refusal = denied_log.recorded("discard", by=by, via=via)
+        with refusal, transaction.atomic(using=dispatcher.alias()):
+            return request.found() or request.go_on()
+    except IntegrityError:
+        # Somebody with the same key came first, between our look and our INSERT: the unique
+        # constraint let exactly one through, and by now that one is there to be found.
+        found = request.found()
+        if found is None:
+            raise
+        return found
+
+
+class _Start:
+    """One call of ``start``, its arguments checked."""
+
+    def __init__(
+        self,
+        registered: Registered,
+        input: Any,  # noqa: A002
+        digest: str,
+        by: Any,
+        asked: Any,
+        via: str,
+        key: str | None,
+        subject: Model | None,
+        thread_id: str | None,
+        metadata: dict[str, Any] | None,
+        on_pending: str,
+        events: str,
+    ) -> None:
+        self.registered, self.input, self.digest = registered, input, digest
+        self.by, self.via, self.key = by, via, key
+        #: Whose permissions count; None where the caller has seen to that.
+        self.asked = asked
+        self.subject, self.thread_id, self.metadata = subject, thread_id, metadata
+        self.discard, self.events = on_pending == "discard", events
+
+    def found(self) -> RunInfo | None:
+        """Returns the run that the same key started before."""
+        if self.key is None:
+            return None
+        run = (
+            Run.objects.using(dispatcher.alias())
+            .select_related("thread")
+            .filter(graph=self.registered.name, key=self.key)
+            .first()
+        )
+        if run is None:
+            return None
+        # One text for both: whoever guesses another's key learns nothing of the input.
+        if not self._may_be_shown(run) or run.input_digest != self.digest:
+            raise IdempotencyKeyReusedError(
+                f"The key {self.key!r} was used before for another run of {run.graph!r}."
+            )
+        return RunInfo.of(run)
+
+    def _may_be_shown(self, run: Run) -> bool:
+        """Says whether a run that is there already is the caller's own, or open to them.
+
+        That a key and an input belong together tells what the input is, so who didn't start the
+        run has to be allowed to see that as well.
+        """
+        if self.by is None or run.started_by_id == self.by.pk:
+            return True
+        policy, rows = get_policy(), Run.objects.using(dispatcher.alias()).filter(pk=run.pk)
+        return policy.visible_runs(self.by, rows).exists() and policy.may_view_state(
+            self.by, run.thread
+        )
+
+    def begin(self) -> RunInfo:
+        """Starts a run on a thread of its own, which nobody else sees before all is written."""
+        using = dispatcher.alias()
+        thread = queries.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
+        writing = Writing(using)
+        if thread_rows.reserve(using, thread):
+            thread.now = thread.created_at
+            run = self._write(thread, writing, has_row=False)
+            thread_rows.add(thread, writing)
+            writing.commit()
+        else:
+            with transaction.atomic(using=using):
+                thread_rows.make(using, thread)
+                thread.now = thread.created_at
+                run = self._write(thread, writing)
+                writing.run()
+        return RunInfo.of(run, created=True)
+
+    def go_on(self) -> RunInfo:
+        """Starts a run on the thread that was named, in the caller's transaction."""
+        assert self.thread_id is not None
+        thread, is_new = self._found_or_made(self.thread_id)
+        if not is_new:
+            self._take_over(thread)
+        writing = Writing(dispatcher.alias())
+        run = self._write(thread, writing, is_new=is_new)
+        writing.run()
+        return RunInfo.of(run, created=True)
+
+    def _write(
+        self, thread: Thread, writing: Writing, *, is_new: bool = True, has_row: bool = True
+    ) -> Run:
+        """Adds a run to what is written, with its input, its record and a hint."""
+        run = queries.RUN.new(
+            thread_id=thread.pk,
+            graph=self.registered.name,
+            graph_version=self.registered.version,
+            fingerprint=self.registered.fingerprint,
+            key=self.key,
+            input_digest=self.digest,
+            started_by_id=None if self.by is None else self.by.pk,
+            started_by_label=audit.label(self.by),
+            events=self.events,
+        )
+        run.thread = thread
+        compatibility.remember(self.registered)
+        log = Log.of(run)
+        log.state(writing, Run.State.QUEUED, reason="started")
+        self._submit(thread, run, log, writing if is_new else None)
+        run.last_event = log.last
+        writing.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
+        audit.append(
+            thread,
+            "start",
+            by=self.by,
+            via=self.via,
+            subject=str(run.pk),
+            detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
+            writing=writing,
+            is_new=not has_row,
+        )
+        dispatcher.hint(run.pk, writing)
+        return run
+
+    def _submit(self, thread: Thread, run: Run, log: Log, writing: Writing | None) -> None:
+        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+        saver = DjangoSaver(key, writing=writing, tell=log.tell)
+        config: dict[str, Any] = {
+            "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
+            "metadata": {"run_id": str(run.pk)},
+        }
+        if self.discard:
+            config["configurable"]["discard_pending"] = True
+        graph = self.registered.graph.with_saver(saver)
+        graph.submit(self.input, config, modes=log.modes)
+
+    def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
+        while True:
+            rows = Thread.objects.using(dispatcher.alias())
+            thread, created = rows.get_or_create(thread_id=thread_id, defaults=self._about())
+            try:
+                return leases.lock_thread(pk=thread.pk), created
+            except Thread.DoesNotExist:
+                continue  # it had ended long ago, and was deleted while we waited for its lock
+
+    def _about(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"graph": self.registered.name, "metadata": self.metadata or {}}
+        if self.subject is not None:
+            about["subject_type_id"] = ContentType.objects.get_for_model(self.subject).pk
+            about["subject_id"] = str(self.subject.pk)
+        return about
+
+    def _take_over(self, thread: Thread) -> None:
+        """Makes sure that the thread is free for a new run."""
+        if self.asked is not None:
+            found = Thread.objects.using(dispatcher.alias()).filter(pk=thread.pk)
+            visible = get_policy().visible_threads(self.asked, found)
+            if not visible.exists():
+                raise NoSuchThread
+        if thread.graph not in ("", self.registered.name):
+            raise InvalidInputError(
+                f"The thread {thread.thread_id!r} belongs to the graph {thread.graph!r}.",
+                [("thread_id", f"belongs to the graph {thread.graph!r}")],
+            )
+        self._settle_subject(thread)
+        runs = Run.objects.using(dispatcher.alias()).filter(thread=thread)
+        live = runs.filter(state__in=Run.LIVE).first()
+        if live is not None:
+            self._replace(live, thread)
+        latest = runs.order_by("-created_at", "-pk").first()
+        if latest is None:
+            return
+        queries.GOES_ON.run(dispatcher.alias(), thread=thread.pk)
+        # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
+        # more, though the thread's newest checkpoint still waits.
+        self.discard = True
+        key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
+        compatibility.refuse_if_changed(key, latest.fingerprint, self.registered, new_input=True)
+
+    def _settle_subject(self, thread: Thread) -> None:
+        """Makes sure that the thread is about what the run is to be about."""
+        if self.subject is None:
+            return
+        kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)
+        if thread.subject_type_id is None:
+            thread.subject_type, thread.subject_id = kind, key
+            thread.save(using=dispatcher.alias(), update_fields=["subject_type", "subject_id"])
+        elif (thread.subject_type_id, thread.subject_id) != (kind.pk, key):
+            raise InvalidInputError(
+                f"The thread {thread.thread_id!r} is about something else.",
+                [("subject", "is not what the thread is about")],
+            )
+
+    def _replace(self, live: Run, thread: Thread) -> None:
+        if live.state != Run.State.INTERRUPTED:
+            raise RunStateError(
+                f"The thread {thread.thread_id!r} has a run that is {live.state}.",
+                state=live.state,
+                allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
+            )
+        if not self.discard:
+            interrupts = Interrupt.objects.using(dispatcher.alias())
+            waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
+            if self.by is not None:
+                waiting = get_policy().visible_interrupts(self.by, waiting)
+            raise OpenQuestionsError(
+                f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
+                [str(pk) for pk in waiting.values_list("pk", flat=True)],
+            )
+        if self.asked is not None and not get_policy().may_operate(self.asked, live):
+            raise NotAllowedError(
+                "You may not cancel the run that waits for answers.",
+                thread_id=thread.thread_id,
+                subject=str(live.pk),
+            )
+        closed = close.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
+        audit.append(
+            thread,
+            "discard",
+            by=self.by,
+            via=self.via,
+            subject=str(live.pk),
+            detail={"questions": closed},
+        )
+
+
+def _check_metadata(metadata: dict[str, Any] | None) -> None:
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidInputError("The metadata is not a dict.", [("metadata", "is not a dict")])
+    check_json(metadata, "The metadata")
+
+
+def _check_names(**names: str | None) -> None:
+    for what, name in names.items():
+        if name is None:
+            continue
+        if not 1 <= len(name) <= NAME_LENGTH:
+            reason = f"is not 1 to {NAME_LENGTH} characters long"
+        elif not name.isprintable():
+            reason = "has a character that can't be printed"
+        else:
+            continue
+        raise InvalidInputError(f"The {what} {reason}.", [(what, reason)])

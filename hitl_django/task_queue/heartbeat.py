@@ -1,0 +1,66 @@
+"""What a worker process leaves behind to show that it works.
+
+A queue whose processes are all there may still do nothing, so nothing here is written by a timer:
+whoever carries out a task says so afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from datetime import timedelta
+from importlib import import_module
+
+from django.db.models.functions import Now
+
+from hitl_django.conf import hitl
+from hitl_django.models import WorkerHeartbeat
+
+from . import dispatcher
+
+logger = logging.getLogger("hitl_django")
+
+#: How long the row of a process that is gone is kept.
+KEPT = timedelta(days=1)
+
+#: The process that reported last, and when; a forked one has not reported yet.
+_reported: tuple[int, float] | None = None
+
+
+def report() -> None:
+    """Notes that this process has just worked, once in HEARTBEAT_SECONDS at most."""
+    global _reported
+    now, pid = time.monotonic(), os.getpid()
+    since = now - _reported[1] if _reported is not None and _reported[0] == pid else None
+    if since is not None and since < hitl.HEARTBEAT_SECONDS:
+        return
+    _reported = (pid, now)
+    try:
+        _write(pid)
+    except Exception:
+        # The work is done and stored; that nobody hears of it must not undo that.
+        logger.exception("worker %s: heartbeat not written", pid)
+
+
+def silence() -> timedelta:
+    """Returns after how long without a report a worker counts as gone.
+
+    An idle worker reports when it carries out the scheduled sweep, twice a minute at best.
+    """
+    return timedelta(seconds=max(90.0, 3 * float(hitl.SWEEP_SECONDS)))
+
+
+def _write(pid: int) -> None:
+    host = socket.gethostname()
+    owner = f"{host}:{pid}"[:255]
+    # By its name, because the package itself knows of everything that is built on this module.
+    version = str(import_module(__package__).__version__)
+    rows = WorkerHeartbeat.objects.using(dispatcher.alias())
+    # Zero rows: this process reports for the first time.
+    if rows.filter(owner=owner).update(at=Now(), version=version):
+        return
+    row = WorkerHeartbeat(owner=owner, host=host[:255], pid=pid, version=version)
+    rows.bulk_create([row], ignore_conflicts=True)
+    rows.filter(at__lt=Now() - KEPT).delete()

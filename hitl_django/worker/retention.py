@@ -1,0 +1,157 @@
+"""How long threads that have ended are kept: deleted whole, or pruned to their newest state.
+
+A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
+however old it is. Several processes may do this at once: each takes threads that nobody has locked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db import connections, router, transaction
+from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.retry import made_anew
+from hitl_django.models import Checkpoint, Run, RunEvent, Thread
+
+logger = logging.getLogger("hitl_django")
+
+BATCH = 100  # threads of one transaction
+
+_GOES_ON = Exists(Run.objects.filter(thread=OuterRef("pk"), state__in=Run.LIVE))
+
+
+def delete_ended(days: float, limit: int) -> int:
+    """Deletes threads that ended that long ago, those longest ago first; returns how many.
+
+    All of a thread goes: state, runs, questions, decisions, audit entries. A transaction holds
+    ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
+    forbid it, keep none of the others: the first such error is raised when those are gone.
+    """
+    using = router.db_for_write(Thread)
+    deleted, refused = 0, list[Exception]()
+    for chosen in _ended(using, days):
+        gone, failures = _delete(using, days, chosen[: limit - deleted])
+        deleted += gone
+        refused += failures
+        if deleted >= limit:
+            break
+    if deleted:
+        logger.info("retention: threads deleted: %s", deleted)
+    if refused:
+        raise refused[0]
+    return deleted
+
+
+def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
+    """Deletes these threads together, or where that fails each by itself."""
+    try:
+        return _delete_together(using, days, chosen), []
+    except Exception as error:
+        if len(chosen) == 1:
+            return 0, [error]
+    gone, failures = 0, list[Exception]()
+    for thread in chosen:
+        deleted, failed = _delete(using, days, [thread])
+        gone += deleted
+        failures += failed
+    return gone, failures
+
+
+@made_anew
+def _delete_together(using: str, days: float, chosen: list[int]) -> int:
+    with transaction.atomic(using=using):
+        # Looked at again behind the lock: a new run may have been started just before.
+        gone = _lock(_at_rest(using, days).exclude(_GOES_ON).filter(pk__in=chosen))
+        Thread.objects.using(using).filter(pk__in=gone).delete()
+    return len(gone)
+
+
+def prune_ended(days: float) -> Iterator[int]:
+    """Leaves of threads that ended that long ago the newest checkpoints only.
+
+    The newest state can still be read and decisions stand; what came between is gone. Yields as it
+    goes how many they are. One that can't be pruned keeps none of the others: the first such error
+    is raised behind them.
+    """
+    using = router.db_for_write(Thread)
+    # What is left of a pruned thread has no parent any more.
+    older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
+    refused: list[Exception] = []
+    for ended in _ended(using, days):
+        rows = Thread.objects.using(using).exclude(_GOES_ON)
+        threads = rows.filter(Exists(older), pk__in=ended)
+        pruned = 0
+        for thread_id in list(threads.values_list("thread_id", flat=True)):
+            try:
+                DjangoSaver().prune([thread_id])
+                pruned += 1
+            except Exception as error:
+                # Its type alone: it may quote what the thread holds.
+                logger.error("thread %r can't be pruned: %s", thread_id, type(error).__name__)
+                refused.append(error)
+        if pruned:
+            logger.info("retention: threads pruned: %s", pruned)
+            yield pruned
+    if refused:
+        raise refused[0]
+
+
+@made_anew
+def delete_events(days: float, limit: int) -> int:
+    """Deletes the events of runs that ended that long ago; returns how many runs there were.
+
+    A transaction holds those of ``BATCH`` runs at most. The runs stay, and say which of their
+    events are kept.
+    """
+    using = router.db_for_write(Run)
+    # As the index has it: runs of which nothing is kept any more are not looked at.
+    old = Run.objects.using(using).filter(finished_at__lt=_before(days))
+    told = old.filter(first_event__lte=F("last_event"))
+    pruned = 0
+    while pruned < limit:
+        with transaction.atomic(using=using):
+            found = told.order_by("finished_at")
+            if connections[using].features.has_select_for_update_skip_locked:
+                found = found.select_for_update(skip_locked=True, of=("self",))
+            runs = list(found.values_list("pk", flat=True)[: min(BATCH, limit - pruned)])
+            RunEvent.objects.using(using).filter(run__in=runs).delete()
+            rows = Run.objects.using(using).filter(pk__in=runs)
+            rows.update(first_event=F("last_event") + 1)
+        pruned += len(runs)
+        if not runs:
+            break
+    if pruned:
+        logger.info("retention: runs whose events were deleted: %s", pruned)
+    return pruned
+
+
+def _ended(using: str, days: float) -> Iterator[list[int]]:
+    """Yields the threads that ended before, in batches along the index, longest ago first."""
+    ended = _at_rest(using, days).order_by("ended_at", "pk")
+    rows = list(ended.values_list("ended_at", "pk")[:BATCH])
+    while rows:
+        yield [pk for _, pk in rows]
+        at, last = rows[-1]
+        further = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)
+        rows = list(further.values_list("ended_at", "pk")[:BATCH])
+
+
+def _at_rest(using: str, days: float) -> QuerySet[Thread]:
+    """Returns the threads whose last run ended before."""
+    return Thread.objects.using(using).filter(ended_at__lt=_before(days))
+
+
+def _before(days: float) -> Combinable:
+    return Now() - timedelta(days=days)
+
+
+def _lock(threads: QuerySet[Thread]) -> list[int]:
+    if connections[threads.db].features.has_select_for_update_skip_locked:
+        threads = threads.select_for_update(skip_locked=True, of=("self",))
+    return list(threads.values_list("pk", flat=True))

@@ -1,0 +1,148 @@
+"""advance: the one way in which any run moves.
+
+First start, resume after an answer, recovery after a crash and retry are the same call: claim the
+thread, load what is stored, go on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.db import router, transaction
+
+from hitl_django import leases
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.conf import hitl
+from hitl_django.db.connections import close_lost
+from hitl_django.engine.errors import GraphChangedError, LeaseLostError, PayloadError
+from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.engine.task.runtime import RunControl
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.leases import Lease, RunFence
+from hitl_django.models import Run
+from hitl_django.task_queue import dispatcher
+
+logger = logging.getLogger("hitl_django")
+
+
+def advance(run_id: str) -> None:
+    """Takes the run as far as it goes: to its end, its next question, or the end of the slice.
+
+    Returns at once where there is nothing to do, so a hint may come late or twice. Whatever goes
+    wrong is stored on the run and never raised, since no queue could do more about it. SystemExit
+    and KeyboardInterrupt are the end of this process, not a failure of the run: they pass, and
+    the run is taken up by another worker when the lease has run out.
+    """
+    if _drained is not None:
+        dispatcher.hint(run_id)  # for a worker that stays
+        return
+    try:
+        run = UUID(str(run_id))
+    except ValueError:
+        logger.error("%r is not a run's id", run_id)
+        return
+    lease = _claimed(run)
+    if lease is None:
+        return
+    stopped: Exception | None = None
+    try:
+        outcome = _drive(lease)
+    except LeaseLostError:
+        logger.warning("run %s was taken over: epoch %s is over", run_id, lease.thread.epoch)
+    except Exception as error:
+        stopped = error
+    else:
+        logger.info("run %s left: %s", run_id, outcome.status)
+    if stopped is not None:
+        # Not while it is handled: it may quote what the run works on, and would be logged along
+        # with whatever goes wrong now.
+        _give_up(lease, stopped)
+
+
+def _claimed(run: UUID) -> Lease | None:
+    try:
+        return leases.claim(run)
+    except Exception:
+        # The database is out of reach. The run stays as it is, and the sweep finds it.
+        logger.exception("run %s could not be claimed", run)
+    return None
+
+
+#: What every run of this process is told to control it by.
+_under_way: set[RunControl] = set()
+#: Why this process takes up no more runs, once it doesn't.
+_drained: str | None = None
+
+
+def drain(reason: str = "shutdown") -> None:
+    """Leaves every run of this process at its next edge, QUEUED and hinted; takes up no other.
+
+    For a process that is about to end. It takes no lock, so a signal handler may call it.
+    """
+    global _drained
+    _drained = reason
+    for control in tuple(_under_way):
+        control.request_drain(reason)
+
+
+def _drive(lease: Lease) -> Outcome:
+    registered = registry.get(lease.graph)
+    if lease.fingerprint != registered.fingerprint:
+        compatibility.take_up(lease.run_id, lease.thread, lease.fingerprint, registered)
+    fence = RunFence(lease, dispatcher.hint)
+    config = {
+        "configurable": {
+            "thread_id": lease.thread.thread_id,
+            "checkpoint_ns": "",
+            "on_question_change": hitl.ON_QUESTION_CHANGE,
+        },
+        "recursion_limit": hitl.RECURSION_LIMIT,
+        "metadata": {"run_id": str(lease.run_id)},
+    }
+    if transaction.get_connection(_using()).in_atomic_block:
+        # Another thread would see nothing of what this transaction has written: in a TestCase, the
+        # tasks of a workflow run on the test's own.
+        config["max_concurrency"] = 1
+    control = RunControl()
+    with _drainable(control), leases.watched(lease, control, dispatcher.time_slice()):
+        newest = lease.newest.take() if lease.newest else None
+        saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell, newest=newest)
+        graph = registered.graph.with_saver(saver)
+        log = lease.log
+        return graph.advance(
+            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.keep
+        )
+
+
+@contextmanager
+def _drainable(control: RunControl) -> Iterator[None]:
+    _under_way.add(control)
+    # Asked only now: what came before found nobody to tell, what comes later finds us.
+    if _drained is not None:
+        control.request_drain(_drained)
+    try:
+        yield
+    finally:
+        _under_way.discard(control)
+
+
+def _using() -> str:
+    return router.db_for_write(Run)
+
+
+def _give_up(lease: Lease, error: Exception) -> None:
+    logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
+    try:
+        close_lost()
+        # What is stored can't be read, or not gone on with, by this version of the code: trying
+        # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
+        hopeless = isinstance(error, (PayloadError, GraphChangedError))
+        leases.abandon(lease, error, to_park=hopeless)
+    except LeaseLostError:
+        logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
+    except Exception:
+        # The database is out of reach. The lease runs out, and the sweep finds the run.
+        logger.exception("run %s could not be given back", lease.run_id)

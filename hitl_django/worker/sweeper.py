@@ -1,0 +1,135 @@
+"""What no message brought along: found in the rows, and hinted again; and what the clock decides.
+
+A hint can be lost with its queue, and a worker can die with its run. Both leave a row that says so:
+QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Min, Q, QuerySet
+from django.db.models.functions import Now
+
+from hitl_django import services
+from hitl_django.conf import hitl
+from hitl_django.db.retry import made_anew
+from hitl_django.graph_registry import compatibility
+from hitl_django.models import Run
+from hitl_django.notifications import webhooks
+from hitl_django.services.reviews.expire import expired_questions
+from hitl_django.task_queue import dispatcher, heartbeat
+
+from . import retention
+
+logger = logging.getLogger("hitl_django")
+
+
+def sweep() -> list[UUID]:
+    """Hints again every run that waits for a worker, as many as one batch holds; returns them.
+
+    Questions whose time is up expire first, those that will soon are warned of, and what has become
+    due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
+    The same goes for webhooks that are due. Where RETENTION_DAYS is set, threads that ended that
+    long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone.
+    """
+    _look_after("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
+    run_ids = _hint_overdue()
+    _look_after("webhooks", webhooks.hint_due, webhooks.remove_old)
+    _look_after("shapes", compatibility.remove_unused)
+    if hitl.RETENTION_DAYS is not None:
+        _delete_ended(hitl.RETENTION_DAYS)
+    if hitl.EVENT_RETENTION_DAYS is not None:
+        days = hitl.EVENT_RETENTION_DAYS
+        _look_after("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
+    return run_ids
+
+
+def _look_after(what: str, *steps: Callable[[], object]) -> None:
+    for step in steps:
+        try:
+            step()
+        except Exception:
+            # Runs are what the sweep is for: nothing else keeps it from them.
+            logger.exception("%s could not be looked after", what)
+
+
+def _delete_ended(days: float) -> None:
+    try:
+        retention.delete_ended(days, hitl.SWEEP_BATCH)
+    except Exception as error:
+        # Nobody waits for it, as somebody does for the runs; rows of the project's own that forbid
+        # it are named by the exception, which may quote them.
+        logger.error(
+            "retention: ended threads can't be deleted (%s); 'manage.py hitl retain --days %s' "
+            "says why",
+            type(error).__name__,
+            days,
+        )
+
+
+@made_anew
+def _hint_overdue() -> list[UUID]:
+    using = dispatcher.alias()
+    with transaction.atomic(using=using):
+        # Two sweeps at once take different runs, so that no run is hinted twice and neither waits.
+        # SQLite has one writer at a time: the second one finds the marks of the first.
+        overdue = _overdue().select_for_update(skip_locked=True, no_key=True, of=("self",))
+        run_ids = list(overdue.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+        if not run_ids:
+            return []
+        # Marked before they are hinted, so that the next sweep looks at others first: with more
+        # runs waiting than workers can take, the queue doesn't fill with repetitions.
+        Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
+        for run_id in run_ids:
+            dispatcher.hint(run_id)
+    logger.info("sweep: runs hinted again: %s", len(run_ids))
+    return run_ids
+
+
+def still_due(run_ids: Sequence[UUID]) -> bool:
+    """Says whether one of these runs still waits for a worker to take it up."""
+    due = Run.objects.using(dispatcher.alias()).filter(pk__in=run_ids)
+    return due.filter(_untended()).exists()
+
+
+def missed_since() -> datetime | None:
+    """Returns since when something waits that a sweep should have seen to; None where nothing does.
+
+    What a sweep does first is asked for: runs to hint at again, and questions to let expire. While
+    others are hinted at, those that don't fit into its batches have to wait.
+    """
+    late = Now() - heartbeat.silence()
+    runs = Run.objects.using(dispatcher.alias()).filter(
+        state__in=(Run.State.QUEUED, Run.State.RUNNING)
+    )
+    if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
+        return None
+    # A lease that ends now leaves a run to the next sweep, however long ago it was hinted at.
+    untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
+    questions = expired_questions().filter(expires_at__lt=late)
+    oldest = [
+        runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
+        questions.aggregate(at=Min("expires_at"))["at"],
+    ]
+    return min((at for at in oldest if at is not None), default=None)
+
+
+def _overdue() -> QuerySet[Run]:
+    """Returns the runs that should be moving and aren't, those hinted longest ago first."""
+    hinted_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    # The states and the time come first and by themselves: they are what the index is made for.
+    due = Run.objects.using(dispatcher.alias()).filter(
+        state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=hinted_before
+    )
+    return due.filter(_untended()).order_by("hinted_at")
+
+
+def _untended() -> Q:
+    led_by_nobody = Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now())
+    return Q(state=Run.State.QUEUED) | Q(state=Run.State.RUNNING) & led_by_nobody
