@@ -19,11 +19,11 @@ from django.db import router, transaction
 from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
-from hitl_django.db.bulk_insert import Insert, given
-from hitl_django.db.prepared_query import Given, Update
-from hitl_django.db.retry import made_anew
-from hitl_django.db.row_mapper import Record
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import Parameter, PreparedUpdate
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.row_mapper import RowMapper
+from hitl_django.db.write_batch import WriteBatch
 
 from .models import AuditEntry, Thread
 from .models.fields import canonical_json, digest_json
@@ -34,17 +34,20 @@ LABEL_LENGTH = 255
 BATCH, CHUNK = 500, 2000
 
 #: Moves the head of a thread's chain.
-_CHAIN = Update(
+_CHAIN = PreparedUpdate(
     Thread,
-    Q(pk=Given("thread", BigIntegerField())),
+    Q(pk=Parameter("thread", BigIntegerField())),
     lambda: {
-        "audit_seq": Given("seq", PositiveIntegerField()),
-        "audit_hash": Given("hash", TextField()),
+        "audit_seq": Parameter("seq", PositiveIntegerField()),
+        "audit_hash": Parameter("hash", TextField()),
     },
 )
 
 #: Adds an entry; a thread can't have two of the same number.
-_ENTRY, _RECORD = Insert(AuditEntry, given(AuditEntry), fresh=True), Record(AuditEntry)
+_ENTRY, _RECORD = (
+    BulkInsert(AuditEntry, insertable_columns(AuditEntry), fresh=True),
+    RowMapper(AuditEntry),
+)
 
 
 def append(
@@ -56,12 +59,12 @@ def append(
     subject: str = "",
     detail: dict[str, Any],
     guest: str = "",
-    writing: Writing | None = None,
+    batch: WriteBatch | None = None,
     is_new: bool = False,
 ) -> None:
     """Adds an entry to the history of a thread whose row ``lock_thread`` has locked.
 
-    ``guest`` is the name of somebody without an account who did it. With ``writing`` it is one of
+    ``guest`` is the name of somebody without an account who did it. With ``batch`` it is one of
     the things that are written there. Where the thread ``is_new``, its row is still to be written,
     and with it the head of the chain.
     """
@@ -79,11 +82,11 @@ def append(
         prev_hash=thread.audit_hash,
     )
     entry.hash = entry_hash(entry, thread.thread_id)
-    part = writing or Writing(router.db_for_write(Thread))
+    part = batch or WriteBatch(router.db_for_write(Thread))
     if not is_new:
-        part.require(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+        part.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
     part.insert(_ENTRY, [_ENTRY.values_of(entry)])
-    if writing is None:
+    if batch is None:
         part.run()
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
 
@@ -140,7 +143,7 @@ def faults() -> Iterator[tuple[str, int]]:
                 yield thread.thread_id, fault
 
 
-@made_anew
+@retry_on_conflict
 def _fault_of(thread: Thread, using: str) -> int | None:
     """Looks again: it may have grown between two reads; with its row locked it can't."""
     with transaction.atomic(using=using):

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils.module_loading import import_string
 
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.task_queue import dispatcher
 
 _hinted: list[str] = []
@@ -29,8 +29,8 @@ _hinted: list[str] = []
 class CollectingDispatcher(dispatcher.InlineDispatcher):
     """Keeps hints until they are asked for."""
 
-    def hint(self, run_id: str, writing: Writing) -> None:
-        writing.tell(partial(_hinted.append, run_id))
+    def hint(self, run_id: str, batch: WriteBatch) -> None:
+        batch.after_write(partial(_hinted.append, run_id))
 
     def hint_webhook(self, endpoint_id: str) -> None:
         """Does nothing: a test sends nothing out unless it calls ``webhooks.deliver`` itself."""

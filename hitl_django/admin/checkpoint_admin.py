@@ -26,7 +26,7 @@ from hitl_django.engine.errors import PayloadError
 from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
-from hitl_django.notifications.redaction import shown
+from hitl_django.notifications.redaction import redact_value
 from hitl_django.permissions import get_policy
 
 from .base import ReadOnlyAdmin, entry
@@ -127,7 +127,7 @@ def _held(row: Any, name: str) -> Fact:
         value = [{key: one} for key, one in value]
     if isinstance(row, Checkpoint) and name == "writes":
         value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
-    view, cut = shown(value, MAX_TEXT, redact)
+    view, cut = redact_value(value, MAX_TEXT, redact)
     text = json.dumps(view, ensure_ascii=False, indent=2)
     return Fact(name, visible(text), "code", len(data) if cut else 0)
 

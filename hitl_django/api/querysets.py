@@ -8,11 +8,11 @@ from uuid import UUID
 from django.db.models import Case, Q, QuerySet, When
 from django.shortcuts import get_object_or_404
 
+from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
 from hitl_django.permissions import get_policy, may_start
 from hitl_django.services.reviews import queue_filters
-from hitl_django.task_queue import dispatcher
 
 # All read from where writes go: a replica that lags would show a question as open that the
 # same client has just answered.
@@ -34,7 +34,7 @@ def sees_graph(user: Any, name: str) -> bool:
 
 def threads(user: Any) -> QuerySet[Thread]:
     """Return the threads that ``user`` may see."""
-    return get_policy().visible_threads(user, Thread.objects.using(dispatcher.alias()))
+    return get_policy().visible_threads(user, Thread.objects.using(write_alias()))
 
 
 def thread(user: Any, thread_id: str) -> Thread:
@@ -44,7 +44,7 @@ def thread(user: Any, thread_id: str) -> Thread:
 
 def runs(user: Any) -> QuerySet[Run]:
     """Return the runs that ``user`` may see."""
-    rows = Run.objects.using(dispatcher.alias()).select_related("thread")
+    rows = Run.objects.using(write_alias()).select_related("thread")
     return get_policy().visible_runs(user, rows)
 
 
@@ -55,7 +55,7 @@ def run(user: Any, run_id: UUID) -> Run:
 
 def interrupts(user: Any) -> QuerySet[Interrupt]:
     """Return the questions that ``user`` may see, with what the database's clock says of them."""
-    rows = Interrupt.objects.using(dispatcher.alias()).select_related("thread")
+    rows = Interrupt.objects.using(write_alias()).select_related("thread")
     seen = get_policy().visible_interrupts(user, rows)
     return seen.annotate(
         is_held=_says(queue_filters.HELD),
@@ -75,7 +75,7 @@ def interrupt(user: Any, interrupt_id: UUID) -> Interrupt:
 
 def webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
     """Return the webhooks that ``user`` may see."""
-    return get_policy().visible_webhooks(user, WebhookEndpoint.objects.using(dispatcher.alias()))
+    return get_policy().visible_webhooks(user, WebhookEndpoint.objects.using(write_alias()))
 
 
 def webhook(user: Any, webhook_id: UUID) -> WebhookEndpoint:
@@ -85,7 +85,7 @@ def webhook(user: Any, webhook_id: UUID) -> WebhookEndpoint:
 
 def deliveries(user: Any) -> QuerySet[Delivery]:
     """Return what is sent to the webhooks that ``user`` may see."""
-    return Delivery.objects.using(dispatcher.alias()).filter(endpoint__in=webhooks(user))
+    return Delivery.objects.using(write_alias()).filter(endpoint__in=webhooks(user))
 
 
 def delivery(user: Any, delivery_id: UUID) -> Delivery:

@@ -9,7 +9,7 @@ from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointT
 
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
 from .codec import codec, intact, unpack
-from .coordinates import Place
+from .coordinates import CheckpointRef
 from .write_cache import Ground
 
 Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names them
@@ -78,7 +78,7 @@ class _Opened:
         self.writes: list[PendingWrite] = []
 
     def tuple(self) -> CheckpointTuple:
-        place = Place(self.thread_id, self.ns)
+        place = CheckpointRef(self.thread_id, self.ns)
         return CheckpointTuple(
             place.config(self.checkpoint_id),
             {**self.head, "channel_values": self.values},  # type: ignore[typeddict-item]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import CHANGED, CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.savers.checkpoint import Checkpoint, CheckpointMetadata, TaskWrites, Version
 from hitl_django.engine.serde import digest
 
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
 from .codec import codec, pack_channel, pack_more, pack_writes
-from .coordinates import Place
+from .coordinates import CheckpointRef
 from .write_cache import Ground
 
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
@@ -21,14 +21,14 @@ CHANGES = CONTROL_SLOTS[CHANGED]
 Row = tuple[Any, ...]  # a row's values in its statement's order, less the thread
 
 
-class Batch:
+class CommitRows:
     """The rows of one commit at one place.
 
     Everything is encoded as it is added, so that what can't be stored is refused, and what takes
     long is done, before a transaction holds the thread.
     """
 
-    def __init__(self, place: Place, epoch: int = 0, ground: Ground | None = None) -> None:
+    def __init__(self, place: CheckpointRef, epoch: int = 0, ground: Ground | None = None) -> None:
         self.place, self.epoch = place, epoch
         #: What may be built upon, and what of this commit may be later.
         self.ground = ground
@@ -145,7 +145,7 @@ class Batch:
             self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
         return self.place.ns, channel, version, data, its_digest or digest(data)
 
-    def write(self, thread: int, writing: Writing) -> None:
+    def write(self, thread: int, batch: WriteBatch) -> None:
         """Adds the rows to what is written."""
         for statement, rows in (
             (queries.KEEP_WRITES, self._kept),
@@ -153,7 +153,7 @@ class Batch:
             (queries.KEEP_BLOBS, self._blobs),
             (queries.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
-            writing.insert(statement, [(thread, *row) for row in rows])
+            batch.insert(statement, [(thread, *row) for row in rows])
 
 
 def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

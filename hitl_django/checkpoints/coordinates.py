@@ -17,7 +17,7 @@ class ThreadKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CheckpointRef:
     """The coordinates in a config."""
 
     thread_id: str
@@ -25,7 +25,7 @@ class Place:
     checkpoint_id: str | None = None
 
     @classmethod
-    def of(cls, config: RunnableConfig) -> Place:
+    def of(cls, config: RunnableConfig) -> CheckpointRef:
         given = config.get("configurable") or {}
         if "thread_id" not in given:
             raise ValueError("The config has no thread_id in its 'configurable'.")

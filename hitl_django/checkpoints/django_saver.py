@@ -10,10 +10,10 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, OperationalError, connections, router, transaction
 
 from hitl_django import models
-from hitl_django.db.connections import close_left, nothing_left_open
+from hitl_django.db.connections import close_connections, refuse_open_transaction
 from hitl_django.db.outages import is_database_lost
-from hitl_django.db.retry import is_clash, made_anew
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.retry import is_conflict, retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
 from hitl_django.engine.loop.stream_modes import Chunk
 from hitl_django.engine.loop.task_status import record_answer
@@ -34,8 +34,8 @@ from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
 from .checkpoint_reader import Row, open_one, open_rows
 from .codec import unpack
-from .commit_rows import ANSWERS, KEYED_ANSWERS, Batch
-from .coordinates import Place, ThreadKey
+from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
+from .coordinates import CheckpointRef, ThreadKey
 from .write_cache import Ground, Grounds
 
 PAGE = 100  # checkpoints that ``list`` reads at a time
@@ -45,13 +45,13 @@ MET = 1000  # threads whose row a saver remembers
 class Fence(Protocol):
     """What keeps a worker that lost its thread from writing to it."""
 
-    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Requires that the thread is still ours; with an outcome it is given back as well."""
 
-    def flag(self, writing: Writing, questions: Sequence[str]) -> None:
+    def flag(self, batch: WriteBatch, questions: Sequence[str]) -> None:
         """Adds that these questions, by id, were answered and have since been asked otherwise."""
 
-    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Adds how the run is left, and its questions; ``step`` is that of the new checkpoint."""
 
 
@@ -60,7 +60,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
     On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
     and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
-    to that thread is a worker's, and has to hold it; with a ``writing`` it is left to be written
+    to that thread is a worker's, and has to hold it; with a ``batch`` it is left to be written
     with what else that writes, of a thread that has nothing stored yet. ``tell`` adds what the
     engine tells of a commit. ``newest`` are the rows of the thread's newest checkpoint as they were
     when the thread was claimed; they stand for the first look at it.
@@ -70,11 +70,11 @@ class DjangoSaver(BaseCheckpointSaver):
         self,
         thread: ThreadKey | None = None,
         fence: Fence | None = None,
-        writing: Writing | None = None,
-        tell: Callable[[Writing, Sequence[Chunk]], None] | None = None,
+        batch: WriteBatch | None = None,
+        tell: Callable[[WriteBatch, Sequence[Chunk]], None] | None = None,
         newest: Sequence[Row] | None = None,
     ) -> None:
-        self.thread, self.fence, self.writing = thread, fence, writing
+        self.thread, self.fence, self.batch = thread, fence, batch
         self.tell = tell
         self._newest = newest
         self.using = router.db_for_write(models.Checkpoint)
@@ -82,14 +82,14 @@ class DjangoSaver(BaseCheckpointSaver):
         self._grounds = Grounds(MET)
         self._together: set[int] = set()  # threads within ``together``
 
-    around_call = staticmethod(nothing_left_open)
-    leave_thread = staticmethod(close_left)
+    around_call = staticmethod(refuse_open_transaction)
+    leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
         """Tells whether the error is that the database was lost which runs are written to."""
         return is_database_lost(error, self.using)
 
-    @made_anew
+    @retry_on_conflict
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
     ) -> tuple[Any, BaseException | None]:
@@ -116,10 +116,10 @@ class DjangoSaver(BaseCheckpointSaver):
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         self._newest = None
-        place = Place.of(commit.config)
-        batch = self._batch(commit, place)
+        place = CheckpointRef.of(commit.config)
+        rows = self._commit_rows(commit, place)
         try:
-            self._write(batch, place, commit)
+            self._write(rows, place, commit)
         except IntegrityError:
             if self._is_bound_to(place):
                 raise
@@ -127,92 +127,90 @@ class DjangoSaver(BaseCheckpointSaver):
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
             self._met.pop(place.thread_id, None)
             self._grounds.forget(place.thread_id)
-            batch = self._batch(commit, place)
-            self._write(batch, place, commit)
-        self._grounds.add(place.thread_id, place.ns, batch.grown, batch.base, batch.apart)
+            rows = self._commit_rows(commit, place)
+            self._write(rows, place, commit)
+        self._grounds.add(place.thread_id, place.ns, rows.grown, rows.base, rows.apart)
 
-    def _batch(self, commit: Commit, place: Place) -> Batch:
+    def _commit_rows(self, commit: Commit, place: CheckpointRef) -> CommitRows:
         known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
-        batch = Batch(place, self._epoch(place), known)
+        rows = CommitRows(place, self._epoch(place), known)
         fenced = self.fence is not None and self._is_bound_to(place)
         ends = commit.checkpoint is not None and place.checkpoint_id is not None
         for task in commit.writes:
-            batch.add_writes(task, answers_stand=fenced, ends_step=ends)
+            rows.add_writes(task, answers_stand=fenced, ends_step=ends)
         if commit.checkpoint is not None:
-            batch.add_checkpoint(
-                commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
-            )
-        return batch
+            rows.add_checkpoint(commit.checkpoint, commit.metadata or {}, commit.new_versions or {})
+        return rows
 
-    def _write(self, batch: Batch, place: Place, commit: Commit) -> None:
+    def _write(self, rows: CommitRows, place: CheckpointRef, commit: Commit) -> None:
         if not self._is_bound_to(place):
-            self._write_unbound(batch, place)
+            self._write_unbound(rows, place)
             return
         assert self.thread is not None
-        if self.writing is not None:
-            self._tell(commit, self.writing)
-            batch.write(self.thread.pk, self.writing)
+        if self.batch is not None:
+            self._tell(commit, self.batch)
+            rows.write(self.thread.pk, self.batch)
             return
-        writing = Writing(self.using)
+        batch = WriteBatch(self.using)
         if self.fence is None:
-            self._tell(commit, writing)
-            batch.write(self.thread.pk, writing)
+            self._tell(commit, batch)
+            rows.write(self.thread.pk, batch)
             # Part of a service's transaction, which stands or falls as one: a savepoint would
             # only cost two round trips.
-            writing.commit(savepoint=False)
+            batch.commit(savepoint=False)
             return
         _refuse_lost_commit(self.using)
         # Only the root graph speaks for the run.
         outcome = None if place.ns else commit.outcome
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
-        self.fence.hold(writing, outcome)
-        self._tell(commit, writing)
+        self.fence.hold(batch, outcome)
+        self._tell(commit, batch)
         if outcome is not None:
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
-            self.fence.settle(writing, outcome, step)
-        if batch.changed:
-            self.fence.flag(writing, batch.changed)
-        batch.write(self.thread.pk, writing)
-        writing.commit(durable=not self._together or get_ident() not in self._together)
+            self.fence.settle(batch, outcome, step)
+        if rows.changed:
+            self.fence.flag(batch, rows.changed)
+        rows.write(self.thread.pk, batch)
+        batch.commit(durable=not self._together or get_ident() not in self._together)
 
-    def _tell(self, commit: Commit, writing: Writing) -> None:
+    def _tell(self, commit: Commit, batch: WriteBatch) -> None:
         if commit.told and self.tell is not None:
-            self.tell(writing, commit.told)
+            self.tell(batch, commit.told)
 
-    def _write_unbound(self, batch: Batch, place: Place) -> None:
+    def _write_unbound(self, rows: CommitRows, place: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
         own = not connections[self.using].in_atomic_block
         known = self._met.get(place.thread_id) if own else None
-        writing = Writing(self.using)
+        batch = WriteBatch(self.using)
         if known is not None:
-            batch.write(known, writing)
-            writing.commit()
+            rows.write(known, batch)
+            batch.commit()
             return
         pk = thread_rows.find(self.using, place.thread_id)
         if pk is None:
-            pk = self._begin(place, batch, writing)
+            pk = self._begin(place, rows, batch)
         else:
-            batch.write(pk, writing)
-            writing.commit()
+            rows.write(pk, batch)
+            batch.commit()
         if own:
             if len(self._met) >= MET:
                 self._met.clear()
             self._met[place.thread_id] = pk
 
-    def _begin(self, place: Place, batch: Batch, writing: Writing) -> int:
+    def _begin(self, place: CheckpointRef, rows: CommitRows, batch: WriteBatch) -> int:
         """Writes the first of a thread, with the thread's row; returns that one's key."""
         thread = models.Thread(thread_id=place.thread_id)
         if thread_rows.reserve(self.using, thread):
-            thread_rows.add(thread, writing)
-            batch.write(thread.pk, writing)
-            writing.commit()
+            thread_rows.add(thread, batch)
+            rows.write(thread.pk, batch)
+            batch.commit()
         else:
             with transaction.atomic(self.using):
                 thread_rows.make(self.using, thread)
-                batch.write(thread.pk, writing)
-                writing.run()
+                rows.write(thread.pk, batch)
+                batch.run()
         return thread.pk
 
     def put(
@@ -226,7 +224,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
-        return Place.of(config).config(checkpoint["id"])
+        return CheckpointRef.of(config).config(checkpoint["id"])
 
     def put_writes(
         self,
@@ -242,7 +240,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self,
         question: models.Interrupt,
         value: Any,
-        writing: Writing,
+        batch: WriteBatch,
         so_far: tuple[Any, Any] | None = None,
     ) -> None:
         """Adds an answer to those that the question's task will find when it runs again.
@@ -252,7 +250,7 @@ class DjangoSaver(BaseCheckpointSaver):
         there was ``so_far`` (``statements.answers``), and writes only if nothing was added since.
         """
         assert self.thread is not None
-        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        place = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         task = TaskWrites(question.task_id, question.task_path, [])
         if question.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
@@ -262,7 +260,7 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             answers = self._answers(place, question, so_far) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
-        self._replace(place, task, writing)
+        self._replace(place, task, batch)
 
     def drop_answer(self, question: models.Interrupt) -> None:
         """Takes back an answer that its task can't use, with those to what it led to.
@@ -270,7 +268,7 @@ class DjangoSaver(BaseCheckpointSaver):
         Part of the caller's transaction, who holds the thread's lock.
         """
         assert self.thread is not None
-        place = Place(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        place = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         if question.key is not None:
             keyed = self._answers(place, question) or {}
             rest = {key: given for key, given in keyed.items() if key != question.key}
@@ -278,18 +276,18 @@ class DjangoSaver(BaseCheckpointSaver):
         else:
             answers = self._answers(place, question) or []
             left = (RESUME, answers[: question.index])
-        writing = Writing(self.using)
-        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), writing)
-        writing.run()
+        batch = WriteBatch(self.using)
+        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), batch)
+        batch.run()
 
-    def _replace(self, place: Place, task: TaskWrites, writing: Writing) -> None:
+    def _replace(self, place: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
         """Adds control writes of a task."""
         assert self.thread is not None
-        batch = Batch(place, self.thread.epoch)
-        batch.add_writes(task)
-        batch.write(self.thread.pk, writing)
+        rows = CommitRows(place, self.thread.epoch)
+        rows.add_writes(task)
+        rows.write(self.thread.pk, batch)
 
-    @made_anew
+    @retry_on_conflict
     def delete_thread(self, thread_id: str) -> None:
         """Removes a thread's history; its row stays while it has runs, the record of people."""
         with transaction.atomic(using=self.using):
@@ -327,7 +325,7 @@ class DjangoSaver(BaseCheckpointSaver):
         for thread_id in wanted:
             self._delete_at_rest(thread_id)
 
-    @made_anew
+    @retry_on_conflict
     def _delete_at_rest(self, thread_id: str) -> None:
         with transaction.atomic(using=self.using):
             maintenance.refuse_live_in(self.using, thread_id)  # one may have been started since
@@ -341,8 +339,8 @@ class DjangoSaver(BaseCheckpointSaver):
         One query of a small state; one more for larger values and of a wide state each, two
         where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
-        place = Place.of(config)
-        if self.writing is not None and self._is_bound_to(place):
+        place = CheckpointRef.of(config)
+        if self.batch is not None and self._is_bound_to(place):
             return None
         ground = Ground()
         is_newest = place.checkpoint_id is None
@@ -351,7 +349,7 @@ class DjangoSaver(BaseCheckpointSaver):
             self._grounds.replace(place.thread_id, place.ns, ground)
         return found
 
-    def _rows(self, place: Place) -> Sequence[Row]:
+    def _rows(self, place: CheckpointRef) -> Sequence[Row]:
         """Reads the addressed checkpoint and the writes on top of it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": place.thread_id, "ns": place.ns}
@@ -389,7 +387,10 @@ class DjangoSaver(BaseCheckpointSaver):
             last = page[-1]
 
     def _answers(
-        self, place: Place, question: models.Interrupt, so_far: tuple[Any, Any] | None = None
+        self,
+        place: CheckpointRef,
+        question: models.Interrupt,
+        so_far: tuple[Any, Any] | None = None,
     ) -> Any:
         """Returns the answers that a question's task has been given; None where it has none."""
         data, stored = self._control(place, question) if so_far is None else so_far
@@ -398,7 +399,7 @@ class DjangoSaver(BaseCheckpointSaver):
         [[_, value]] = unpack(data, stored, f"writes of task {question.task_id}")
         return value
 
-    def _control(self, place: Place, question: models.Interrupt) -> tuple[Any, Any]:
+    def _control(self, place: CheckpointRef, question: models.Interrupt) -> tuple[Any, Any]:
         assert self.thread is not None
         rows = queries.CONTROL.run(
             self.using,
@@ -410,10 +411,10 @@ class DjangoSaver(BaseCheckpointSaver):
         )
         return (rows[0][0], rows[0][1]) if rows else (None, None)
 
-    def _is_bound_to(self, place: Place) -> bool:
+    def _is_bound_to(self, place: CheckpointRef) -> bool:
         return self.thread is not None and self.thread.thread_id == place.thread_id
 
-    def _may_continue(self, place: Place) -> bool:
+    def _may_continue(self, place: CheckpointRef) -> bool:
         """Tells whether what is read or stored now can be continued by a later commit.
 
         What a caller's transaction sees may be undone with it; but a saver that is bound and has no
@@ -422,7 +423,7 @@ class DjangoSaver(BaseCheckpointSaver):
         part = self._is_bound_to(place) and self.fence is None
         return part or not connections[self.using].in_atomic_block
 
-    def _epoch(self, place: Place) -> int:
+    def _epoch(self, place: CheckpointRef) -> int:
         return self.thread.epoch if self.thread and self._is_bound_to(place) else 0
 
     # Django's connections belong to threads, so the async forms run on the one thread that
@@ -452,7 +453,7 @@ def _acted(act: Callable[[], Any], using: str) -> Any:
     try:
         return act()
     except BaseException as error:
-        undone = isinstance(error, OperationalError) and is_clash(error)
+        undone = isinstance(error, OperationalError) and is_conflict(error)
         if undone or is_database_lost(error, using):
             raise
         raise _ActError(error) from error

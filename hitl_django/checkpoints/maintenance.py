@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connections, models, transaction
 from django.db.models.functions import Substr
 
-from hitl_django.db.retry import made_anew
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import RunStateError, ThreadNotFound
 from hitl_django.engine.savers.pruning import keep_latest, latest_of
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
@@ -30,7 +30,7 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 Place = tuple[str, str]  # namespace, checkpoint id
 
 
-@made_anew
+@retry_on_conflict
 def copy_history(using: str, source: str, target: str) -> None:
     """Copies the rows of one thread to another that has none, on the server."""
     with transaction.atomic(using=using):
@@ -51,7 +51,7 @@ def keep_latest_of(using: str, thread_ids: Sequence[str]) -> None:
             dead.delete()
 
 
-@made_anew
+@retry_on_conflict
 def _superseded(using: str, thread_id: str) -> _Dead | None:
     """Deletes the checkpoints that the newest don't need; returns what only they led to."""
     with transaction.atomic(using=using):
@@ -74,7 +74,7 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
         _without(using, thread, places, runs).delete()
 
 
-@made_anew
+@retry_on_conflict
 def _without(using: str, thread: int, places: set[Place], runs: Sequence[str]) -> _Dead:
     """Deletes checkpoints of a thread; returns what only they led to."""
     with transaction.atomic(using=using):

@@ -15,8 +15,8 @@ from django.db import models
 from django.db.models.functions import Cast, Concat
 from django.db.models.lookups import IsNull
 
-from hitl_django.db.bulk_insert import Insert
-from hitl_django.db.prepared_query import Given, Select
+from hitl_django.db.bulk_insert import BulkInsert
+from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, RESUME
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
@@ -26,10 +26,10 @@ _WRITE = [
 
 # What a task wrote stands as first written. The node may run twice, after a crash or under two
 # workers of which one has lost its lease; what its siblings and successors saw must not change.
-KEEP_WRITES = Insert(PendingWrite, _WRITE)
+KEEP_WRITES = BulkInsert(PendingWrite, _WRITE)
 
 # A control write (an answer, an error, what runs next) says how things are now: the last counts.
-REPLACE_WRITES = Insert(
+REPLACE_WRITES = BulkInsert(
     PendingWrite,
     _WRITE,
     key=["thread", "ns", "checkpoint_id", "task_id", "slot"],
@@ -37,10 +37,10 @@ REPLACE_WRITES = Insert(
 )
 
 # A version names one value for ever, so a row that is there holds that value already.
-KEEP_BLOBS = Insert(ChannelBlob, ["thread", "ns", "channel", "version", "data", "digest"])
+KEEP_BLOBS = BulkInsert(ChannelBlob, ["thread", "ns", "channel", "version", "data", "digest"])
 
 # The same checkpoint stored again, by a caller of ``put``, replaces what it was.
-REPLACE_CHECKPOINTS = Insert(
+REPLACE_CHECKPOINTS = BulkInsert(
     Checkpoint,
     [
         "thread", "ns", "checkpoint_id", "parent_id", "step", "source", "data", "digest",
@@ -53,8 +53,8 @@ REPLACE_CHECKPOINTS = Insert(
 )  # fmt: skip
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
-_THREAD_ID, _CHECKPOINT_ID = Given("thread_id", _TEXT), Given("checkpoint_id", _TEXT)
-_THREAD, _NS = Given("thread", _BIG), Given("ns", _TEXT)
+_THREAD_ID, _CHECKPOINT_ID = Parameter("thread_id", _TEXT), Parameter("checkpoint_id", _TEXT)
+_THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 #: A checkpoint's columns of bytes, which its digest is of in this order, and the digest.
@@ -104,13 +104,13 @@ def newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
 
 
 #: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
-NEWEST = Select(lambda: newest(row_of(_THREAD_ID)))
+NEWEST = PreparedSelect(lambda: newest(row_of(_THREAD_ID)))
 
 #: The same, of a thread by its key.
-NEWEST_OF = Select(lambda: newest(_THREAD))
+NEWEST_OF = PreparedSelect(lambda: newest(_THREAD))
 
 #: Reads one checkpoint and the writes on top of it.
-CHECKPOINT = Select(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
+CHECKPOINT = PreparedSelect(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
 
 
 def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
@@ -119,21 +119,23 @@ def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
 
 
 #: Reads the checkpoint that was stored next in a namespace, and its parent.
-FOLLOWING = Select(lambda: _parents().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
+FOLLOWING = PreparedSelect(lambda: _parents().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
 
 #: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
-CHILDREN = Select(lambda: _parents().filter(parent_id__in=[Given("parents", _TEXT, many=True)]))
+CHILDREN = PreparedSelect(
+    lambda: _parents().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)])
+)
 
 
 @cache
-def page(size: int, bounded: bool) -> Select:
+def page(size: int, bounded: bool) -> PreparedSelect:
     """Returns what reads the newest checkpoints of a namespace, or the newest before one."""
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
         found = checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)
         return (found.filter(checkpoint_id__lt=_CHECKPOINT_ID) if bounded else found)[:size]
 
-    return Select(rows)
+    return PreparedSelect(rows)
 
 
 def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
@@ -146,44 +148,44 @@ def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
         .filter(
             thread=_THREAD,
             ns=_NS,
-            version__in=[Given("versions", _BIG, many=True)],
-            key__in=[Given("keys", _TEXT, many=True)],
+            version__in=[Parameter("versions", _BIG, many=True)],
+            key__in=[Parameter("keys", _TEXT, many=True)],
         )
         .values_list("channel", "version", "data", "digest")
     )
 
 
 #: Reads the values that checkpoints of one namespace name by channel and version.
-BLOBS = Select(_blobs)
+BLOBS = PreparedSelect(_blobs)
 
 #: Reads the versions of channels in which lists have grown from the first to the last.
-PARTS = Select(
+PARTS = PreparedSelect(
     lambda: ChannelBlob.objects.filter(
         thread=_THREAD,
         ns=_NS,
-        version__gte=Given("first", _BIG),
-        version__lte=Given("last", _BIG),
-        channel__in=[Given("channels", _TEXT, many=True)],
+        version__gte=Parameter("first", _BIG),
+        version__lte=Parameter("last", _BIG),
+        channel__in=[Parameter("channels", _TEXT, many=True)],
     ).values_list("channel", "version", "data", "digest")
 )
 
 #: Reads what was written on top of checkpoints of one namespace.
-WRITES = Select(
+WRITES = PreparedSelect(
     lambda: PendingWrite.objects.filter(
         thread=_THREAD,
         ns=_NS,
-        checkpoint_id__in=[Given("checkpoints", _TEXT, many=True)],
+        checkpoint_id__in=[Parameter("checkpoints", _TEXT, many=True)],
     ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
 )
 
 #: Reads one control write of a task.
-CONTROL = Select(
+CONTROL = PreparedSelect(
     lambda: PendingWrite.objects.filter(
         thread=_THREAD,
         ns=_NS,
         checkpoint_id=_CHECKPOINT_ID,
-        task_id=Given("task_id", _TEXT),
-        slot=Given("slot", models.SmallIntegerField()),
+        task_id=Parameter("task_id", _TEXT),
+        slot=Parameter("slot", models.SmallIntegerField()),
     ).values_list("data", "digest")
 )
 

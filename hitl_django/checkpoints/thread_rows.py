@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from django.db import models
 
-from hitl_django.db.bulk_insert import Insert, given, take_key
-from hitl_django.db.prepared_query import Given, Select
-from hitl_django.db.row_mapper import Record
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns, take_key
+from hitl_django.db.prepared_query import Parameter, PreparedSelect
+from hitl_django.db.row_mapper import RowMapper
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Thread
 
-_FIND = Select(
+_FIND = PreparedSelect(
     lambda: (
         Thread.objects.order_by()
-        .filter(thread_id=Given("thread_id", models.TextField()))
+        .filter(thread_id=Parameter("thread_id", models.TextField()))
         .values_list("pk")
     )
 )
 
 #: Begins a thread, and what the database makes of it.
-_NEW = Insert(Thread, given(Thread), fresh=True)
-_MADE = Record(Thread, only=["id", "created_at"])
+_NEW = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
+_MADE = RowMapper(Thread, only=["id", "created_at"])
 
 #: The same with a key that was taken for it, and the moment it was.
-_OWN = Insert(Thread, ["id", *given(Thread), "created_at"], fresh=True)
+_OWN = BulkInsert(Thread, ["id", *insertable_columns(Thread), "created_at"], fresh=True)
 
 
 def find(using: str, thread_id: str) -> int | None:
@@ -44,9 +44,9 @@ def reserve(using: str, thread: Thread) -> bool:
     return taken is not None
 
 
-def add(thread: Thread, writing: Writing) -> None:
+def add(thread: Thread, batch: WriteBatch) -> None:
     """Adds the row of a reserved thread, as it is by now, to what is written."""
-    writing.insert(_OWN, [_OWN.values_of(thread)])
+    batch.insert(_OWN, [_OWN.values_of(thread)])
 
 
 def make(using: str, thread: Thread) -> None:

@@ -16,6 +16,7 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import BrokenGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
@@ -111,10 +112,10 @@ def _missing_groups(
     wanted: dict[str, frozenset[str]], where: str, verb: str
 ) -> list[checks.CheckMessage]:
     named = frozenset[str]().union(*wanted.values())
-    connection = connections[dispatcher.alias()]
+    connection = connections[write_alias()]
     if not named or Group._meta.db_table not in connection.introspection.table_names():
         return []
-    groups = Group.objects.using(dispatcher.alias()).filter(name__in=named)
+    groups = Group.objects.using(write_alias()).filter(name__in=named)
     missing = named.difference(groups.values_list("name", flat=True))
     return [
         checks.Warning(
@@ -159,8 +160,8 @@ def check_sqlite(
     Measured with 8 threads deciding 100 items on Django's defaults: 726 of 800 attempts ended in
     "database is locked". With these settings none did.
     """
-    options = connections[dispatcher.alias()].settings_dict.get("OPTIONS") or {}
-    if connections[dispatcher.alias()].vendor != "sqlite":
+    options = connections[write_alias()].settings_dict.get("OPTIONS") or {}
+    if connections[write_alias()].vendor != "sqlite":
         return []
     if sqlite3.sqlite_version_info < SQLITE:
         return [
@@ -197,7 +198,7 @@ def check_postgresql(
 
     No more than a remark: the role or the server may be set so, which can't be seen from here.
     """
-    connection = connections[dispatcher.alias()]
+    connection = connections[write_alias()]
     options = str((connection.settings_dict.get("OPTIONS") or {}).get("options", ""))
     if connection.vendor != "postgresql" or "idle_in_transaction_session_timeout" in options:
         return []

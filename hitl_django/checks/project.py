@@ -12,9 +12,9 @@ from django.db import connections, router
 
 from hitl_django.admin_sites import find_page
 from hitl_django.conf import RATES, hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.models import ReviewItem
 from hitl_django.site_urls import find_url
-from hitl_django.task_queue import dispatcher
 
 #: The databases on which the promises were shown to hold, as Django names them.
 SUPPORTED = ("sqlite", "postgresql")
@@ -56,7 +56,7 @@ def check_databases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
     """Reports a database that can't keep the promises, and tables outside of the runs' own."""
-    using = dispatcher.alias()
+    using = write_alias()
     if (vendor := connections[using].vendor) not in SUPPORTED:
         return [
             checks.Error(

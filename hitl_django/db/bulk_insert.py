@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import raw_cursor
 from .prepared_query import prepares
-from .row_mapper import Record
+from .row_mapper import RowMapper
 
 MOST_PARAMETERS = 30_000  # of one statement, where the backend names no limit of its own
 
@@ -19,7 +19,7 @@ Rows = Sequence[Sequence[Any]]
 M = TypeVar("M", bound=models.Model)
 
 
-def given(model: type[models.Model]) -> list[str]:
+def insertable_columns(model: type[models.Model]) -> list[str]:
     """Names the columns that the database doesn't fill in by itself."""
     return [
         field.attname
@@ -38,7 +38,7 @@ def take_key(using: str, model: type[models.Model]) -> tuple[Any, datetime] | No
     if connection.vendor != "postgresql":
         return None
     table = connection.ops.quote_name(model._meta.db_table)
-    with raw_cursor.cursor(connection) as cursor:
+    with raw_cursor.open_cursor(connection) as cursor:
         cursor.execute(_TAKE, [table, model._meta.pk.column])
         [(key, now)] = cursor.fetchall()
     return key, now
@@ -56,7 +56,7 @@ class _Text:
         self.into, self.cast, self.conflict, self.most = into, cast, conflict, most
 
 
-class Insert:
+class BulkInsert:
     """An INSERT of many rows, and what becomes of those whose key is there already.
 
     With ``replaced`` such a row gets the new values of these fields (``key`` names the fields of
@@ -85,15 +85,15 @@ class Insert:
         """Inserts the rows; no row is no statement."""
         if rows:
             connection = connections[using]
-            with raw_cursor.cursor(connection) as cursor:
+            with raw_cursor.open_cursor(connection) as cursor:
                 for text, parameters in self.statements(connection, rows):
                     cursor.execute(text, parameters)
 
-    def make(self, using: str, row: M, record: Record[M]) -> None:
+    def make(self, using: str, row: M, record: RowMapper[M]) -> None:
         """Inserts a row; the record's columns are filled in as the database made them."""
         connection = connections[using]
         [(text, parameters)] = self.statements(connection, [self.values_of(row)])
-        with raw_cursor.cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             cursor.execute(f"{text} RETURNING {record.columns(connection)}", parameters)
             [made] = cursor.fetchall()
         record.fill(using, row, made)

@@ -17,7 +17,7 @@ logger = logging.getLogger("hitl_django")
 
 
 @contextmanager
-def nothing_left_open(node: str) -> Iterator[None]:
+def refuse_open_transaction(node: str) -> Iterator[None]:
     """Rolls back a transaction that a call of a node's function began and didn't end.
 
     Raises OpenTransactionError, unless the call raises something itself: what the node stored is
@@ -40,7 +40,7 @@ def nothing_left_open(node: str) -> Iterator[None]:
         )
 
 
-def close_left() -> None:
+def close_connections() -> None:
     """Closes the connections that a thread which is done with its tasks has opened.
 
     They are its own, and so nobody else's ever again: left to the garbage collector they would stay

@@ -46,7 +46,7 @@ def prepares(field: models.Field[Any, Any]) -> bool:
     return type(kept) not in _PLAIN
 
 
-class Given(models.Expression):
+class Parameter(models.Expression):
     """A value that is known when the query runs: its name, and the field that prepares it.
 
     With ``many`` it is the members of an IN list, of which there is one at least.
@@ -82,13 +82,13 @@ class _Compiled:
         found = self._texts.get(key)
         if found is None:
             text, parts = _with_constants(*self.compile(connection.alias))
-            many = any(isinstance(part, Given) and part.many for part in parts)
+            many = any(isinstance(part, Parameter) and part.many for part in parts)
             found = self._texts[key] = text, parts, many
         text, parts, many = found
         if many:
             return _expanded(text, parts, values, connection)
         return text, [
-            part.prepared(values[part.name], connection) if type(part) is Given else part
+            part.prepared(values[part.name], connection) if type(part) is Parameter else part
             for part in parts
         ]
 
@@ -123,7 +123,7 @@ def _expanded(
     text, parameters = between[0], []
     for part, following in zip(parts, between[1:], strict=True):
         marks = "%s"
-        if not isinstance(part, Given):
+        if not isinstance(part, Parameter):
             parameters.append(part)
         elif part.many:
             many = values[part.name]
@@ -135,11 +135,11 @@ def _expanded(
     return text, parameters
 
 
-class Select(_Compiled):
+class PreparedSelect(_Compiled):
     """A query for rows as tuples: a ``Record`` converts what needs it.
 
     With ``lock`` the rows are locked until the transaction ends, where the database can. As a part
-    of a ``Writing`` it has one column, which no row leaves empty.
+    of a ``WriteBatch`` it has one column, which no row leaves empty.
     """
 
     returning = ()
@@ -154,7 +154,7 @@ class Select(_Compiled):
         """Returns the rows."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
-        with raw_cursor.cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             cursor.execute(text, parameters)
             found: list[Any] = cursor.fetchall()
             return found
@@ -167,10 +167,10 @@ class Select(_Compiled):
         return text, found
 
 
-class Update(_Compiled):
+class PreparedUpdate(_Compiled):
     """A conditional UPDATE; running it says how many rows matched.
 
-    As a part of a ``Writing`` it can say what the columns named by ``returning`` hold afterwards,
+    As a part of a ``WriteBatch`` it can say what the columns named by ``returning`` hold then,
     which have to be columns whose values need no conversion.
     """
 
@@ -188,7 +188,7 @@ class Update(_Compiled):
         """Returns the number of rows that matched."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
-        with raw_cursor.cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             cursor.execute(text, parameters)
             count: int = cursor.rowcount
             return count

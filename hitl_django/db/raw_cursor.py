@@ -36,7 +36,7 @@ _Translation = tuple[Callable[[str], Any], Callable[[str], Any]]
 _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
-class Cursor:
+class RawCursor:
     """One use of the driver's cursor; what a statement returns is fetched before the next."""
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")
@@ -101,7 +101,7 @@ def is_watched(connection: Any) -> bool:
 
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
-def cursor(connection: Any) -> Any:
+def open_cursor(connection: Any) -> Any:
     """Returns a cursor, opening a connection if necessary."""
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
@@ -116,7 +116,7 @@ def cursor(connection: Any) -> Any:
         with connection.wrap_database_errors:
             kept, translation = _opened(connection, raw)
         _kept[connection] = raw, kept, translation
-    return Cursor(connection, kept, translation)
+    return RawCursor(connection, kept, translation)
 
 
 def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:

@@ -29,7 +29,7 @@ MOST = 40
 FIRST, LAST = 0.005, 0.5
 
 
-def made_anew(act: Callable[P, R]) -> Callable[P, R]:
+def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
     """Has a function begin again where the database undid its transaction.
 
     Not within a transaction of its caller's, of which it is a part: that one is undone as a whole,
@@ -43,22 +43,22 @@ def made_anew(act: Callable[P, R]) -> Callable[P, R]:
             try:
                 return act(*args, **kwargs)
             except OperationalError as error:
-                if not (_is_outermost() and may_begin_again(error, tries)):
+                if not (_is_outermost() and may_retry(error, tries)):
                     raise
             tries += 1
 
     return acting
 
 
-def may_begin_again(error: OperationalError, tries: int) -> bool:
+def may_retry(error: OperationalError, tries: int) -> bool:
     """Says whether the error is no more than that, and waits until it may go better."""
-    if not is_clash(error) or tries >= MOST:
+    if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))
     return True
 
 
-def is_clash(error: BaseException) -> bool:
+def is_conflict(error: BaseException) -> bool:
     """Says whether the database undid a transaction for the sake of another."""
     return getattr(error.__cause__, "sqlstate", None) in CODES
 

@@ -13,7 +13,7 @@ M = TypeVar("M", bound=models.Model)
 Convert = Callable[[Any, Any, Any], Any]
 
 
-class Record(Generic[M]):
+class RowMapper(Generic[M]):
     """All columns of a model: their names for a query, and a row of them as an instance.
 
     ``more`` are annotations that follow the columns, by the attribute that takes them. With

@@ -8,18 +8,18 @@ from typing import Any
 from django.db import OperationalError, connections, transaction
 
 from . import raw_cursor, retry
-from .bulk_insert import MOST_PARAMETERS, Insert, Rows
-from .prepared_query import Select, Update
+from .bulk_insert import MOST_PARAMETERS, BulkInsert, Rows
+from .prepared_query import PreparedSelect, PreparedUpdate
 
 Row = tuple[Any, ...]
 
 
-class Reading:
+class Prefetch:
     """The rows of a query that is sent along with a writing, where that saves a round trip."""
 
     __slots__ = ("_rows", "statement", "values")
 
-    def __init__(self, statement: Select, values: dict[str, Any]) -> None:
+    def __init__(self, statement: PreparedSelect, values: dict[str, Any]) -> None:
         self.statement, self.values = statement, values
         self._rows: list[Row] | None = None
 
@@ -33,7 +33,7 @@ class Reading:
         return rows
 
 
-class Writing:
+class WriteBatch:
     """What one transaction writes: first what has to hold, then what is written if it does.
 
     On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
@@ -50,14 +50,19 @@ class Writing:
 
     def __init__(self, using: str) -> None:
         self.using = using
-        self._required: list[tuple[Select | Update, dict[str, Any], type[Exception] | None]] = []
-        self._inserted: list[tuple[Insert, Rows]] = []
-        self._following: list[Callable[[], object]] = []
-        self._told: list[Callable[[], object]] = []
-        self._readings: list[Reading] = []
+        self._guards: list[
+            tuple[PreparedSelect | PreparedUpdate, dict[str, Any], type[Exception] | None]
+        ] = []
+        self._inserted: list[tuple[BulkInsert, Rows]] = []
+        self._before: list[Callable[[], object]] = []
+        self._after: list[Callable[[], object]] = []
+        self._prefetches: list[Prefetch] = []
 
-    def require(
-        self, statement: Update, values: dict[str, Any], error: type[Exception] | None = None
+    def guard(
+        self,
+        statement: PreparedUpdate,
+        values: dict[str, Any],
+        error: type[Exception] | None = None,
     ) -> None:
         """Adds an UPDATE without whose row nothing else is written; ``error`` is then raised.
 
@@ -65,13 +70,15 @@ class Writing:
         else the statement reads it may have read before, so nothing that is written here may
         depend on rows other than these.
         """
-        self._required.append((statement, values, error))
+        self._guards.append((statement, values, error))
 
-    def lock(self, statement: Select, values: dict[str, Any], error: type[Exception]) -> None:
-        """Adds a look at a row, which it locks, before anything else; as ``require``."""
-        self._required.insert(0, (statement, values, error))
+    def lock(
+        self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
+    ) -> None:
+        """Adds a look at a row, which it locks, before anything else; as ``guard``."""
+        self._guards.insert(0, (statement, values, error))
 
-    def insert(self, statement: Insert, rows: Rows) -> None:
+    def insert(self, statement: BulkInsert, rows: Rows) -> None:
         """Adds rows, if there are any, to those that the same statement inserts."""
         if not rows:
             return
@@ -81,25 +88,25 @@ class Writing:
                 return
         self._inserted.append((statement, rows))
 
-    def read(self, statement: Select, values: dict[str, Any]) -> Reading:
+    def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
         """Sends a query along, which sees what all of this has written, and what it waited for."""
-        self._readings.append(Reading(statement, values))
-        return self._readings[-1]
+        self._prefetches.append(Prefetch(statement, values))
+        return self._prefetches[-1]
 
-    def follow(self, function: Callable[[], object]) -> None:
+    def before_commit(self, function: Callable[[], object]) -> None:
         """Has something done in the same transaction when all of this is written."""
-        self._following.append(function)
+        self._before.append(function)
 
-    def tell(self, function: Callable[[], object]) -> None:
+    def after_write(self, function: Callable[[], object]) -> None:
         """Has something done at the end, in the transaction or behind it."""
-        self._told.append(function)
+        self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
         """Writes it all as one transaction, or as a part of the caller's; returns as ``run``."""
         connection = connections[self.using]
         alone = not connection.in_atomic_block and connection.get_autocommit()
         try:
-            if alone and not self._following:
+            if alone and not self._before:
                 if self._is_one(connection):
                     return self.run()
                 if connection.vendor == "sqlite" and not raw_cursor.is_watched(connection):
@@ -107,7 +114,7 @@ class Writing:
             with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
                 return self.run()
         except OperationalError as error:
-            if not (alone and retry.may_begin_again(error, self._tries)):
+            if not (alone and retry.may_retry(error, self._tries)):
                 raise
         self._tries += 1
         return self.commit(durable=durable, savepoint=savepoint)
@@ -115,7 +122,7 @@ class Writing:
     def _commit_alone(self, connection: Any) -> list[Row]:
         """Writes it all between a BEGIN and a COMMIT of its own, which costs less than atomic()."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
-        with raw_cursor.cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             try:
                 cursor.execute(begin, ())
                 found = self._run_in_turn(connection, cursor)
@@ -126,7 +133,7 @@ class Writing:
                 if connection.connection.in_transaction:
                     cursor.execute("ROLLBACK", ())
                 raise
-        self._tell(found)
+        self._call(found)
         return found
 
     def run(self) -> list[Row]:
@@ -135,24 +142,24 @@ class Writing:
         The caller has opened a transaction, unless one statement does it.
         """
         connection = connections[self.using]
-        with raw_cursor.cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection) as cursor:
             if self._is_one(connection):
                 found = self._run_as_one(connection, cursor)
             else:
                 found = self._run_in_turn(connection, cursor)
         self._refuse_missing(found)
-        self._tell(found)
+        self._call(found)
         return found
 
     def _refuse_missing(self, found: list[Row]) -> None:
-        if len(found) < len(self._required):
-            error = self._required[len(found)][2]
+        if len(found) < len(self._guards):
+            error = self._guards[len(found)][2]
             if error is not None:
                 raise error
 
-    def _tell(self, found: list[Row]) -> None:
-        if len(found) == len(self._required):
-            for function in (*self._following, *self._told):
+    def _call(self, found: list[Row]) -> None:
+        if len(found) == len(self._guards):
+            for function in (*self._before, *self._after):
                 function()
 
     def _is_one(self, connection: Any) -> bool:
@@ -162,9 +169,9 @@ class Writing:
 
     def _run_in_turn(self, connection: Any, cursor: Any) -> list[Row]:
         found: list[Row] = []
-        for statement, values, _ in self._required:
+        for statement, values, _ in self._guards:
             text, parameters = statement.ready(connection, values)
-            if isinstance(statement, Select):
+            if isinstance(statement, PreparedSelect):
                 cursor.execute(text, parameters)
                 rows = cursor.fetchall()
             elif statement.returning:
@@ -185,9 +192,9 @@ class Writing:
         names, held = [], ""
         expressions: list[str] = []
         parameters: list[Any] = []
-        for at, (statement, values, _) in enumerate(self._required):
+        for at, (statement, values, _) in enumerate(self._guards):
             text, more = statement.ready(connection, values)
-            if isinstance(statement, Update):
+            if isinstance(statement, PreparedUpdate):
                 text += f"{held} RETURNING {statement.columns(connection)}"
             expressions.append(f"held{at} AS ({text})")
             parameters += more
@@ -204,11 +211,11 @@ class Writing:
             return []
         last = f"SELECT * FROM {' LEFT JOIN '.join(names)}" + " ON TRUE" * (len(names) - 1)
         text = f"WITH {', '.join(expressions)} {last if names else 'SELECT'}"
-        is_fast = isinstance(cursor, raw_cursor.Cursor) and cursor.is_pipelined
-        if names and self._readings and is_fast:
-            sent = [each.statement.ready(connection, each.values) for each in self._readings]
+        is_fast = isinstance(cursor, raw_cursor.RawCursor) and cursor.is_pipelined
+        if names and self._prefetches and is_fast:
+            sent = [each.statement.ready(connection, each.values) for each in self._prefetches]
             rows, *others = cursor.execute_together([(text, parameters), *sent])
-            for reading, found in zip(self._readings, others, strict=True):
+            for reading, found in zip(self._prefetches, others, strict=True):
                 reading.keep(found)
             return self._split(rows)
         cursor.execute(text, parameters)
@@ -218,7 +225,7 @@ class Writing:
         """Takes the one row apart into those of the required UPDATEs that have one."""
         found: list[Row] = []
         row = rows[0] if rows else ()
-        for statement, _, _ in self._required:
+        for statement, _, _ in self._guards:
             width = 1 + len(statement.returning)
             if not row or row[0] is None:
                 break

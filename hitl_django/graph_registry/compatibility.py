@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
-from hitl_django.db.retry import made_anew
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import GraphChangedError, LeaseLostError
 from hitl_django.engine.graph.fingerprint import changes
 from hitl_django.engine.savers.checkpoint import CheckpointTuple
@@ -116,7 +116,7 @@ def refuse_if_changed(
     logger.info("thread %s: shape %s, now %s", thread.thread_id, stored, registered.fingerprint)
 
 
-@made_anew
+@retry_on_conflict
 def take_up(run_id: UUID, thread: ThreadKey, stored: str, registered: Registered) -> None:
     """Notes that the run goes on under the graph's shape, if it can.
 

@@ -11,6 +11,6 @@ from .acquire import RunFence, claim, renew
 from .lease import Lease
 from .renewal import watched
 from .thread_lock import lock_thread
-from .transitions import abandon, park
+from .transitions import park, release
 
-__all__ = ["Lease", "RunFence", "abandon", "claim", "lock_thread", "park", "renew", "watched"]
+__all__ = ["Lease", "RunFence", "claim", "lock_thread", "park", "release", "renew", "watched"]

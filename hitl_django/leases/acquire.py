@@ -15,12 +15,12 @@ from django.db import router
 
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.conf import hitl
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import LeaseLostError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.json_text.sanitize import counted
 from hitl_django.models import Run, Thread
-from hitl_django.notifications import Log
+from hitl_django.notifications import EventLog
 
 from . import queries, transitions
 from .interrupts import flag_changed
@@ -36,20 +36,20 @@ def claim(run_id: UUID | str) -> Lease | None:
     hint harmless, and where the run was parked instead, having got nowhere too often.
     """
     using = router.db_for_write(Run)
-    claiming = Writing(using)
+    claiming = WriteBatch(using)
     # The predicate makes one of any number of workers win: the lease is free or run out as the
     # database sees it at this statement. Attempts are counted here, where a worker that dies
     # can't fail to, and are set back by whatever makes progress. Zero rows: the run isn't due, or
     # the lease is somebody's.
     owner = _owner()
     terms = {"run": run_id, "owner": owner, "duration": _duration()}
-    claiming.require(queries.CLAIM, terms)
+    claiming.guard(queries.CLAIM, terms)
     # Zero rows: the run was cancelled while we waited for the thread's row.
-    claiming.require(queries.BEGIN, {"run": run_id})
+    claiming.guard(queries.BEGIN, {"run": run_id})
     # What the run goes on from is read by the time that the thread is ours, and nobody else can
     # change it any more.
-    newest = claiming.read(queries.NEWEST, {"run": run_id, "owner": owner, "ns": ""})
-    waiting = claiming.read(queries.WAITING, {"run": run_id})
+    newest = claiming.prefetch(queries.NEWEST, {"run": run_id, "owner": owner, "ns": ""})
+    waiting = claiming.prefetch(queries.WAITING, {"run": run_id})
     held = claiming.commit(durable=True)
     if not held:
         return None
@@ -60,7 +60,7 @@ def claim(run_id: UUID | str) -> Lease | None:
         queries.GIVE_BACK.run(using, thread=thread.pk, epoch=epoch)
         return None
     graph, last_error, shape, told, last_event = held[1]
-    log = Log(UUID(str(run_id)), graph, told, last_event)
+    log = EventLog(UUID(str(run_id)), graph, told, last_event)
     if attempts > 1:
         log.catch_up(using)
     lease = Lease(log.run_id, graph, thread, attempts, log, bool(asked), shape, newest, waiting)
@@ -92,26 +92,26 @@ class RunFence:
     def __init__(self, lease: Lease, requeue: Callable[[UUID], None]) -> None:
         self.lease, self.requeue = lease, requeue
 
-    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Renews the lease, or with an outcome gives it back, if the thread is still ours."""
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all we know is stale. A commit is
         # progress, so the count of attempts starts anew.
         ours = self.lease.ours()
         if outcome is None:
-            writing.require(queries.HOLD, {**ours, "duration": _duration()}, LeaseLostError)
+            batch.guard(queries.HOLD, {**ours, "duration": _duration()}, LeaseLostError)
         else:
             statement = queries.REST if transitions.ends(outcome) else queries.LET_GO
             statement = queries.ASK if outcome.questions else statement
-            writing.require(statement, ours, LeaseLostError)
+            batch.guard(statement, ours, LeaseLostError)
 
-    def flag(self, writing: Writing, questions: Sequence[str]) -> None:
+    def flag(self, batch: WriteBatch, questions: Sequence[str]) -> None:
         """Marks questions whose answers were used for others, in the transaction of the commit."""
-        writing.follow(partial(flag_changed, self.lease, questions, writing.using))
+        batch.before_commit(partial(flag_changed, self.lease, questions, batch.using))
 
-    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Adds how the run is left to the last thing that is written of it."""
-        transitions.settle(self.lease, writing, outcome, step, self.requeue)
+        transitions.finish(self.lease, batch, outcome, step, self.requeue)
 
 
 def _using() -> str:

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, signals
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.types import Expiry
 from hitl_django.graph_registry import registry
@@ -34,16 +34,16 @@ WORKER = "worker"
 PENDING = Interrupt.Status.PENDING
 
 
-def ask(lease: Lease, writing: Writing, questions: Sequence[Question]) -> list[str]:
+def ask(lease: Lease, batch: WriteBatch, questions: Sequence[Question]) -> list[str]:
     """Adds the first questions that a thread asks to what is written; returns their ids."""
-    rows = [_row(lease, question, writing.using) for question in questions]
-    _insert(rows, writing)
-    _tell(lease, rows, writing)
+    rows = [_row(lease, question, batch.using) for question in questions]
+    _insert(rows, batch)
+    _tell(lease, rows, batch)
     if any(question.expires for question in questions):
-        writing.follow(partial(_limit, rows, writing.using))
+        batch.before_commit(partial(_limit, rows, batch.using))
     if any(question.terms for question in questions):
-        writing.follow(partial(_set_due, rows, questions, writing.using))
-    writing.tell(partial(_announce, lease, rows, writing.using))
+        batch.before_commit(partial(_set_due, rows, questions, batch.using))
+    batch.after_write(partial(_announce, lease, rows, batch.using))
     return [str(row.pk) for row in rows]
 
 
@@ -74,10 +74,10 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
         withdraw(lease, using, stays=ids)
-    writing = Writing(using)
-    _insert(new, writing)
-    _tell(lease, [*new, *reopened], writing)
-    writing.run()
+    batch = WriteBatch(using)
+    _insert(new, batch)
+    _tell(lease, [*new, *reopened], batch)
+    batch.run()
     _limit(new, using)
     _set_due(new, unknown, using)
     _announce(lease, [*new, *reopened], using)
@@ -128,14 +128,14 @@ def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> No
     audit.append(thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
 
 
-def _insert(rows: Sequence[Interrupt], writing: Writing) -> None:
-    writing.insert(queries.RECORD, [queries.RECORD.values_of(row) for row in rows])
+def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:
+    batch.insert(queries.RECORD, [queries.RECORD.values_of(row) for row in rows])
 
 
-def _tell(lease: Lease, rows: Sequence[Interrupt], writing: Writing) -> None:
+def _tell(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
     event = Delivery.Event.INTERRUPT_CREATED
     for row in rows:
-        outbox.tell(writing, event, lease.graph, **_ids(lease, row))
+        outbox.publish(batch, event, lease.graph, **_ids(lease, row))
 
 
 def _ids(lease: Lease, row: Interrupt) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from hitl_django.checkpoints import ThreadKey
-from hitl_django.db.write_batch import Reading
-from hitl_django.notifications import Log
+from hitl_django.db.write_batch import Prefetch
+from hitl_django.notifications import EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Lease:
     graph: str
     thread: ThreadKey
     attempt: int
-    log: Log
+    log: EventLog
     asked: bool = True
     fingerprint: str = ""
-    newest: Reading | None = None
-    waiting: Reading | None = None
+    newest: Prefetch | None = None
+    waiting: Prefetch | None = None
 
     def ours(self) -> dict[str, Any]:
         """Returns the values of a statement that finds the thread only while it is ours."""

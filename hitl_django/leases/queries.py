@@ -12,21 +12,21 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from hitl_django.checkpoints.queries import newest
-from hitl_django.db.bulk_insert import Insert, given
-from hitl_django.db.prepared_query import NO_STATE, Given, Select, Update
-from hitl_django.db.row_mapper import Record
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
+from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 
 DUE = (Run.State.QUEUED, Run.State.RUNNING, NO_STATE)
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
-_THREAD, _RUN = Given("thread", _BIG), Given("run", models.UUIDField())
-_QUESTION = Given("interrupt", models.UUIDField())
-_UNTIL = Now() + Given("duration", models.DurationField())
-_OURS = Q(pk=_THREAD, epoch=Given("epoch", _BIG))
+_THREAD, _RUN = Parameter("thread", _BIG), Parameter("run", models.UUIDField())
+_QUESTION = Parameter("interrupt", models.UUIDField())
+_UNTIL = Now() + Parameter("duration", models.DurationField())
+_OURS = Q(pk=_THREAD, epoch=Parameter("epoch", _BIG))
 _HELD = _OURS & Q(lease_until__isnull=False)
 
-THREAD = Record(Thread, now=models.DateTimeField())
+THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 
 def _threads() -> models.QuerySet[Thread]:
@@ -34,7 +34,9 @@ def _threads() -> models.QuerySet[Thread]:
 
 
 #: Locks a thread.
-LOCK = Select(lambda: _threads().filter(pk=_THREAD).values_list(*THREAD.names, "clock"), lock=True)
+LOCK = PreparedSelect(
+    lambda: _threads().filter(pk=_THREAD).values_list(*THREAD.names, "clock"), lock=True
+)
 
 
 def _asked_in() -> models.QuerySet[Interrupt, Any]:
@@ -42,7 +44,7 @@ def _asked_in() -> models.QuerySet[Interrupt, Any]:
 
 
 #: Locks the thread that a question belongs to.
-LOCK_OF = Select(
+LOCK_OF = PreparedSelect(
     # Sliced, because Django 6.1 takes no other queryset for one value.
     lambda: _threads().filter(pk=Subquery(_asked_in()[:1])).values_list(*THREAD.names, "clock"),
     lock=True,
@@ -59,21 +61,21 @@ def _due(column: str) -> models.Subquery:
 #: statement, run out. Where PostgreSQL waits for the thread's row it looks at that row again and at
 #: nothing else, so that the run may not be due any more; but then somebody has claimed it
 #: meanwhile, which the epoch tells.
-CLAIM = Update(
+CLAIM = PreparedUpdate(
     Thread,
     Q(pk=_due("thread"), epoch=_due("thread__epoch"))
     & (Q(lease_until__isnull=True) | Q(lease_until__lt=Now())),
     lambda: {
         "epoch": F("epoch") + 1,
         "attempts": F("attempts") + 1,
-        "lease_owner": Given("owner", _TEXT),
+        "lease_owner": Parameter("owner", _TEXT),
         "lease_until": _UNTIL,
     },
     returning=["id", "thread_id", "epoch", "attempts", "asked"],
 )
 
 #: Says that a claimed run is under way.
-BEGIN = Update(
+BEGIN = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
     lambda: {"state": Run.State.RUNNING},
@@ -81,36 +83,38 @@ BEGIN = Update(
 )
 
 #: Gives a claim back that came to nothing.
-GIVE_BACK = Update(
+GIVE_BACK = PreparedUpdate(
     Thread,
     _OURS,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": F("attempts") - 1},
 )
 
 #: Frees a thread whose run is left as it is; the count of attempts stays.
-FREE = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
+FREE = PreparedUpdate(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
 
 #: Extends a lease between commits; one that was given back stays so.
-RENEW = Update(Thread, _HELD, lambda: {"lease_until": _UNTIL})
+RENEW = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL})
 
 #: Opens a commit: the thread is still ours, and there was progress. The count stays at one and not
 #: at none, because this claim goes on to try the next step: a step that kills whoever tries it is
 #: tried as often as the limit says, wherever it stands in the graph. A lease that was given back
 #: stays so: what a node left running would lease a thread to nobody.
-HOLD = Update(Thread, _HELD, lambda: {"lease_until": _UNTIL, "attempts": 1})
+HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL, "attempts": 1})
 
 #: Opens the last commit: as HOLD, and the thread is free.
-LET_GO = Update(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0})
+LET_GO = PreparedUpdate(
+    Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0}
+)
 
 #: As LET_GO, and the thread has come to rest.
-REST = Update(
+REST = PreparedUpdate(
     Thread,
     _OURS,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "ended_at": Now()},
 )
 
 #: As LET_GO, and the thread has asked something.
-ASK = Update(
+ASK = PreparedUpdate(
     Thread,
     _OURS,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "asked": True},
@@ -121,26 +125,30 @@ def _left() -> dict[str, Any]:
     root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
     step = root.order_by("-checkpoint_id").values("step")[:1]
     return {
-        "state": Given("state", _TEXT),
+        "state": Parameter("state", _TEXT),
         # The checkpoint that is written by the same statement is not there to be read.
-        "step": Coalesce(Given("step", models.IntegerField()), Subquery(step), F("step")),
-        "error": Given("error", _TEXT),
-        "traceback": Coalesce(Given("traceback", _TEXT), F("traceback")),  # None leaves it alone
-        "last_event": Given("last_event", models.PositiveIntegerField()),
+        "step": Coalesce(Parameter("step", models.IntegerField()), Subquery(step), F("step")),
+        "error": Parameter("error", _TEXT),
+        "traceback": Coalesce(
+            Parameter("traceback", _TEXT), F("traceback")
+        ),  # None leaves it alone
+        "last_event": Parameter("last_event", models.PositiveIntegerField()),
     }
 
 
 _LEAVABLE = Q(pk=_RUN, state__in=DUE)
 
 #: Leaves a run that waits for a person, or that nobody tries any more.
-PAUSE = Update(Run, _LEAVABLE, _left)
+PAUSE = PreparedUpdate(Run, _LEAVABLE, _left)
 #: Leaves a run that came to its end.
-END = Update(Run, _LEAVABLE, lambda: {**_left(), "finished_at": Now()})
+END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_left(), "finished_at": Now()})
 #: Leaves a run for another worker to go on with.
-REQUEUE = Update(Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted_at": Now()})
+REQUEUE = PreparedUpdate(
+    Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted_at": Now()}
+)
 
 #: Finds what a run has asked and nobody has decided yet.
-WAITING = Select(
+WAITING = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
         .filter(run=_RUN, status__in=(Interrupt.Status.PENDING, NO_STATE))
@@ -150,22 +158,22 @@ WAITING = Select(
 
 
 def _held() -> models.QuerySet[Run, Any]:
-    mine = Q(thread__lease_owner=Given("owner", _TEXT))
+    mine = Q(thread__lease_owner=Parameter("owner", _TEXT))
     return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
 
 
 #: Reads the newest checkpoint of a run's thread and the writes on top of it, if it was claimed.
-NEWEST = Select(lambda: newest(models.Subquery(_held()[:1])))
+NEWEST = PreparedSelect(lambda: newest(models.Subquery(_held()[:1])))
 
 #: Finds which of these questions have been asked in the thread before.
-KNOWN = Select(
+KNOWN = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
-        .filter(thread=_THREAD, interrupt_id__in=[Given("interrupts", _TEXT, many=True)])
+        .filter(thread=_THREAD, interrupt_id__in=[Parameter("interrupts", _TEXT, many=True)])
         .values_list("interrupt_id")
     )
 )
 
 #: Records questions; the thread has none of these ids yet.
-RECORD = Insert(Interrupt, given(Interrupt), fresh=True)
-QUESTION = Record(Interrupt)
+RECORD = BulkInsert(Interrupt, insertable_columns(Interrupt), fresh=True)
+QUESTION = RowMapper(Interrupt)

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import router
 
 from hitl_django import signals
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.json_text.sanitize import storable
@@ -38,30 +38,30 @@ _ENDED = {
 }
 
 
-def settle(
+def finish(
     lease: Lease,
-    writing: Writing,
+    batch: WriteBatch,
     outcome: Outcome,
     step: int | None,
     requeue: Callable[[UUID], None],
 ) -> None:
     """Adds the outcome of a run to what is written while its thread is held."""
-    using = writing.using
+    using = batch.using
     if outcome.status == "interrupted" and lease.asked:
         # What was asked before may be answered by now: that shows when the thread is held.
-        writing.follow(partial(_pause_again, lease, outcome, requeue, using, lease.log.last))
+        batch.before_commit(partial(_pause_again, lease, outcome, requeue, using, lease.log.last))
         return
     state = _left_as(outcome)
     told: dict[str, Any] = {}
     if outcome.status == "interrupted":
-        told["questions"] = interrupts.ask(lease, writing, outcome.questions)
+        told["questions"] = interrupts.ask(lease, batch, outcome.questions)
         state = Run.State.INTERRUPTED
     elif state in _ENDED.values() and lease.asked and _asks(lease, using):
-        writing.follow(partial(interrupts.withdraw, lease, using))
-    _leave(lease, state, writing, *_account(outcome.error), step=step, told=told)
+        batch.before_commit(partial(interrupts.withdraw, lease, using))
+    _leave(lease, state, batch, *_account(outcome.error), step=step, told=told)
     if state == Run.State.QUEUED:
-        writing.follow(partial(requeue, lease.run_id))
-    writing.tell(partial(_announce, lease, state, using))
+        batch.before_commit(partial(requeue, lease.run_id))
+    batch.after_write(partial(_announce, lease, state, using))
 
 
 def ends(outcome: Outcome) -> bool:
@@ -92,45 +92,45 @@ def _pause_again(
     # run doesn't pause but goes round again, with the answer.
     answered, waiting = interrupts.record(lease, outcome.questions, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
-    writing = Writing(using)
+    batch = WriteBatch(using)
     told = {} if answered else {"questions": waiting}
-    _leave(lease, state, writing, *_account(None), told=told)
+    _leave(lease, state, batch, *_account(None), told=told)
     if answered:
-        writing.follow(partial(requeue, lease.run_id))
-    writing.run()
+        batch.before_commit(partial(requeue, lease.run_id))
+    batch.run()
 
 
 def park(lease: Lease, error: str) -> None:
     """Stops trying: everything stored stays, and an operator may queue the run again."""
-    writing = Writing(router.db_for_write(Run))
+    batch = WriteBatch(router.db_for_write(Run))
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
-    writing.require(queries.LET_GO, lease.ours())
-    _leave(lease, Run.State.PARKED, writing, storable(error)[:ERROR_LENGTH])
-    writing.tell(partial(_announce, lease, Run.State.PARKED, writing.using))
-    writing.commit(durable=True)
+    batch.guard(queries.LET_GO, lease.ours())
+    _leave(lease, Run.State.PARKED, batch, storable(error)[:ERROR_LENGTH])
+    batch.after_write(partial(_announce, lease, Run.State.PARKED, batch.using))
+    batch.commit(durable=True)
 
 
-def abandon(lease: Lease, error: BaseException, *, to_park: bool) -> None:
+def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     """Gives the thread back after something that was not the graph's doing went wrong.
 
     The run stays QUEUED, for the sweep to hint again, or is parked where trying again can't help.
     Its attempts aren't set back: a fault that stays parks the run in the end.
     """
-    writing = Writing(router.db_for_write(Run))
+    batch = WriteBatch(router.db_for_write(Run))
     # What went wrong may have been a commit, and nobody knows what became of its events.
-    lease.log.catch_up(writing.using)
+    lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
-    writing.require(queries.FREE, lease.ours(), LeaseLostError)
-    _leave(lease, state, writing, *_account(error))
-    writing.tell(partial(_announce, lease, state, writing.using))
-    writing.commit(durable=True)
+    batch.guard(queries.FREE, lease.ours(), LeaseLostError)
+    _leave(lease, state, batch, *_account(error))
+    batch.after_write(partial(_announce, lease, state, batch.using))
+    batch.commit(durable=True)
 
 
 def _leave(
     lease: Lease,
     state: str,
-    writing: Writing,
+    batch: WriteBatch,
     error: str,
     traceback: str | None = None,
     *,
@@ -138,7 +138,7 @@ def _leave(
     told: dict[str, Any] | None = None,
 ) -> None:
     about = told or ({"reason": "continued"} if state == Run.State.QUEUED else {})
-    last_event = lease.log.state(writing, state, **about)
+    last_event = lease.log.state(batch, state, **about)
     statement = queries.PAUSE
     if state in _ENDED.values():
         statement = queries.END
@@ -149,10 +149,10 @@ def _leave(
     # this was one statement, and else when the lease has run out.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     how["last_event"] = last_event
-    writing.require(statement, {"run": lease.run_id, **how}, LeaseLostError)
+    batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
     if event := _TOLD.get(Run.State(state)):
         ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}
-        outbox.tell(writing, event, lease.graph, **ids)
+        outbox.publish(batch, event, lease.graph, **ids)
 
 
 def _account(error: BaseException | None) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from hitl_django.admin.answer_forms import Sheet
 from hitl_django.admin.multi_action import sheet_of
 from hitl_django.admin.question_view import facts_asked, why_asked
 from hitl_django.db import outages
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     InvalidAnswerError,
@@ -40,7 +41,6 @@ from hitl_django.errors import LinkNotFound
 from hitl_django.forms import submission
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import LinkInfo, LinkState
-from hitl_django.task_queue import dispatcher
 
 from .closed_page import (
     AWAY,
@@ -203,12 +203,12 @@ def _fields(request: HttpRequest) -> list[tuple[str, str]]:
 
 def _question(link: LinkInfo) -> Interrupt:
     """Reads the question as the link shows it: with those decisions only that it is for."""
-    rows = Interrupt.objects.using(dispatcher.alias()).select_related("thread", "run")
+    rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     question = rows.get(pk=link.interrupt_id)
     question.allowed_decisions = list(link.decisions)
     return question
 
 
 def _decision(link: LinkInfo) -> Decision | None:
-    decisions = Decision.objects.using(dispatcher.alias()).filter(interrupt=link.interrupt_id)
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=link.interrupt_id)
     return decisions.filter(key=f"{services.LINK_KEY}{link.id}").defer("value").first()

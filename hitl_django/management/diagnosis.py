@@ -17,6 +17,7 @@ from django.utils.timesince import timesince
 
 from hitl_django import audit, services
 from hitl_django.conf import hitl, user_share
+from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import counted
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.task_queue import dispatcher
@@ -90,7 +91,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _database() -> Iterator[Finding]:
-    connection = connections[dispatcher.alias()]
+    connection = connections[write_alias()]
     try:
         connection.ensure_connection()
     except Exception as error:  # whatever the database's own library raises
@@ -106,7 +107,7 @@ def _database() -> Iterator[Finding]:
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
     """Gives whether the migrations of these apps, or of all, are applied; and those they need."""
-    executor = MigrationExecutor(connections[dispatcher.alias()])
+    executor = MigrationExecutor(connections[write_alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
     if names:
@@ -121,7 +122,7 @@ def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
 
 
 def _clock() -> Iterator[Finding]:
-    rows = WorkerHeartbeat.objects.using(dispatcher.alias()).annotate(now=Now())
+    rows = WorkerHeartbeat.objects.using(write_alias()).annotate(now=Now())
     theirs = rows.values_list("now", flat=True).first()
     if theirs is None:
         return  # nobody has worked yet, and a clock is read from a row
@@ -136,7 +137,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    found = checks.run_checks(tags=["hitl_django"], databases=[dispatcher.alias()])
+    found = checks.run_checks(tags=["hitl_django"], databases=[write_alias()])
     yield from _told(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The settings have nothing that is known to hurt.")
@@ -145,7 +146,7 @@ def _settings() -> Iterator[Finding]:
 def _site() -> Iterator[Finding]:
     """Gives whether links are sent out that lack the name of a host."""
     models = (WebhookEndpoint, ReviewLink)
-    rows = [model._default_manager.using(dispatcher.alias()) for model in models]
+    rows = [model._default_manager.using(write_alias()) for model in models]
     used = [str(each.model._meta.verbose_name_plural) for each in rows if each.exists()]
     if used and not hitl.SITE_URL:
         yield Finding(
@@ -220,7 +221,7 @@ def _sweep() -> Iterator[Finding]:
 
 
 def _runs() -> Iterator[Finding]:
-    parked = Run.objects.using(dispatcher.alias()).filter(state=Run.State.PARKED)
+    parked = Run.objects.using(write_alias()).filter(state=Run.State.PARKED)
     count = parked.count()
     if count:
         one, several = "run is parked: it can't", "runs are parked: they can't"
@@ -233,7 +234,7 @@ def _runs() -> Iterator[Finding]:
 
 def _growth() -> Iterator[Finding]:
     """Gives how much is kept, how fast it grows, and which settings bound it."""
-    size = tables.measure(dispatcher.alias())
+    size = tables.measure(write_alias())
     if not size.runs:
         return
     largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)

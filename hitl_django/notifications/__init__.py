@@ -6,6 +6,6 @@ log.py      the events of one run, numbered by whoever holds its thread
 
 from __future__ import annotations
 
-from .run_events import Log, note, queued
+from .run_events import EventLog, append_event, append_queued
 
-__all__ = ["Log", "note", "queued"]
+__all__ = ["EventLog", "append_event", "append_queued"]

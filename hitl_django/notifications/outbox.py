@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from hitl_django.db.bulk_insert import Insert
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.ids import new_id
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.task_queue import dispatcher
@@ -24,7 +24,7 @@ from hitl_django.task_queue import dispatcher
 #: How long a process goes by what it has read of the endpoints.
 LOOK_SECONDS = 5.0
 
-_NEW = Insert(
+_NEW = BulkInsert(
     Delivery, ["id", "endpoint_id", "event", "data", "state", "attempts", "fault"], fresh=True
 )
 
@@ -46,16 +46,16 @@ class Listener:
 _known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
 
 
-def tell(writing: Writing, event: Delivery.Event, graph: str, **data: Any) -> None:
+def publish(batch: WriteBatch, event: Delivery.Event, graph: str, **data: Any) -> None:
     """Adds to what is written what the endpoints are to hear of it: ids, and nothing said."""
-    listeners = _listeners(writing.using)
+    listeners = _listeners(batch.using)
     if listeners:
         told = [listener.id for listener in listeners if listener.hears(event, graph)]
-        add(writing, event, {"graph": graph, **data}, told)
+        add(batch, event, {"graph": graph, **data}, told)
 
 
 def add(
-    writing: Writing, event: Delivery.Event, data: dict[str, Any], told: Sequence[UUID]
+    batch: WriteBatch, event: Delivery.Event, data: dict[str, Any], told: Sequence[UUID]
 ) -> list[UUID]:
     """Adds a message to each of these endpoints, whatever they want to hear; returns their ids."""
     plain = {key: str(value) for key, value in data.items()}
@@ -65,8 +65,8 @@ def add(
         [pk, endpoint, str(event), plain, pending, 0, ""]
         for pk, endpoint in zip(made, told, strict=True)
     ]
-    writing.insert(_NEW, rows)
-    writing.tell(partial(_hint, told))
+    batch.insert(_NEW, rows)
+    batch.after_write(partial(_hint, told))
     return made
 
 
@@ -77,7 +77,7 @@ def forget() -> None:
 
 def _hint(endpoints: Sequence[UUID]) -> None:
     for endpoint in endpoints:
-        dispatcher.hint_webhook(endpoint)
+        dispatcher.enqueue_webhook(endpoint)
 
 
 def _listeners(using: str) -> tuple[Listener, ...]:

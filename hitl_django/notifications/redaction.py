@@ -33,7 +33,7 @@ _SECRET = re.compile(
 _EXACT = 2**53  # whole numbers up to which every reader of JSON has them exactly
 
 
-def shown(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
+def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
     """Returns the value as JSON of about ``most`` bytes, and whether anything was left out.
 
     ``redact`` names further keys whose values are hidden, at whatever depth.

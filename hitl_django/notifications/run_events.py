@@ -16,26 +16,26 @@ from django.db import models
 from django.db.models import Max
 
 from hitl_django.conf import hitl
-from hitl_django.db.bulk_insert import Insert
-from hitl_django.db.prepared_query import Given, Select
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert
+from hitl_django.db.prepared_query import Parameter, PreparedSelect
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import modes_of, tells_of_subgraphs
 
-from .redaction import shown
+from .redaction import redact_value
 
 if TYPE_CHECKING:
     from hitl_django.engine.loop.stream_modes import Chunk
 
 #: Adds events; a number that is taken is an IntegrityError, and with it nothing is written.
-ADD = Insert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
+ADD = BulkInsert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)
 
 #: Finds the number of a run's last event.
-LAST = Select(
+LAST = PreparedSelect(
     lambda: (
         RunEvent.objects.order_by()
-        .filter(run=Given("run", models.UUIDField()))
+        .filter(run=Parameter("run", models.UUIDField()))
         .values("run")
         .annotate(last=Max("seq"))
         .values_list("last")
@@ -50,7 +50,7 @@ class Kept(NamedTuple):
     truncated: bool
 
 
-class Log:
+class EventLog:
     """Adds events of a run to what is written of it; ``last`` is the number of the newest."""
 
     __slots__ = ("_known", "choice", "graph", "last", "run_id")
@@ -61,7 +61,7 @@ class Log:
         self._known = last
 
     @classmethod
-    def of(cls, run: Run) -> Log:
+    def of(cls, run: Run) -> EventLog:
         """Returns the log of a run whose state nobody else can change any more."""
         return cls(run.pk, run.graph, run.events, run.last_event)
 
@@ -85,46 +85,48 @@ class Log:
             found = LAST.run(using, run=self.run_id)
             self.last = max(self._known, found[0][0] if found else 0)
 
-    def state(self, writing: Writing, state: str, **about: Any) -> int:
+    def state(self, batch: WriteBatch, state: str, **about: Any) -> int:
         """Adds that the run comes to be in this state; returns the last number."""
         if self.choice:
-            writing.insert(ADD, [self._row(str(state), "", about, False)])
+            batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
-    def tell(self, writing: Writing, chunks: Sequence[Chunk]) -> None:
+    def tell(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
         """Adds what the engine tells of a commit."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:
                 kept = data if isinstance(data, Kept) else self.keep(data)
                 rows.append(self._row(mode, "|".join(ns), kept.data, kept.truncated))
-        writing.insert(ADD, rows)
+        batch.insert(ADD, rows)
 
     def keep(self, data: Any) -> Kept:
         """Returns what is kept of what the engine or a node tells."""
-        return Kept(*shown(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph)))
+        return Kept(
+            *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph))
+        )
 
     def _row(self, kind: str, ns: str, data: Any, truncated: bool) -> tuple[Any, ...]:
         self.last += 1
         return self.run_id, self.last, kind, ns, data, truncated
 
 
-def queued(run: Run, writing: Writing, reason: str) -> int:
+def append_queued(run: Run, batch: WriteBatch, reason: str) -> int:
     """Adds that a run goes on, and why; returns the number that its row keeps.
 
     The caller holds the thread's lock, and has read the run behind it.
     """
-    return Log.of(run).state(writing, Run.State.QUEUED, reason=reason)
+    return EventLog.of(run).state(batch, Run.State.QUEUED, reason=reason)
 
 
-def note(run: Run, using: str, state: str, **about: Any) -> None:
+def append_event(run: Run, using: str, state: str, **about: Any) -> None:
     """Records that a run has come to be in this state; the caller holds the thread's lock."""
     if not run.events:
         return
-    log = Log.of(run)
+    log = EventLog.of(run)
     log.catch_up(using)
-    writing = Writing(using)
-    log.state(writing, state, **about)
-    writing.run()
+    batch = WriteBatch(using)
+    log.state(batch, state, **about)
+    batch.run()
     run.last_event = log.last
     Run.objects.using(using).filter(pk=run.pk).update(last_event=log.last)

@@ -12,10 +12,10 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from hitl_django import audit, leases
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
-from hitl_django.task_queue import dispatcher
 
 logger = logging.getLogger("hitl_django")
 
@@ -43,11 +43,11 @@ def recorded(verb: str, *, by: Any, via: str) -> Iterator[None]:
         raise
 
 
-@made_anew
+@retry_on_conflict
 def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
     if by.pk is None or not error.thread_id:  # nobody, or nothing that has a record
         return
-    using = dispatcher.alias()
+    using = write_alias()
     with transaction.atomic(using=using):
         found = Thread.objects.using(using).filter(thread_id=error.thread_id).first()
         if found is None or _has_enough(found, by):
@@ -59,7 +59,7 @@ def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
 
 
 def _has_enough(thread: Thread, by: Any) -> bool:
-    lately = AuditEntry.objects.using(dispatcher.alias()).filter(
+    lately = AuditEntry.objects.using(write_alias()).filter(
         thread=thread, verb="refuse", actor=by, at__gt=Now() - WITHIN
     )
     return lately.count() >= MOST

@@ -10,35 +10,35 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints.queries import answers
-from hitl_django.db.bulk_insert import Insert, given
-from hitl_django.db.prepared_query import NO_STATE, Given, Select, Update
-from hitl_django.db.row_mapper import Record
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
+from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.review import unclaimed
 
-_INTERRUPT = Given("interrupt", models.UUIDField())
+_INTERRUPT = Parameter("interrupt", models.UUIDField())
 
-RUN, INTERRUPT, DECISION = Record(Run), Record(Interrupt), Record(Decision)
-THREAD = Record(Thread, now=models.DateTimeField())
+RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
+THREAD = RowMapper(Thread, now=models.DateTimeField())
 
 #: Takes a thread up again that has come to rest.
-GOES_ON = Update(
-    Thread, Q(pk=Given("thread", models.BigIntegerField())), lambda: {"ended_at": None}
+GOES_ON = PreparedUpdate(
+    Thread, Q(pk=Parameter("thread", models.BigIntegerField())), lambda: {"ended_at": None}
 )
 
 #: Begins a run.
-NEW_RUN = Insert(Run, given(Run), fresh=True)
+NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 
 #: Records a decision, at the moment its audit entry names as well.
-NEW_DECISION = Insert(Decision, [*given(Decision), "created_at"], fresh=True)
+NEW_DECISION = BulkInsert(Decision, [*insertable_columns(Decision), "created_at"], fresh=True)
 
 #: Locks a thread, unless something was added to its record since that was looked at.
-UNCHANGED = Select(
+UNCHANGED = PreparedSelect(
     lambda: (
         Thread.objects.order_by()
         .filter(
-            pk=Given("thread", models.BigIntegerField()),
-            audit_seq=Given("seq", models.PositiveIntegerField()),
+            pk=Parameter("thread", models.BigIntegerField()),
+            audit_seq=Parameter("seq", models.PositiveIntegerField()),
         )
         .values_list("pk")
     ),
@@ -47,7 +47,7 @@ UNCHANGED = Select(
 
 #: Reads a question with its run, its thread as ``leases`` reads it, and what its task has been
 #: answered so far; nothing is locked.
-WHOLE = Select(
+WHOLE = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
         .filter(pk=_INTERRUPT)
@@ -59,7 +59,7 @@ WHOLE = Select(
 )
 
 #: Reads a question and its run.
-QUESTION = Select(
+QUESTION = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
         .filter(pk=_INTERRUPT)
@@ -71,12 +71,12 @@ _SMALL = models.PositiveSmallIntegerField()
 _AS_SEEN = Q(
     pk=_INTERRUPT,
     status__in=(Interrupt.Status.PENDING, NO_STATE),
-    version=Given("version", models.PositiveIntegerField()),
-    approvals=Given("approvals", _SMALL),
+    version=Parameter("version", models.PositiveIntegerField()),
+    approvals=Parameter("approvals", _SMALL),
 )
 
 #: Closes a question that is open, and still the one that was looked at.
-CLOSE = Update(
+CLOSE = PreparedUpdate(
     Interrupt,
     _AS_SEEN,
     lambda: {
@@ -88,28 +88,28 @@ CLOSE = Update(
 )
 
 #: Counts an approval of the version that was looked at.
-VOTE = Update(Interrupt, _AS_SEEN, lambda: {"approvals": F("approvals") + 1})
+VOTE = PreparedUpdate(Interrupt, _AS_SEEN, lambda: {"approvals": F("approvals") + 1})
 
 #: Puts another answer up for approval, as another version that one person has approved.
-PROPOSE = Update(
+PROPOSE = PreparedUpdate(
     Interrupt,
     _AS_SEEN,
     lambda: {
         "version": F("version") + 1,
         "approvals": 1,
-        "proposal": Given("proposal", Interrupt._meta.get_field("proposal")),
-        "payload_digest": Given("digest", models.CharField()),
+        "proposal": Parameter("proposal", Interrupt._meta.get_field("proposal")),
+        "payload_digest": Parameter("digest", models.CharField()),
     },
 )
 
 #: Queues a run that waits for an answer.
-RESUME = Update(
+RESUME = PreparedUpdate(
     Run,
-    Q(pk=Given("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)),
+    Q(pk=Parameter("run", models.UUIDField()), state__in=(Run.State.INTERRUPTED, NO_STATE)),
     lambda: {
         "state": Run.State.QUEUED,
         "queued_at": Now(),
         "hinted_at": Now(),
-        "last_event": Given("last_event", models.PositiveIntegerField()),
+        "last_event": Parameter("last_event", models.PositiveIntegerField()),
     },
 )

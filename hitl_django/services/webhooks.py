@@ -15,8 +15,9 @@ from django.db.models.functions import Now
 
 from hitl_django import audit
 from hitl_django.answers import UNSET
-from hitl_django.db.retry import made_anew
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.graph_registry import registry
@@ -107,10 +108,10 @@ def create_webhook(
         created_by=by,
         created_by_label=audit.label(by),
     )
-    row.save(using=dispatcher.alias(), force_insert=True)
+    row.save(using=write_alias(), force_insert=True)
     outbox.forget()
     logger.info("webhook %s made by %s", row.pk, _name(by))
-    row.refresh_from_db(dispatcher.alias())
+    row.refresh_from_db(write_alias())
     return WebhookInfo.of(row, secret=secret)
 
 
@@ -140,22 +141,22 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
         raise WebhookNotFound  # it was deleted since it was read
     outbox.forget()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
-    row.refresh_from_db(dispatcher.alias())
+    row.refresh_from_db(write_alias())
     if row.is_active:
-        dispatcher.hint_webhook(row.pk)  # what had to wait for this
+        dispatcher.enqueue_webhook(row.pk)  # what had to wait for this
     return WebhookInfo.of(row)
 
 
-@made_anew
+@retry_on_conflict
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Removes a webhook and every message to it."""
     row = _managed(webhook_id, by)
-    row.delete(using=dispatcher.alias())  # with its messages, which Django does in one transaction
+    row.delete(using=write_alias())  # with its messages, which Django does in one transaction
     outbox.forget()
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
 
-@made_anew
+@retry_on_conflict
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
@@ -168,34 +169,34 @@ def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     return WebhookInfo.of(row, secret=secret)
 
 
-@made_anew
+@retry_on_conflict
 def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message that tells of nothing, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
-        writing = Writing(dispatcher.alias())
-        [added] = outbox.add(writing, Delivery.Event.TEST, {}, [row.pk])
-        writing.run()
+        batch = WriteBatch(write_alias())
+        [added] = outbox.add(batch, Delivery.Event.TEST, {}, [row.pk])
+        batch.run()
     return DeliveryInfo.of(_deliveries().get(pk=added))
 
 
-@made_anew
+@retry_on_conflict
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message again that was delivered or given up, under the id it had."""
     delivery = _deliveries().filter(pk=_uuid(delivery_id), endpoint__in=_seen(by)).first()
     if delivery is None:
         raise WebhookNotFound
     _refuse_if_not_allowed(by)
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         # Zero rows: it is pending already, so it will be sent anyway.
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )
         _rows().filter(pk=delivery.endpoint_id).update(rests_until=None)
-        dispatcher.hint_webhook(delivery.endpoint_id)
+        dispatcher.enqueue_webhook(delivery.endpoint_id)
     logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
-    delivery.refresh_from_db(dispatcher.alias())
+    delivery.refresh_from_db(write_alias())
     return DeliveryInfo.of(delivery)
 
 
@@ -243,11 +244,11 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _rows() -> QuerySet[WebhookEndpoint]:
-    return WebhookEndpoint.objects.using(dispatcher.alias())
+    return WebhookEndpoint.objects.using(write_alias())
 
 
 def _deliveries() -> QuerySet[Delivery]:
-    return Delivery.objects.using(dispatcher.alias())
+    return Delivery.objects.using(write_alias())
 
 
 def _name(by: Any) -> Any:

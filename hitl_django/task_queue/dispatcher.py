@@ -12,12 +12,12 @@ from functools import partial
 from typing import Protocol
 
 from django.core.checks import CheckMessage
-from django.db import router, transaction
+from django.db import transaction
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
-from hitl_django.db.write_batch import Writing
-from hitl_django.models import Run
+from hitl_django.db.alias import write_alias
+from hitl_django.db.write_batch import WriteBatch
 
 ADVANCE = "hitl_django.worker.advance"
 DELIVER = "hitl_django.notifications.webhooks.deliver"
@@ -27,7 +27,7 @@ SWEEP = "hitl_django.worker.sweep"
 class Dispatcher(Protocol):
     """The seam to a queue."""
 
-    def hint(self, run_id: str, writing: Writing) -> None:
+    def hint(self, run_id: str, batch: WriteBatch) -> None:
         """Has a worker call ADVANCE with the run's id, if what is written commits."""
 
     def hint_webhook(self, endpoint_id: str) -> None:
@@ -55,13 +55,13 @@ class InlineDispatcher:
     Nothing recovers what this process drops, so it is no queue.
     """
 
-    def hint(self, run_id: str, writing: Writing) -> None:
+    def hint(self, run_id: str, batch: WriteBatch) -> None:
         advance = partial(import_string(ADVANCE), run_id)
-        writing.tell(partial(transaction.on_commit, advance, using=alias()))
+        batch.after_write(partial(transaction.on_commit, advance, using=write_alias()))
 
     def hint_webhook(self, endpoint_id: str) -> None:
         deliver = import_string(DELIVER)
-        transaction.on_commit(partial(deliver, endpoint_id), using=alias())
+        transaction.on_commit(partial(deliver, endpoint_id), using=write_alias())
 
     def time_slice(self) -> float | None:
         return None
@@ -85,18 +85,18 @@ def dispatcher() -> Dispatcher:
     return chosen
 
 
-def hint(run_id: object, writing: Writing | None = None) -> None:
+def enqueue(run_id: object, batch: WriteBatch | None = None) -> None:
     """Tells a worker about a queued run, if the current transaction commits.
 
-    With ``writing`` it is one of the things that are written there.
+    With ``batch`` it is one of the things that are written there.
     """
-    part = writing or Writing(alias())
+    part = batch or WriteBatch(write_alias())
     dispatcher().hint(str(run_id), part)
-    if writing is None:
+    if batch is None:
         part.run()
 
 
-def hint_webhook(endpoint_id: object) -> None:
+def enqueue_webhook(endpoint_id: object) -> None:
     """Tells a worker that something is due to an endpoint, if the current transaction commits."""
     dispatcher().hint_webhook(str(endpoint_id))
 
@@ -106,8 +106,3 @@ def time_slice() -> float | None:
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return dispatcher().time_slice()
-
-
-def alias() -> str:
-    """Names the database that runs are written to."""
-    return router.db_for_write(Run)

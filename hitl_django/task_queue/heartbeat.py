@@ -16,9 +16,8 @@ from importlib import import_module
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.models import WorkerHeartbeat
-
-from . import dispatcher
 
 logger = logging.getLogger("hitl_django")
 
@@ -57,7 +56,7 @@ def _write(pid: int) -> None:
     owner = f"{host}:{pid}"[:255]
     # By its name, because the package itself knows of everything that is built on this module.
     version = str(import_module(__package__).__version__)
-    rows = WorkerHeartbeat.objects.using(dispatcher.alias())
+    rows = WorkerHeartbeat.objects.using(write_alias())
     # Zero rows: this process reports for the first time.
     if rows.filter(owner=owner).update(at=Now(), version=version):
         return

@@ -16,7 +16,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.db.retry import made_anew
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Checkpoint, Run, RunEvent, Thread
 
 logger = logging.getLogger("hitl_django")
@@ -63,7 +63,7 @@ def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Excep
     return gone, failures
 
 
-@made_anew
+@retry_on_conflict
 def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # Looked at again behind the lock: a new run may have been started just before.
@@ -102,7 +102,7 @@ def prune_ended(days: float) -> Iterator[int]:
         raise refused[0]
 
 
-@made_anew
+@retry_on_conflict
 def delete_events(days: float, limit: int) -> int:
     """Deletes the events of runs that ended that long ago; returns how many runs there were.
 

@@ -37,7 +37,7 @@ def advance(run_id: str) -> None:
     the run is taken up by another worker when the lease has run out.
     """
     if _drained is not None:
-        dispatcher.hint(run_id)  # for a worker that stays
+        dispatcher.enqueue(run_id)  # for a worker that stays
         return
     try:
         run = UUID(str(run_id))
@@ -92,7 +92,7 @@ def _drive(lease: Lease) -> Outcome:
     registered = registry.get(lease.graph)
     if lease.fingerprint != registered.fingerprint:
         compatibility.take_up(lease.run_id, lease.thread, lease.fingerprint, registered)
-    fence = RunFence(lease, dispatcher.hint)
+    fence = RunFence(lease, dispatcher.enqueue)
     config = {
         "configurable": {
             "thread_id": lease.thread.thread_id,
@@ -140,7 +140,7 @@ def _give_up(lease: Lease, error: Exception) -> None:
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))
-        leases.abandon(lease, error, to_park=hopeless)
+        leases.release(lease, error, to_park=hopeless)
     except LeaseLostError:
         logger.warning("run %s was taken over: epoch %s is over", lease.run_id, lease.thread.epoch)
     except Exception:

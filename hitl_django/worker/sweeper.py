@@ -18,7 +18,8 @@ from django.db.models.functions import Now
 
 from hitl_django import services
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import webhooks
@@ -73,9 +74,9 @@ def _delete_ended(days: float) -> None:
         )
 
 
-@made_anew
+@retry_on_conflict
 def _hint_overdue() -> list[UUID]:
-    using = dispatcher.alias()
+    using = write_alias()
     with transaction.atomic(using=using):
         # Two sweeps at once take different runs, so that no run is hinted twice and neither waits.
         # SQLite has one writer at a time: the second one finds the marks of the first.
@@ -87,14 +88,14 @@ def _hint_overdue() -> list[UUID]:
         # runs waiting than workers can take, the queue doesn't fill with repetitions.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         for run_id in run_ids:
-            dispatcher.hint(run_id)
+            dispatcher.enqueue(run_id)
     logger.info("sweep: runs hinted again: %s", len(run_ids))
     return run_ids
 
 
 def still_due(run_ids: Sequence[UUID]) -> bool:
     """Says whether one of these runs still waits for a worker to take it up."""
-    due = Run.objects.using(dispatcher.alias()).filter(pk__in=run_ids)
+    due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_untended()).exists()
 
 
@@ -105,9 +106,7 @@ def missed_since() -> datetime | None:
     others are hinted at, those that don't fit into its batches have to wait.
     """
     late = Now() - heartbeat.silence()
-    runs = Run.objects.using(dispatcher.alias()).filter(
-        state__in=(Run.State.QUEUED, Run.State.RUNNING)
-    )
+    runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
     # A lease that ends now leaves a run to the next sweep, however long ago it was hinted at.
@@ -124,7 +123,7 @@ def _overdue() -> QuerySet[Run]:
     """Returns the runs that should be moving and aren't, those hinted longest ago first."""
     hinted_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     # The states and the time come first and by themselves: they are what the index is made for.
-    due = Run.objects.using(dispatcher.alias()).filter(
+    due = Run.objects.using(write_alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=hinted_before
     )
     return due.filter(_untended()).order_by("hinted_at")

@@ -62,7 +62,7 @@ def test_every_transaction_that_the_database_undoes_is_made_anew() -> None:
     left = [
         f"{path}: {node.name}"
         for path, node in functions
-        if "made_anew" not in map(ast.unparse, node.decorator_list)
+        if "retry_on_conflict" not in map(ast.unparse, node.decorator_list)
         and node.name not in TRIES_ITSELF
     ]
     assert len(functions) > 20

@@ -223,7 +223,7 @@ class Runs(RuleBasedStateMachine):
         live = self.states[lease.run_id] == "running"
         place = {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}
         commit = Commit({"configurable": place}, outcome=Outcome("failed", error=ValueError("x")))
-        saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
+        saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
         if mine and live:
             saver.commit(commit)
             self.held.remove(lease)  # a worker's last commit is its last

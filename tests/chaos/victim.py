@@ -17,7 +17,7 @@ from django_q.models import OrmQ
 
 from hitl_django import leases, services
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
@@ -131,7 +131,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, commit, write = leases.claim, DjangoSaver.commit, Writing._run_in_turn
+    claim, commit, write = leases.claim, DjangoSaver.commit, WriteBatch._run_in_turn
 
     def claim_and_stop(run_id: str) -> Any:
         lease = claim(run_id)
@@ -142,8 +142,8 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         stop()
         commit(saver, made)
 
-    def write_and_stop(writing: Writing, *where: Any) -> Any:
-        found = write(writing, *where)
+    def write_and_stop(batch: WriteBatch, *where: Any) -> Any:
+        found = write(batch, *where)
         stop()  # all rows are written, and the transaction is still open
         return found
 
@@ -154,9 +154,9 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     elif where == "commit":
         DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
     else:
-        Writing._run_in_turn = write_and_stop  # type: ignore[method-assign]
+        WriteBatch._run_in_turn = write_and_stop  # type: ignore[method-assign]
         # One statement that is a transaction by itself has no such point: it is taken apart.
-        Writing._is_one = lambda *args: False  # type: ignore[method-assign]
+        WriteBatch._is_one = lambda *args: False  # type: ignore[method-assign]
 
     said: list[str] = []
     listener = logging.Handler()

@@ -167,7 +167,7 @@ class DatabaseWorld:
         return leases.claim(self.run)
 
     def saver(self, lease: leases.Lease) -> BaseCheckpointSaver:
-        return DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
+        return DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
 
     def renew(self, lease: leases.Lease) -> bool:
         return leases.renew(lease)

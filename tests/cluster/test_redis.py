@@ -39,11 +39,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
 @pytest.mark.promise("P3")
 def test_the_hint_follows_the_commit(server: RedisServer) -> None:
     with transaction.atomic():
-        dispatcher.hint("an id")
+        dispatcher.enqueue("an id")
         assert server.length("hitl") == 0
     assert server.length("hitl") == 1
     with transaction.atomic():
-        dispatcher.hint("an id")
+        dispatcher.enqueue("an id")
         transaction.set_rollback(True)
     assert server.length("hitl") == 1
     assert not OrmQ.objects.exists()

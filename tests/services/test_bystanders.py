@@ -212,8 +212,8 @@ def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
 #: What a worker does with a run that it has, how the run is left, and what it leaves to others.
 WORKED: dict[str, Callable[[leases.Lease], object]] = {
     "renew": leases.renew,
-    "give up": lambda lease: leases.abandon(lease, ValueError(), to_park=False),
-    "park": lambda lease: leases.abandon(lease, ValueError(), to_park=True),
+    "give up": lambda lease: leases.release(lease, ValueError(), to_park=False),
+    "park": lambda lease: leases.release(lease, ValueError(), to_park=True),
     "finish": lambda lease: commit(lease, Outcome("finished")),
     "fail": lambda lease: commit(lease, Outcome("failed", error=ValueError())),
     "leave": lambda lease: commit(lease, Outcome("drained")),
@@ -223,7 +223,7 @@ WORKED: dict[str, Callable[[leases.Lease], object]] = {
 
 
 def commit(lease: leases.Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     saver.commit(Commit(place, outcome=outcome))
 

@@ -313,7 +313,7 @@ def test_an_answer_named_for_one_of_several_leaves_a_run_that_waits_for_all_wait
     services.start("jury", {"log": []})
     advance()
     hinted: list[Any] = []
-    monkeypatch.setattr(dispatcher, "hint", lambda run_id, *_: hinted.append(run_id))
+    monkeypatch.setattr(dispatcher, "enqueue", lambda run_id, *_: hinted.append(run_id))
     terms = {"seconds": 1, "then": "answer", "answer": "yes"}
     first, *others = Interrupt.objects.values_list("pk", flat=True)
     for due, state, hints in (([first], "interrupted", 0), (others, "queued", 1)):

@@ -218,7 +218,7 @@ def test_a_worker_whose_lease_is_over_is_shut_out(advance: Advance) -> None:
     info = services.fork(thread, at)
 
     with pytest.raises(LeaseLostError):
-        leases.abandon(lease, ValueError("late"), to_park=False)
+        leases.release(lease, ValueError("late"), to_park=False)
     advance()
     assert Run.objects.get(pk=info.id).state == "succeeded"
     assert Run.objects.get(pk=lease.run_id).state == "cancelled"

@@ -386,7 +386,7 @@ class TestGoingOn:
         # As after a retry by an operator: a worker takes the run up although questions are open.
         services.decide(questions[0].pk, "respond", 1)
         Run.objects.filter(pk=run.pk).update(state="queued")
-        dispatcher.hint(run.pk)
+        dispatcher.enqueue(run.pk)
         advance()
         run.refresh_from_db()
         assert run.state == "interrupted"

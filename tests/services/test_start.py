@@ -414,7 +414,7 @@ def test_a_clash_that_is_not_of_keys_is_said(
     def clash(*args: Any) -> None:
         raise IntegrityError("another constraint")
 
-    monkeypatch.setattr(dispatcher, "hint", clash)
+    monkeypatch.setattr(dispatcher, "enqueue", clash)
     for key in (None, "k"):
         with pytest.raises(IntegrityError, match="another constraint"):
             services.start("steps", {"log": []}, key=key)
@@ -446,6 +446,6 @@ def test_the_hint_carries_an_id_and_nothing_else(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hinted: list[object] = []
-    monkeypatch.setattr(dispatcher, "hint", lambda run, writing: hinted.append(run))
+    monkeypatch.setattr(dispatcher, "enqueue", lambda run, writing: hinted.append(run))
     info = services.start("approval", {"text": "secret"})
     assert hinted == [info.id]

@@ -101,8 +101,8 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def and_fail(thread: Thread, verb: str, **more: Any) -> None:
         append(thread, verb, **more)
-        if writing := more.get("writing"):
-            writing.follow(break_off)
+        if batch := more.get("writing"):
+            batch.before_commit(break_off)
         else:
             break_off()
 

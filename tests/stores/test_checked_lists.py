@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hitl_django.checkpoints import codec as payloads
 from hitl_django.checkpoints import commit_rows, list_deltas
-from hitl_django.checkpoints.coordinates import Place
+from hitl_django.checkpoints.coordinates import CheckpointRef
 from hitl_django.checkpoints.write_cache import Ground
 from hitl_django.engine.errors import PayloadError
 from hitl_django.engine.serde import Codec, encoded_size
@@ -47,7 +47,7 @@ class Channel:
         self.version = 0
 
     def store(self, value: Any) -> None:
-        batch = commit_rows.Batch(Place("t", "", None), ground=self.ground)
+        batch = commit_rows.CommitRows(CheckpointRef("t", "", None), ground=self.ground)
         _, name, version, *row = batch._blob("log", self.version + 1, value)
         self.rows[name, version] = tuple(row)
         self.version = version

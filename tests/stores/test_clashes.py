@@ -12,7 +12,7 @@ from django.db.models import F
 
 from hitl_django import leases, services
 from hitl_django.db import retry
-from hitl_django.db.retry import made_anew
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.leases import transitions
 from hitl_django.models import Decision, Interrupt, Run, RunEvent, Thread
 from hitl_django.worker import runner
@@ -42,7 +42,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
     tries: list[str] = []
 
-    @made_anew
+    @retry_on_conflict
     def act(word: str, *, times: int) -> str:
         tries.append(word)
         if len(tries) <= times:
@@ -59,7 +59,7 @@ def test_what_was_undone_begins_again_until_it_gets_through(code: str) -> None:
 def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
     tries: list[int] = []
 
-    @made_anew
+    @retry_on_conflict
     def act() -> None:
         tries.append(1)
         undo()
@@ -73,7 +73,7 @@ def test_a_part_of_somebodys_transaction_is_undone_with_the_whole() -> None:
 def test_another_error_is_an_error(code: Any) -> None:
     tries: list[int] = []
 
-    @made_anew
+    @retry_on_conflict
     def act() -> None:
         tries.append(1)
         undo(code)
@@ -182,9 +182,9 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
     seen: list[int] = []
     hold = leases.RunFence.hold
 
-    def touch_and_hold(fence: Any, writing: Any, outcome: Any) -> None:
-        hold(fence, writing, outcome)
-        run_it = writing.run
+    def touch_and_hold(fence: Any, batch: Any, outcome: Any) -> None:
+        hold(fence, batch, outcome)
+        run_it = batch.run
 
         def look_and_run() -> Any:
             if connection.in_atomic_block and len(seen) < 2:
@@ -192,7 +192,7 @@ def test_a_worker_whose_thread_is_touched_commits_all_the_same(
                 elsewhere(touch)
             return run_it()
 
-        writing.run = look_and_run
+        batch.run = look_and_run
 
     monkeypatch.setattr(leases.RunFence, "hold", touch_and_hold)
     runner.advance(str(run))

@@ -14,32 +14,36 @@ from django.db.models import F, Q, TextField
 from django.db.transaction import TransactionManagementError
 
 from hitl_django.db import raw_cursor
-from hitl_django.db.bulk_insert import Insert, given
-from hitl_django.db.prepared_query import Given, Select, Update
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import LeaseLostError
 from hitl_django.models import Thread
 from tests import databases
 
 pytestmark = [pytest.mark.sessions, pytest.mark.django_db(transaction=True)]
 
-NAMED = Given("name", TextField())
-FIND = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))
+NAMED = Parameter("name", TextField())
+FIND = PreparedSelect(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))
 # A percent sign that the ORM writes into the text itself has to come through, too.
-MATCH = Select(lambda: Thread.objects.filter(thread_id__startswith="50%").values_list("thread_id"))
-EPOCH = Select(lambda: Thread.objects.filter(thread_id=NAMED).values_list("epoch"))
-COUNT = Update(Thread, Q(thread_id=NAMED), lambda: {"epoch": F("epoch") + 1}, returning=["epoch"])
-MAKE = Insert(Thread, given(Thread), fresh=True)
+MATCH = PreparedSelect(
+    lambda: Thread.objects.filter(thread_id__startswith="50%").values_list("thread_id")
+)
+EPOCH = PreparedSelect(lambda: Thread.objects.filter(thread_id=NAMED).values_list("epoch"))
+COUNT = PreparedUpdate(
+    Thread, Q(thread_id=NAMED), lambda: {"epoch": F("epoch") + 1}, returning=["epoch"]
+)
+MAKE = BulkInsert(Thread, insertable_columns(Thread), fresh=True)
 
 
 def make(*names: str) -> None:
     MAKE.run(DEFAULT_DB_ALIAS, [MAKE.values_of(Thread(thread_id=name)) for name in names])
 
 
-def counted(name: str, error: type[Exception] | None = None) -> Writing:
-    writing = Writing(DEFAULT_DB_ALIAS)
-    writing.require(COUNT, {"name": name}, error)
-    return writing
+def counted(name: str, error: type[Exception] | None = None) -> WriteBatch:
+    batch = WriteBatch(DEFAULT_DB_ALIAS)
+    batch.guard(COUNT, {"name": name}, error)
+    return batch
 
 
 @pytest.mark.database("postgresql")
@@ -68,7 +72,7 @@ def test_a_server_that_keeps_plans_gives_the_same_answers() -> None:
 
 def test_what_the_code_itself_compares_with_is_text_and_what_it_is_given_is_not() -> None:
     # Else an index for rows of one state is of no use to a plan for all values.
-    free = Select(
+    free = PreparedSelect(
         lambda: Thread.objects.filter(thread_id=NAMED, graph="", attempts=0, lease_owner="a 'b'")
     )
     text, values = free.ready(connection, {"name": "0'); --"})
@@ -111,17 +115,17 @@ def test_what_is_read_along_with_a_writing_sees_what_it_wrote() -> None:
     make("a", "b")
     saves_a_trip = connection.vendor == "postgresql"
     for times in (1, 2):
-        writing = counted("a")
-        epochs = writing.read(EPOCH, {"name": "a"})
-        others = writing.read(FIND, {"name": "absent"})
-        assert writing.commit() == [(times,)]
+        batch = counted("a")
+        epochs = batch.prefetch(EPOCH, {"name": "a"})
+        others = batch.prefetch(FIND, {"name": "absent"})
+        assert batch.commit() == [(times,)]
         assert epochs.take() == ([(times,)] if saves_a_trip else None)
         assert others.take() == ([] if saves_a_trip else None)
         assert epochs.take() is None  # it is not to be taken for news later on
     with connection.execute_wrapper(lambda execute, *rest: execute(*rest)):
-        writing = counted("a")
-        watched = writing.read(EPOCH, {"name": "a"})
-        writing.commit()
+        batch = counted("a")
+        watched = batch.prefetch(EPOCH, {"name": "a"})
+        batch.commit()
         assert watched.take() is None
 
 
@@ -129,10 +133,10 @@ def test_what_is_read_along_with_a_writing_sees_what_it_wrote() -> None:
 @pytest.mark.database("postgresql")
 def test_what_is_read_along_with_a_writing_fails_with_it_and_breaks_nothing() -> None:
     make("a")
-    writing = counted("a")
-    writing.read(Select(lambda: Thread.objects.values_list(1 / F("attempts"))), {})
+    batch = counted("a")
+    batch.prefetch(PreparedSelect(lambda: Thread.objects.values_list(1 / F("attempts"))), {})
     with pytest.raises(DatabaseError, match="zero"):
-        writing.commit()
+        batch.commit()
     assert FIND.run(DEFAULT_DB_ALIAS, name="a")
     assert Thread.objects.get().epoch == 0
     assert counted("a").commit() == [(1,)]
@@ -146,9 +150,9 @@ def test_what_is_read_along_with_a_writing_sees_what_that_had_to_wait_for() -> N
 
     def wait() -> None:
         try:
-            writing = counted("a")
-            made = writing.read(FIND, {"name": "b"})
-            writing.commit()
+            batch = counted("a")
+            made = batch.prefetch(FIND, {"name": "b"})
+            batch.commit()
             found.extend(made.take() or [])
         finally:
             connections.close_all()
@@ -219,7 +223,7 @@ def test_a_connection_of_another_thread_is_refused() -> None:
 
     def use() -> None:
         try:
-            raw_cursor.cursor(mine)
+            raw_cursor.open_cursor(mine)
         except DatabaseError as error:
             refused.append(str(error))
 

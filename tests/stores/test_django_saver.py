@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, thread_rows
 from hitl_django.checkpoints import queries as saver_statements
 from hitl_django.checkpoints.codec import codec
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import KEYED, RESUME
 from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
@@ -32,15 +32,15 @@ class Turnstile:
     def __init__(self, *, shut: bool = False) -> None:
         self.shut, self.calls = shut, []
 
-    def hold(self, writing: Writing, outcome: Outcome | None) -> None:
+    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         self.calls.append(("hold", outcome is not None))
         ours = {"thread": Thread.objects.get(thread_id="t").pk, "epoch": 2 if self.shut else 3}
-        writing.require(statements.FREE, ours, LeaseLostError)
+        batch.guard(statements.FREE, ours, LeaseLostError)
 
-    def flag(self, writing: Writing, questions: Any) -> None:
+    def flag(self, batch: WriteBatch, questions: Any) -> None:
         raise AssertionError(questions)
 
-    def settle(self, writing: Writing, outcome: Outcome, step: int | None) -> None:
+    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         self.calls.append(("settle", outcome.status, step))
 
 
@@ -315,7 +315,7 @@ def test_a_thread_that_a_transaction_deletes_begins_anew_in_it() -> None:
 def test_what_the_database_refuses_of_a_worker_is_tried_once() -> None:
     saver = bound(Turnstile())
     with (
-        patch.object(Writing, "commit", side_effect=IntegrityError) as tried,
+        patch.object(WriteBatch, "commit", side_effect=IntegrityError) as tried,
         pytest.raises(IntegrityError),
     ):
         saver.commit(a_commit())

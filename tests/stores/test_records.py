@@ -8,15 +8,15 @@ import pytest
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model
 
-from hitl_django.db.bulk_insert import Insert, given
-from hitl_django.db.prepared_query import Select
-from hitl_django.db.row_mapper import Record
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
+from hitl_django.db.prepared_query import PreparedSelect
+from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt, Decision, AuditEntry])
 def test_what_is_not_given_has_its_default(model: type[Model]) -> None:
-    made, constructed = vars(Record(model).new()), vars(model())
+    made, constructed = vars(RowMapper(model).new()), vars(model())
     assert made.keys() == constructed.keys()
     assert {name: type(value) for name, value in made.items()} == {
         name: type(value) for name, value in constructed.items()
@@ -27,7 +27,7 @@ def test_what_is_not_given_has_its_default(model: type[Model]) -> None:
 
 
 def test_no_two_share_what_is_made_for_each() -> None:
-    record: Record[Any] = Record(Interrupt)
+    record: RowMapper[Any] = RowMapper(Interrupt)
     one, other = record.new(), record.new()
     assert one.pk != other.pk
     assert one.allowed_decisions is not other.allowed_decisions
@@ -36,16 +36,16 @@ def test_no_two_share_what_is_made_for_each() -> None:
 
 def test_a_column_that_the_model_has_not_got_is_refused() -> None:
     with pytest.raises(TypeError, match="Thread has no column grpah"):
-        Record(Thread).new(grpah="x")
+        RowMapper(Thread).new(grpah="x")
 
 
 @pytest.mark.django_db
 def test_a_row_that_was_read_is_as_the_manager_reads_it() -> None:
-    insert, record = Insert(Thread, given(Thread), fresh=True), Record(Thread)
+    insert, record = BulkInsert(Thread, insertable_columns(Thread), fresh=True), RowMapper(Thread)
     made = record.new(thread_id="one", metadata={"a": [1]})
     assert made._state.adding
-    insert.make(DEFAULT_DB_ALIAS, made, Record(Thread, only=["id", "created_at"]))
-    find = Select(lambda: Thread.objects.values_list(*record.names))
+    insert.make(DEFAULT_DB_ALIAS, made, RowMapper(Thread, only=["id", "created_at"]))
+    find = PreparedSelect(lambda: Thread.objects.values_list(*record.names))
     read, known = record.read(DEFAULT_DB_ALIAS, find.run(DEFAULT_DB_ALIAS)[0]), Thread.objects.get()
     assert read == known
     assert not read._state.adding

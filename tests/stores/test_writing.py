@@ -9,16 +9,16 @@ import pytest
 from django.db import connection, models, transaction
 from django.db.models import Q
 
-from hitl_django.db.prepared_query import Given, Update
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.prepared_query import Parameter, PreparedUpdate
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-RENAME = Update(
+RENAME = PreparedUpdate(
     Thread,
-    Q(thread_id=Given("name", models.TextField())),
-    lambda: {"graph": Given("graph", models.TextField())},
+    Q(thread_id=Parameter("name", models.TextField())),
+    lambda: {"graph": Parameter("graph", models.TextField())},
 )
 
 
@@ -26,11 +26,11 @@ class Missing(Exception):
     """There is no such row."""
 
 
-def writing(*names: str) -> Writing:
+def batch(*names: str) -> WriteBatch:
     """Returns what gives these threads another graph, all or none."""
-    made = Writing("default")
+    made = WriteBatch("default")
     for name in names:
-        made.require(RENAME, {"name": name, "graph": "new"}, Missing)
+        made.guard(RENAME, {"name": name, "graph": "new"}, Missing)
     return made
 
 
@@ -47,52 +47,52 @@ def graphs() -> list[str]:
 
 
 def test_all_that_was_required_is_written(threads: list[str]) -> None:
-    assert writing(*threads).commit() == [(), ()]
+    assert batch(*threads).commit() == [(), ()]
     assert graphs() == ["new", "new"]
 
 
 @pytest.mark.database("sqlite")
 def test_nothing_is_written_where_a_later_row_is_missing(threads: list[str]) -> None:
     with pytest.raises(Missing):
-        writing(threads[0], "nobody").commit()
+        batch(threads[0], "nobody").commit()
     assert graphs() == ["old", "old"]
     assert not connection.connection.in_transaction
 
 
 def test_nothing_stays_of_a_transaction_where_a_later_row_is_missing(threads: list[str]) -> None:
     with pytest.raises(Missing), transaction.atomic():
-        writing(threads[0], "nobody").run()
+        batch(threads[0], "nobody").run()
     assert graphs() == ["old", "old"]
 
 
 def test_what_follows_a_missing_row_is_not_written_nor_done(threads: list[str]) -> None:
     done: list[str] = []
-    made = Writing("default")
+    made = WriteBatch("default")
     for name in ("nobody", threads[0]):
-        made.require(RENAME, {"name": name, "graph": "new"})
-    made.follow(lambda: done.append("within"))
-    made.tell(lambda: done.append("behind"))
+        made.guard(RENAME, {"name": name, "graph": "new"})
+    made.before_commit(lambda: done.append("within"))
+    made.after_write(lambda: done.append("behind"))
     assert made.commit() == []
     assert (graphs(), done) == (["old", "old"], [])
 
 
 def test_what_is_to_be_done_is_done_once_it_is_written(threads: list[str]) -> None:
     seen: list[Any] = []
-    made = writing(*threads)
-    made.follow(lambda: seen.append(("within", connection.in_atomic_block, graphs())))
-    made.tell(lambda: seen.append(("behind", graphs())))
+    made = batch(*threads)
+    made.before_commit(lambda: seen.append(("within", connection.in_atomic_block, graphs())))
+    made.after_write(lambda: seen.append(("behind", graphs())))
     made.commit()
     assert seen == [("within", True, ["new", "new"]), ("behind", ["new", "new"])]
 
 
 @pytest.mark.database("sqlite")
 def test_what_fails_as_it_commits_leaves_no_transaction_open(threads: list[str]) -> None:
-    made = writing(*threads)
+    made = batch(*threads)
 
     def fail() -> None:
         raise KeyboardInterrupt
 
-    made.follow(fail)
+    made.before_commit(fail)
     with pytest.raises(KeyboardInterrupt):
         made.commit()
     assert graphs() == ["old", "old"]

@@ -13,7 +13,7 @@ from django.db.models import Model, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import services
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.models import Delivery, WebhookEndpoint
@@ -135,7 +135,7 @@ def test_who_sees_other_webhooks_finds_none_that_they_do_not_see(
 
 #: What of it comes last, and breaks.
 LAST: dict[str, tuple[Any, str]] = {
-    "try": (Writing, "run"),
+    "try": (WriteBatch, "run"),
     "redeliver": (dispatcher, "hint_webhook"),
 }
 
@@ -285,7 +285,7 @@ def test_what_waited_for_a_webhook_is_told_of_when_it_is_on(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, told = hook(URL), list[Any]()
-    monkeypatch.setattr(dispatcher, "hint_webhook", told.append)
+    monkeypatch.setattr(dispatcher, "enqueue_webhook", told.append)
     services.change_webhook(endpoint.pk, is_active=False)
     assert told == []
     services.change_webhook(endpoint.pk, is_active=True)

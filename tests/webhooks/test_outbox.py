@@ -61,7 +61,7 @@ def test_each_way_in_which_a_run_ends_is_told(hook: Hook, advance: Advance) -> N
     given_up = services.start("approval", {"text": "z"})
     lease = leases.claim(given_up.id)
     assert lease is not None
-    leases.abandon(lease, ValueError("gone"), to_park=True)
+    leases.release(lease, ValueError("gone"), to_park=True)
     assert told() == ["run.failed", "run.cancelled", "run.parked", "run.parked"]
 
 

@@ -26,7 +26,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 def hinted(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The endpoints that workers are told of."""
     found: list[UUID] = []
-    monkeypatch.setattr(dispatcher, "hint_webhook", found.append)
+    monkeypatch.setattr(dispatcher, "enqueue_webhook", found.append)
     return found
 
 
@@ -95,7 +95,7 @@ def test_a_worker_that_could_not_be_told_is_told_again(
 ) -> None:
     endpoint = waiting(hook, "first")
     with monkeypatch.context() as away:
-        away.setattr(dispatcher, "hint_webhook", Mock(side_effect=OSError("the queue is away")))
+        away.setattr(dispatcher, "enqueue_webhook", Mock(side_effect=OSError("the queue is away")))
         with pytest.raises(OSError, match="the queue is away"):
             webhooks.hint_due()
     assert webhooks.hint_due() == [endpoint.pk]

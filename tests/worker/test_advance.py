@@ -35,7 +35,7 @@ from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence, acquire, renewal, transitions
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread
-from hitl_django.notifications import Log
+from hitl_django.notifications import EventLog
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
 from tests import graphs
@@ -136,7 +136,7 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
     assert run_of(info).state == "succeeded"
     count = Checkpoint.objects.count()
 
-    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatcher.hint))
+    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatcher.enqueue))
     place = {"configurable": {"thread_id": info.thread_id}}
     for commit in (
         Commit(place, [TaskWrites("t", "", [("log", ["late"])])]),
@@ -145,7 +145,7 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
         with pytest.raises(LeaseLostError):
             saver.commit(commit)
     with pytest.raises(LeaseLostError):
-        leases.abandon(frozen, ValueError(), to_park=True)
+        leases.release(frozen, ValueError(), to_park=True)
     assert not leases.renew(frozen)
     assert (run_of(info).state, Checkpoint.objects.count()) == ("succeeded", count)
 
@@ -162,7 +162,7 @@ def test_a_heartbeat_that_comes_after_the_last_commit_brings_no_lease_back(
         "approval",
         ThreadKey(thread.pk, thread.thread_id, thread.epoch),
         1,
-        Log(info.id, "approval", "", 0),
+        EventLog(info.id, "approval", "", 0),
     )
     assert not leases.renew(lease)
     assert run_of(info).thread.lease_until is None
@@ -253,7 +253,7 @@ def test_how_a_run_ends_is_told_and_no_pause_before(
     with django_capture_on_commit_callbacks(execute=True):
         lease = leases.claim(info.id)
         assert lease is not None
-        leases.abandon(lease, OperationalError("the database is away"), to_park=False)
+        leases.release(lease, OperationalError("the database is away"), to_park=False)
         assert run_of(info).state == "queued"
         advance()
         services.decide(Interrupt.objects.get().pk, "approve")
@@ -421,7 +421,7 @@ def test_what_stopped_a_run_is_not_logged_with_a_database_that_is_away(
             raise OperationalError from error
 
     monkeypatch.setattr(runner, "_drive", stop)
-    monkeypatch.setattr(leases, "abandon", refuse)
+    monkeypatch.setattr(leases, "release", refuse)
     info = services.start("steps", {"log": []})
     runner.advance(str(info.id))
     assert "could not be given back" in caplog.text

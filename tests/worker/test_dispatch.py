@@ -28,7 +28,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 @pytest.mark.promise("P9")
 def test_the_queues_row_is_part_of_the_transaction() -> None:
     with transaction.atomic():
-        dispatcher.hint("an id")
+        dispatcher.enqueue("an id")
         assert OrmQ.objects.count() == 1
         transaction.set_rollback(True)
     assert not OrmQ.objects.exists()
@@ -71,11 +71,11 @@ def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyP
         lambda *args, **kwargs: sent.append(1),
     )
     with transaction.atomic():
-        dispatcher.hint("an id")
+        dispatcher.enqueue("an id")
         assert sent == []
     assert sent == [1]
     with transaction.atomic():
-        dispatcher.hint("an id")
+        dispatcher.enqueue("an id")
         transaction.set_rollback(True)
     assert sent == [1]
 

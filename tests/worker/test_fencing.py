@@ -45,7 +45,7 @@ def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
 
 
 def commit(lease: Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.hint))
+    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     writes = () if outcome else [TaskWrites("t", "", [("log", ["late"])])]
     saver.commit(Commit(place, writes, outcome=outcome))
@@ -62,8 +62,8 @@ LAST_ACTS: dict[str, Callable[[Lease], object]] = {
     "ask": lambda lease: commit(lease, Outcome("interrupted", (QUESTION,))),
     "stop at a breakpoint": lambda lease: commit(lease, Outcome("interrupted")),
     "leave it to another": lambda lease: commit(lease, Outcome("drained")),
-    "give up": lambda lease: leases.abandon(lease, ValueError(), to_park=False),
-    "park": lambda lease: leases.abandon(lease, ValueError(), to_park=True),
+    "give up": lambda lease: leases.release(lease, ValueError(), to_park=False),
+    "park": lambda lease: leases.release(lease, ValueError(), to_park=True),
 }
 
 

@@ -73,7 +73,7 @@ def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk:
         found = Run.objects.get(pk=run.id)
         assert (found.state, found.thread.lease_until) == ("queued", None)
         assert found.error == "OperationalError: of the file"
-        dispatcher.hint(run.id)
+        dispatcher.enqueue(run.id)
         advance()
     assert Run.objects.get(pk=run.id).state == "succeeded"
 

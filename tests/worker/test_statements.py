@@ -14,8 +14,8 @@ from django.db import connection, connections, transaction
 from hitl_django import interrupt, leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db import raw_cursor
-from hitl_django.db.row_mapper import Record
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.row_mapper import RowMapper
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
@@ -95,9 +95,9 @@ def test_what_a_run_goes_on_from_comes_with_its_claim(
     services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
     sent: list[str] = []
     for name in ("execute", "execute_together"):
-        method = getattr(raw_cursor.Cursor, name)
+        method = getattr(raw_cursor.RawCursor, name)
         monkeypatch.setattr(
-            raw_cursor.Cursor,
+            raw_cursor.RawCursor,
             name,
             lambda *args, name=name, to=method: sent.append(name) or to(*args),
         )
@@ -198,16 +198,16 @@ def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = services.start(counted, {"count": 0})
-    commit = Writing.commit
+    commit = WriteBatch.commit
 
-    def cut_short(writing: Writing, **how: Any) -> Any:
+    def cut_short(batch: WriteBatch, **how: Any) -> Any:
         # What happens when the run's row is changed while the claim waits for the thread's.
-        found = commit(writing, **how)
+        found = commit(batch, **how)
         Run.objects.update(state="cancelled")
         return found[:1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writing, "commit", cut_short)
+        patch.setattr(WriteBatch, "commit", cut_short)
         assert leases.claim(info.id) is None
     thread = Thread.objects.get()
     assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)
@@ -218,16 +218,16 @@ def test_a_decision_that_finds_its_question_closed_writes_nothing(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, question = paused(counted)
-    run = Writing.run
+    run = WriteBatch.run
 
-    def late(writing: Writing) -> Any:
+    def late(batch: WriteBatch) -> Any:
         Interrupt.objects.update(status="cancelled", version=2)
-        return run(writing)
+        return run(batch)
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
         patch.setattr(decide, "_decide_at_once", lambda *request: None)
-        patch.setattr(Writing, "run", late)
+        patch.setattr(WriteBatch, "run", late)
         with pytest.raises(AlreadyDecidedError):
             services.decide(question.pk, "respond", 1)
     assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
@@ -237,16 +237,16 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, question = paused(counted)
-    run = Writing.run
+    run = WriteBatch.run
 
-    def late(writing: Writing) -> Any:
+    def late(batch: WriteBatch) -> Any:
         Run.objects.update(state="parked")
-        return run(writing)
+        return run(batch)
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
         patch.setattr(decide, "_decide_at_once", lambda *request: None)
-        patch.setattr(Writing, "run", late)
+        patch.setattr(WriteBatch, "run", late)
         with pytest.raises(RunStateError, match="parked"):
             services.decide(question.pk, "respond", 1)
     question.refresh_from_db()
@@ -257,7 +257,7 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt])
 def test_a_row_read_by_a_made_query_is_the_row_the_orm_reads(counted: str, model: Any) -> None:
     paused(counted)
-    record = Record(model)
+    record = RowMapper(model)
     row = model.objects.values_list(*record.names)
     text, parameters = row.query.get_compiler(connection=connection).as_sql()
     with connection.cursor() as cursor:

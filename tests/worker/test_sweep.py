@@ -106,7 +106,7 @@ def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
             thread.start()
             thread.join()
 
-    monkeypatch.setattr(dispatcher, "hint", meanwhile)
+    monkeypatch.setattr(dispatcher, "enqueue", meanwhile)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         found.append(sweep())
     assert [len(ids) for ids in found] == [0, 2, 2]
@@ -153,7 +153,7 @@ def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
     info = services.start("steps", {"log": []})
     forget(info)
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher, "hint", refuse)
+        patch.setattr(dispatcher, "enqueue", refuse)
         with pytest.raises(ConnectionError):
             sweep()
     assert sweep() == [info.id]

@@ -14,7 +14,7 @@ from django.test import override_settings
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.leases import Lease, acquire, renewal
-from hitl_django.notifications import Log
+from hitl_django.notifications import EventLog
 
 
 class Renewals:
@@ -40,7 +40,7 @@ def renewals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewals]:
 
 def a_lease(pk: int) -> Lease:
     run = uuid4()
-    return Lease(run, "graph", ThreadKey(pk, str(pk)), 1, Log(run, "graph", "", 0))
+    return Lease(run, "graph", ThreadKey(pk, str(pk)), 1, EventLog(run, "graph", "", 0))
 
 
 def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:

@@ -22,12 +22,12 @@ QUALIFYING = {"select_for_update", "order_by", "distinct", "reverse"}
 #: Keywords that say how a value is read or shown, or that no test with one database can tell.
 IMMATERIAL = {"using", "output_field", "stacklevel", "verbose_name", "help_text", "exc_info"}
 #: What a call is named that has to come before, or after, what stands beside it.
-DECIDING = ("refuse", "check", "require", "lock", "execute", "commit", "release", "clear", "close")
+DECIDING = ("refuse", "check", "guard", "lock", "execute", "commit", "release", "clear", "close")
 #: Decorators without which a module doesn't even look the same.
 STRUCTURAL = {
     "property", "cached_property", "staticmethod", "classmethod", "contextmanager", "overload",
     "dataclass", "asynccontextmanager", "wraps", "abstractmethod", "runtime_checkable",
-    "made_anew",  # tests/architecture asks for it by name
+    "retry_on_conflict",  # tests/architecture asks for it by name
 }  # fmt: skip
 
 #: What a comparison is written as, and what it becomes.

@@ -13,8 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django import services
+from hitl_django.db.alias import write_alias
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from ...engine import errors
 from ...models import Comment, Interrupt
@@ -176,7 +176,7 @@ class CommentList(Collection):
 
     def get_queryset(self) -> QuerySet[Comment]:
         asked: Interrupt = querysets.interrupt(self.request.user, self.kwargs["interrupt_id"])
-        rows = Comment.objects.using(dispatcher.alias()).filter(interrupt=asked)
+        rows = Comment.objects.using(write_alias()).filter(interrupt=asked)
         return rows.order_by("created_at")
 
     @operation(

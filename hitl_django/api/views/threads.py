@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django import services
-from hitl_django.task_queue import dispatcher
+from hitl_django.db.alias import write_alias
 
 from ...engine import errors
 from ...errors import CheckpointNotFound
@@ -109,7 +109,7 @@ class ThreadHistory(Collection):
 
     def get_queryset(self) -> QuerySet[Checkpoint]:
         thread = querysets.thread(self.request.user, self.kwargs["thread_id"])
-        rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
+        rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
         return rows.defer("data", "metadata").order_by("-checkpoint_id")
 
     @operation(

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core import checks
 from django_q.conf import Conf
 
-from hitl_django.task_queue import dispatcher
+from hitl_django.db.alias import write_alias
 
 
 def check_cluster() -> list[checks.CheckMessage]:
@@ -69,11 +69,11 @@ def _broker() -> Iterator[checks.CheckMessage]:
             hint="pip install 'hitl-django[redis]', or set Q_CLUSTER['orm'].",
             id="hitl_django.E017",
         )
-    if Conf.ORM and dispatcher.alias() != Conf.ORM:
+    if Conf.ORM and write_alias() != Conf.ORM:
         yield checks.Warning(
             "Q_CLUSTER['orm'] is another database than the one that runs are written to, so a "
             "hint can't be part of the transaction it belongs to.",
-            hint=f"Set Q_CLUSTER['orm'] to {dispatcher.alias()!r}; until then lost hints wait for "
+            hint=f"Set Q_CLUSTER['orm'] to {write_alias()!r}; until then lost hints wait for "
             "the sweep.",
             id="hitl_django.W014",
         )

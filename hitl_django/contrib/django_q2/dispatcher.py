@@ -10,7 +10,8 @@ from django.db import transaction
 from django_q.conf import Conf
 from django_q.tasks import async_task
 
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.task_queue import dispatcher
 
 from . import checks, health, schedules
@@ -29,13 +30,13 @@ class Dispatcher:
     what is lost in between is the sweep's to find.
     """
 
-    def hint(self, run_id: str, writing: Writing) -> None:
-        _send(dispatcher.ADVANCE, run_id, writing)
+    def hint(self, run_id: str, batch: WriteBatch) -> None:
+        _send(dispatcher.ADVANCE, run_id, batch)
 
     def hint_webhook(self, endpoint_id: str) -> None:
-        writing = Writing(dispatcher.alias())
-        _send(dispatcher.DELIVER, endpoint_id, writing)
-        writing.run()
+        batch = WriteBatch(write_alias())
+        _send(dispatcher.DELIVER, endpoint_id, batch)
+        batch.run()
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
@@ -53,7 +54,7 @@ class Dispatcher:
         return ["qcluster"]
 
 
-def _send(function: str, subject: str, writing: Writing) -> None:
+def _send(function: str, subject: str, batch: WriteBatch) -> None:
     # A function and not a partial: Django names what failed by its __qualname__.
     def send() -> None:
         # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered
@@ -62,13 +63,13 @@ def _send(function: str, subject: str, writing: Writing) -> None:
 
     queue = None
     if shares_transaction():
-        queue = Queue(writing)
+        queue = Queue(batch)
         send()
     else:
-        writing.tell(partial(transaction.on_commit, send, using=dispatcher.alias(), robust=True))
+        batch.after_write(partial(transaction.on_commit, send, using=write_alias(), robust=True))
 
 
 def shares_transaction() -> bool:
     """Says whether the broker's rows are in the database that runs are written to."""
     other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
-    return not other and dispatcher.alias() == Conf.ORM
+    return not other and write_alias() == Conf.ORM

@@ -11,7 +11,7 @@ from django_q.brokers import get_broker
 from django_q.conf import Conf
 from django_q.models import Schedule
 
-from hitl_django.task_queue import dispatcher
+from hitl_django.db.alias import write_alias
 
 from . import schedules
 
@@ -66,7 +66,7 @@ def _privileges() -> Iterator[checks.CheckMessage]:
 
 
 def _throughput() -> Iterator[checks.CheckMessage]:
-    lasts = connections[dispatcher.alias()].settings_dict.get("CONN_MAX_AGE")
+    lasts = connections[write_alias()].settings_dict.get("CONN_MAX_AGE")
     slow = ["CONN_MAX_AGE is 0"] if lasts == 0 else []
     if Conf.BULK == 1:
         slow.append("Q_CLUSTER['bulk'] is 1")

@@ -8,10 +8,10 @@ from django.utils import timezone
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from hitl_django.db.bulk_insert import Insert
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.bulk_insert import BulkInsert
+from hitl_django.db.write_batch import WriteBatch
 
-_MESSAGE = Insert(OrmQ, ["key", "payload", "lock"], fresh=True)
+_MESSAGE = BulkInsert(OrmQ, ["key", "payload", "lock"], fresh=True)
 
 
 class Queue:
@@ -20,9 +20,9 @@ class Queue:
     A message is one of the things that the caller writes.
     """
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, batch: WriteBatch) -> None:
         self.list_key: Any = Conf.CLUSTER_NAME
-        self._writing = writing
+        self._writing = batch
 
     def enqueue(self, task: str) -> None:
         """Adds a message, signed and packed by django-q2."""

@@ -17,9 +17,9 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Delivery, WebhookEndpoint
-from hitl_django.task_queue import dispatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Claim:
         )
 
 
-@made_anew
+@retry_on_conflict
 def hold(endpoint_id: UUID) -> WebhookEndpoint | None:
     """Takes an endpoint for this worker; None where another has it, or it is to be left alone."""
     free = Q(held_until__isnull=True) | Q(held_until__lte=Now())
     rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         # Zero rows: it is gone, off, resting, or another worker's.
         taken = endpoints().filter(free, rested, pk=endpoint_id, is_active=True)
         if not taken.update(epoch=F("epoch") + 1, held_until=Now() + _while()):
@@ -55,13 +55,13 @@ def ours(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
     return endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
-@made_anew
+@retry_on_conflict
 def let_go(endpoint: WebhookEndpoint, **changes: Any) -> None:
     """Gives the endpoint back."""
     ours(endpoint).update(held_until=None, **changes)
 
 
-@made_anew
+@retry_on_conflict
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
     """Claims the message that has been due longest; None where none is, or it isn't ours to do."""
     # Zero rows: another worker has taken over, or somebody has turned the endpoint off.
@@ -86,12 +86,12 @@ def due(endpoint: WebhookEndpoint) -> QuerySet[Delivery]:
 
 def endpoints() -> QuerySet[WebhookEndpoint]:
     """Returns the endpoints, from where they are written."""
-    return WebhookEndpoint.objects.using(dispatcher.alias())
+    return WebhookEndpoint.objects.using(write_alias())
 
 
 def deliveries() -> QuerySet[Delivery]:
     """Returns the messages, from where they are written."""
-    return Delivery.objects.using(dispatcher.alias())
+    return Delivery.objects.using(write_alias())
 
 
 def _while() -> timedelta:

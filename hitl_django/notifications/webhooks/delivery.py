@@ -64,7 +64,7 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
             return False
         if monotonic() >= until:
             claims.let_go(endpoint)
-            dispatcher.hint_webhook(endpoint.pk)
+            dispatcher.enqueue_webhook(endpoint.pk)
             return False
     claims.let_go(endpoint)
     return True

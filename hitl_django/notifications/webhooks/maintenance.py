@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Delivery
 from hitl_django.task_queue import dispatcher
 
@@ -20,14 +21,14 @@ from . import claims
 LEFT_OVER = timedelta(hours=1)
 
 
-@made_anew
+@retry_on_conflict
 def hint_due() -> list[UUID]:
     """Tells a worker about every endpoint that something is due to; returns them.
 
     Not about those that rest or that a worker is at, and not again within SWEEP_SECONDS: with no
     worker around, the queue doesn't fill with repetitions.
     """
-    using = dispatcher.alias()
+    using = write_alias()
     due = claims.deliveries().filter(
         endpoint=OuterRef("pk"), state=Delivery.State.PENDING, due_at__lte=Now()
     )
@@ -44,7 +45,7 @@ def hint_due() -> list[UUID]:
     with transaction.atomic(using=using):
         claims.endpoints().filter(pk__in=found).update(hinted_at=Now())
         for endpoint in found:
-            dispatcher.hint_webhook(endpoint)
+            dispatcher.enqueue_webhook(endpoint)
     return found
 
 

@@ -18,10 +18,10 @@ from django.utils import timezone
 from hitl_django.admin_sites import find_page
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
 from hitl_django.permissions import get_policy
 from hitl_django.site_urls import build_url, find_url
-from hitl_django.task_queue import dispatcher
 
 from .signatures import sign
 
@@ -80,7 +80,7 @@ def _links(data: dict[str, Any]) -> dict[str, str]:
 def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any] | None:
     if "interrupt_id" not in data:
         return None
-    rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=UUID(data["interrupt_id"]))
+    rows = Interrupt.objects.using(write_alias()).filter(pk=UUID(data["interrupt_id"]))
     if endpoint.created_by is not None:
         rows = get_policy().visible_interrupts(endpoint.created_by, rows)
     elif endpoint.created_by_label != SYSTEM:  # the account is gone

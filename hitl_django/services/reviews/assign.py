@@ -12,19 +12,19 @@ from django.db.models import Q
 from django.utils.timezone import is_naive, make_aware
 
 from hitl_django import audit
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import unclaimed
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from . import lookup, queue_filters
 
 
-@made_anew
+@retry_on_conflict
 def assign(
     interrupt_id: UUID | str,
     *,
@@ -39,7 +39,7 @@ def assign(
     may see and decide it, or InvalidInputError.
     """
     refusal = denied_log.recorded("assign", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_assign(by, interrupt):
             raise _not_allowed("You may not assign this question.", interrupt)
@@ -58,7 +58,7 @@ def assign(
         audit.append(thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail)
 
 
-@made_anew
+@retry_on_conflict
 def snooze(
     interrupt_id: UUID | str, *, until: datetime | None, by: Any = None, via: str = "code"
 ) -> None:
@@ -68,7 +68,7 @@ def snooze(
     due time and its expiry stay what they are.
     """
     refusal = denied_log.recorded("snooze", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_decide(by, interrupt):
             raise _not_allowed("You may not put this question off.", interrupt)
@@ -110,7 +110,7 @@ def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
 
 
 def _row(interrupt: Interrupt) -> Any:
-    return Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+    return Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
 
 
 def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:

@@ -20,14 +20,14 @@ from django.db.models.functions import Now
 
 from hitl_django import audit
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import IdempotencyKeyReusedError
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import queue_order, unclaimed
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from . import deadlines, lookup, queue_filters
@@ -55,7 +55,7 @@ class ClaimInfo:
         )
 
 
-@made_anew
+@retry_on_conflict
 def claim(
     interrupt_id: UUID | str,
     *,
@@ -71,7 +71,7 @@ def claim(
     """
     _refuse_nobody(by)
     refusal = denied_log.recorded("claim", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         # What may take it from somebody locks the thread before it touches the question: an UPDATE
         # that waited for a row keeps that row locked, even where it no longer matches.
         if take_over:
@@ -92,14 +92,14 @@ def claim(
         return ClaimInfo.of(_row(interrupt).defer("payload").get())
 
 
-@made_anew
+@retry_on_conflict
 def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> None:
     """Ends the user's claim; somebody else's only with the permission to take over, and recorded.
 
     A question that nobody holds stays as it is.
     """
     refusal = denied_log.recorded("release", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         interrupt = lookup.find(interrupt_id, by)
         if by is not None and interrupt.claimed_by_id == by.pk:
             # Zero rows: it was taken over, or closed, since it was read, and nothing is left to
@@ -115,7 +115,7 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
             _record(thread, "release", interrupt, by, via)
 
 
-@made_anew
+@retry_on_conflict
 def take_next(
     *, by: Any, via: str = "code", graph: str | None = None, group: Any = None, key: str = ""
 ) -> UUID | None:
@@ -129,11 +129,11 @@ def take_next(
     _refuse_nobody(by)
     deadlines.mark_overdue()
     taking = _Taking.of(by, key, graph, group)
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         if key:
             # The same request may come twice at once. The one that waits here finds what the other
             # has taken; without that it could find all locked by more of its kind, and so nothing.
-            users = get_user_model()._base_manager.using(dispatcher.alias()).filter(pk=by.pk)
+            users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
         return taking.found() or _take(by, graph, group, taking)
 
@@ -247,7 +247,7 @@ def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:
 
 
 def _rows() -> QuerySet[Interrupt]:
-    return Interrupt.objects.using(dispatcher.alias())
+    return Interrupt.objects.using(write_alias())
 
 
 def _refuse_nobody(by: Any) -> None:

@@ -11,14 +11,14 @@ from django.db import transaction
 
 from hitl_django import audit
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.json_text.sanitize import storable
 from hitl_django.models import Comment
 from hitl_django.models.fields import digest_json
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from . import lookup
@@ -47,7 +47,7 @@ class CommentInfo:
         )
 
 
-@made_anew
+@retry_on_conflict
 def comment(
     interrupt_id: UUID | str, text: str, *, by: Any = None, via: str = "code"
 ) -> CommentInfo:
@@ -57,7 +57,7 @@ def comment(
     its digest, so that the words can be erased.
     """
     refusal = denied_log.recorded("comment", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_comment(by, interrupt):
             raise NotAllowedError(
@@ -65,7 +65,7 @@ def comment(
                 thread_id=thread.thread_id,
                 subject=str(interrupt.pk),
             )
-        made = Comment.objects.using(dispatcher.alias()).create(
+        made = Comment.objects.using(write_alias()).create(
             interrupt=interrupt,
             by=by,
             by_label=audit.label(by),

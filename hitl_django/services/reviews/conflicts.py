@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     HitlError,
@@ -9,7 +10,6 @@ from hitl_django.engine.errors import (
     StaleQuestionError,
 )
 from hitl_django.models import Decision, Interrupt, Run
-from hitl_django.task_queue import dispatcher
 
 from ..results import DecisionInfo
 
@@ -17,7 +17,7 @@ from ..results import DecisionInfo
 def already_decided(interrupt: Interrupt) -> AlreadyDecidedError:
     """Returns the error for a question that is closed, with the decision that closed it."""
     # An earlier decision may have been refused, so it is the one of the version before.
-    decisions = Decision.objects.using(dispatcher.alias()).filter(interrupt=interrupt)
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(version=interrupt.version - 1, effective=True).first()
     message = f"The question is no longer open: it is {interrupt.get_status_display()}."
     if interrupt.status == Interrupt.Status.EXPIRED:
@@ -42,7 +42,7 @@ def unheard(run: Run) -> RunStateError:
 
 def overtaken(interrupt: Interrupt) -> HitlError:
     """Returns the error for a question that is not as it was looked at; it is read anew."""
-    interrupt.refresh_from_db(dispatcher.alias())
+    interrupt.refresh_from_db(write_alias())
     if interrupt.status == Interrupt.Status.PENDING:
         return StaleQuestionError()
     return already_decided(interrupt)

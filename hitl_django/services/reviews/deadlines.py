@@ -13,9 +13,9 @@ from django.db.models.functions import Now
 
 from hitl_django import signals
 from hitl_django.conf import hitl
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Interrupt
-from hitl_django.task_queue import dispatcher
 
 from . import queue_filters
 
@@ -25,10 +25,10 @@ logger = logging.getLogger("hitl_django")
 PUT_OFF = timedelta(minutes=5)
 
 
-@made_anew
+@retry_on_conflict
 def mark_overdue() -> int:
     """Moves what has become due to the front of the queue, a batch of it; returns how many."""
-    using = dispatcher.alias()
+    using = write_alias()
     passed = Interrupt.objects.using(using).filter(
         queue_filters.PENDING, overdue=False, due_at__lte=Now()
     )
@@ -43,7 +43,7 @@ def mark_overdue() -> int:
 
 def warn_expiring() -> int:
     """Sends interrupt_expiring for what is about to expire, a batch of it; returns how many."""
-    soon = Interrupt.objects.using(dispatcher.alias()).filter(
+    soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
     )
     return each(soon, "warn_at", "warn_at", _warn)
@@ -56,7 +56,7 @@ def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], b
     says, or a batch of those would keep all that stand behind them from ever having their turn.
     Returns for how many it was done.
     """
-    using, done = dispatcher.alias(), 0
+    using, done = write_alias(), 0
     found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
     for pk in list(found):
         try:
@@ -67,7 +67,7 @@ def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], b
     return done
 
 
-@made_anew
+@retry_on_conflict
 def _each(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
     with transaction.atomic(using=using):
         return act(pk)
@@ -84,7 +84,7 @@ def _put_off(pk: UUID, at: str, retry: str, using: str) -> None:
 
 
 def _warn(pk: UUID) -> bool:
-    using = dispatcher.alias()
+    using = write_alias()
     row = Interrupt.objects.using(using).filter(queue_filters.PENDING, pk=pk, warn_at__lte=Now())
     # Zero rows: another sweep warns of it, or it was decided. One warning is all there is,
     # whoever listens: a receiver that must not miss any reads the rows.

@@ -12,13 +12,13 @@ from django.db.models import QuerySet
 
 from hitl_django import leases, signals
 from hitl_django.answers import UNSET
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import HitlError, IdempotencyKeyReusedError, StaleQuestionError
 from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
 from ..results import DecisionInfo
@@ -79,7 +79,7 @@ class _Shown(NamedTuple):
     version: int | None
 
 
-@made_anew
+@retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile."""
     found = _read(pk)
@@ -88,7 +88,7 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     validated = validate(found.interrupt, request)
     if request.by is None and (info := _decide_at_once(found, validated, shown)):
         return info
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         # Whose rights have to be looked up, it is in the transaction that they are needed for.
         if request.by is not None and (info := _decide_at_once(found, validated, shown)):
             return info
@@ -163,7 +163,7 @@ def take(
     decision = record_decision.record(interrupt, validated, thread, so_far)
     info = DecisionInfo.of(decision, interrupt.run_id)
     if info.complete:
-        signals.send_on_commit(signals.interrupt_decided, using=dispatcher.alias(), decision=info)
+        signals.send_on_commit(signals.interrupt_decided, using=write_alias(), decision=info)
     return info
 
 
@@ -244,7 +244,7 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
     """Raises InterruptNotFound where the user may not see a question that has just been read."""
     if by is None:
         return
-    every = Interrupt.objects.using(dispatcher.alias())
+    every = Interrupt.objects.using(write_alias())
     visible = get_policy().visible_interrupts(by, every)
     # Who may see all of them may see this one, and no query has to be made of it.
     if visible is not every and not visible.filter(pk=interrupt.pk).exists():
@@ -261,7 +261,7 @@ class _Found(NamedTuple):
 
 def _read(pk: UUID) -> _Found | None:
     """Reads a question with all that a decision needs of it, as it is at this moment."""
-    using = dispatcher.alias()
+    using = write_alias()
     rows = queries.WHOLE.run(using, interrupt=pk)
     if not rows:
         return None
@@ -276,7 +276,7 @@ def _read(pk: UUID) -> _Found | None:
 
 def _question(pk: UUID, thread: Thread) -> Interrupt:
     """Reads a question of a locked thread, with its run."""
-    using = dispatcher.alias()
+    using = write_alias()
     [row] = queries.QUESTION.run(using, interrupt=pk)
     interrupt = queries.INTERRUPT.read(using, row)
     run = queries.RUN.read(using, row[len(queries.INTERRUPT.names) :])
@@ -287,7 +287,7 @@ def _question(pk: UUID, thread: Thread) -> Interrupt:
 
 def _seen(pks: list[UUID], by: Any) -> QuerySet[Interrupt]:
     """Returns those of the questions that the user may see."""
-    rows = Interrupt.objects.using(dispatcher.alias()).select_related("run", "thread")
+    rows = Interrupt.objects.using(write_alias()).select_related("run", "thread")
     found = rows.filter(pk__in=pks)
     return found if by is None else get_policy().visible_interrupts(by, found)
 
@@ -305,7 +305,7 @@ def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | N
     """Returns the first outcome of a request that was made before, whatever came of it since."""
     if not request.key or (interrupt.version == 1 and not interrupt.approvals):
         return None  # nothing was decided yet
-    decisions = Decision.objects.using(dispatcher.alias()).filter(interrupt=interrupt)
+    decisions = Decision.objects.using(write_alias()).filter(interrupt=interrupt)
     decision = decisions.filter(key=request.key, by=request.by).order_by("version").first()
     if decision is None:
         return None

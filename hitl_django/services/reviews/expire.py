@@ -12,7 +12,8 @@ from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications, signals
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
@@ -42,7 +43,7 @@ def expire_due() -> int:
 
 def expired_questions() -> QuerySet[Interrupt]:
     """Returns the questions whose time is up, and of which nothing has come yet."""
-    return Interrupt.objects.using(dispatcher.alias()).filter(
+    return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
@@ -52,7 +53,7 @@ def expired_questions() -> QuerySet[Interrupt]:
 
 def _expire(pk: UUID) -> bool:
     thread = leases.lock_thread(interrupt=pk)
-    interrupts = Interrupt.objects.using(dispatcher.alias())
+    interrupts = Interrupt.objects.using(write_alias())
     interrupt = interrupts.select_related("run").get(pk=pk)
     if interrupt.run.state != Run.State.INTERRUPTED:
         return False
@@ -72,9 +73,9 @@ def _expire(pk: UUID) -> bool:
         "thread_id": thread.thread_id,
         "graph": interrupt.graph,
     }
-    telling = Writing(dispatcher.alias())
+    telling = WriteBatch(write_alias())
     question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
-    outbox.tell(telling, Delivery.Event.INTERRUPT_EXPIRED, **question, **told)
+    outbox.publish(telling, Delivery.Event.INTERRUPT_EXPIRED, **question, **told)
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,
@@ -89,19 +90,19 @@ def _expire(pk: UUID) -> bool:
         )
     elif interrupt.then not in STAYING:
         error = f"The question {interrupt.title!r} expired, and nobody had answered it."
-        Run.objects.using(dispatcher.alias()).filter(pk=interrupt.run_id).update(
+        Run.objects.using(write_alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
-        outbox.tell(telling, Delivery.Event.RUN_PARKED, **told)
-        notifications.note(interrupt.run, dispatcher.alias(), Run.State.PARKED)
+        outbox.publish(telling, Delivery.Event.RUN_PARKED, **told)
+        notifications.append_event(interrupt.run, write_alias(), Run.State.PARKED)
         signals.send_on_commit(
-            signals.run_failed, using=dispatcher.alias(), state=str(Run.State.PARKED), **told
+            signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **told
         )
     telling.run()
     audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
     signals.send_on_commit(
         signals.interrupt_expired,
-        using=dispatcher.alias(),
+        using=write_alias(),
         interrupt_id=str(pk),
         then=interrupt.then,
         **told,
@@ -132,7 +133,7 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
     name = (interrupt.expiry or {}).get("group", "")
     if not name:
         return changes, {}
-    group = Group.objects.using(dispatcher.alias()).filter(name=name).first()
+    group = Group.objects.using(write_alias()).filter(name=name).first()
     if group is None:
         # Nobody is named to turn to, but the question is as overdue as it would be otherwise.
         logger.error("question %s can't be escalated: its group doesn't exist", interrupt.pk)
@@ -154,19 +155,19 @@ def _answer(interrupt: Interrupt, thread: Thread) -> object:
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
-    writing = Writing(dispatcher.alias())
+    batch = WriteBatch(write_alias())
     goes_on = resume_policy.goes_on(interrupt)
     if goes_on:
         # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's
         # lock to do so. Nothing of this stays, and the next sweep looks again.
-        last_event = notifications.queued(interrupt.run, writing, "expired")
-        writing.require(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
-    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+        last_event = notifications.append_queued(interrupt.run, batch, "expired")
+        batch.guard(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
+    batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-    DjangoSaver(key).put_answer(interrupt, answer, writing)
-    held = writing.run()
+    DjangoSaver(key).put_answer(interrupt, answer, batch)
+    held = batch.run()
     if goes_on and not held:
         raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
     if goes_on:
-        dispatcher.hint(interrupt.run_id)
+        dispatcher.enqueue(interrupt.run_id)
     return answer

@@ -27,7 +27,8 @@ from django.utils import timezone
 
 from hitl_django import answers, audit, leases
 from hitl_django.answers import APPROVE, UNSET
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import (
     AlreadyDecidedError,
     InvalidAnswerError,
@@ -38,7 +39,6 @@ from hitl_django.errors import InterruptNotFound, LinkNotFound, NotAllowedError
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
 from hitl_django.permissions import get_policy
 from hitl_django.site_urls import find_url
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from ..results import DecisionInfo
@@ -95,7 +95,7 @@ class LinkInfo:
     url: str = field(default="", repr=False)
 
 
-@made_anew
+@retry_on_conflict
 def make_link(
     interrupt_id: UUID | str,
     *,
@@ -116,7 +116,7 @@ def make_link(
     _refuse_without_page()
     secret = secrets.token_bytes(SECRET_BYTES)
     refusal = denied_log.recorded("link", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = _asked(interrupt_id, by)
         row = ReviewLink(
             interrupt=interrupt,
@@ -130,14 +130,14 @@ def make_link(
             created_by_label=audit.label(by),
             expires_at=_end(expires, thread),
         )
-        row.save(using=dispatcher.alias(), force_insert=True)
+        row.save(using=write_alias(), force_insert=True)
         told = {"link": str(row.pk), "name": row.name, "decisions": row.decisions}
         audit.append(thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
-        row.refresh_from_db(dispatcher.alias(), fields=["created_at"])
+        row.refresh_from_db(write_alias(), fields=["created_at"])
         return _info(row, url=_address(row.pk, secret))
 
 
-@made_anew
+@retry_on_conflict
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
     """Takes a link back that hasn't been used; LinkSpentError where it has."""
     try:
@@ -147,14 +147,14 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
     if row is None:
         raise LinkNotFound
     refusal = denied_log.recorded("revoke", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=row.interrupt_id)
         row = _rows().get(pk=row.pk)
         _refuse_if_not_allowed(row.interrupt, by, LinkNotFound)
         # Zero rows: it was used, or taken back by somebody else.
         open_links = _rows().filter(pk=row.pk, used_at=None, revoked_at=None)
         if not open_links.update(revoked_at=Now()):
-            row.refresh_from_db(dispatcher.alias())
+            row.refresh_from_db(write_alias())
             raise LinkSpentError(state=str(_state(row)))
         audit.append(
             thread,
@@ -164,14 +164,14 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
             subject=str(row.interrupt_id),
             detail={"link": str(row.pk), "name": row.name},
         )
-        row.refresh_from_db(dispatcher.alias())
+        row.refresh_from_db(write_alias())
         return _info(row)
 
 
 def links_of(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     """Lists the links to a question that were made, newest first."""
     pk = _uuid(interrupt_id)
-    found = Interrupt.objects.using(dispatcher.alias()).select_related("thread").filter(pk=pk)
+    found = Interrupt.objects.using(write_alias()).select_related("thread").filter(pk=pk)
     interrupt = found.first()
     if interrupt is None:
         raise InterruptNotFound
@@ -193,7 +193,7 @@ def link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
     return {row.pk: _state(row, makers=makers) for row in rows}
 
 
-@made_anew
+@retry_on_conflict
 def decide_by_link(
     token: str,
     type: str,  # noqa: A002
@@ -212,7 +212,7 @@ def decide_by_link(
     key = f"{LINK_KEY}{link.pk}"
     request = Request.of(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
     validated = decide.validate(link.interrupt, request)
-    with transaction.atomic(using=dispatcher.alias()):
+    with transaction.atomic(using=write_alias()):
         # First the thread's lock, as everywhere: what follows sees link and question as they are.
         thread = leases.lock_thread(interrupt=link.interrupt_id)
         row = _rows().get(pk=link.pk)
@@ -299,7 +299,7 @@ class _Makers:
 
     def _visible(self, maker: Any) -> set[UUID]:
         theirs = [row.interrupt_id for row in self._rows if row.created_by_id == maker.pk]
-        asked = Interrupt.objects.using(dispatcher.alias()).filter(pk__in=theirs)
+        asked = Interrupt.objects.using(write_alias()).filter(pk__in=theirs)
         return {*get_policy().visible_interrupts(maker, asked).values_list("pk", flat=True)}
 
 
@@ -318,7 +318,7 @@ def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
         thread = leases.lock_thread(interrupt=pk)
     except Thread.DoesNotExist:
         raise InterruptNotFound from None
-    interrupts = Interrupt.objects.using(dispatcher.alias()).select_related("thread", "run")
+    interrupts = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     interrupt = interrupts.get(pk=pk)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     quorum.refuse_own(interrupt, APPROVE, by)
@@ -338,7 +338,7 @@ def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception]) -> None:
     if by is None:
         return
-    rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+    rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     if not get_policy().visible_interrupts(by, rows).exists():
         raise absent
     if not get_policy().may_make_link(by, interrupt):
@@ -394,7 +394,7 @@ def _digest(secret: bytes) -> str:
 
 
 def _rows() -> QuerySet[ReviewLink]:
-    rows = ReviewLink.objects.using(dispatcher.alias())
+    rows = ReviewLink.objects.using(write_alias())
     return rows.select_related("interrupt__run", "interrupt__thread", "created_by")
 
 

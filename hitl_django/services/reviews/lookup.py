@@ -8,11 +8,11 @@ from uuid import UUID
 from django.utils import timezone
 
 from hitl_django import leases
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import AlreadyDecidedError, HeldError
 from hitl_django.errors import InterruptNotFound
 from hitl_django.models import Interrupt, Thread
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from ..results import DecisionInfo
 
@@ -20,9 +20,7 @@ from ..results import DecisionInfo
 def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
     """Returns a question with its run and thread; one that the user may not see doesn't exist."""
     pk = _uuid(interrupt_id)
-    found = (
-        Interrupt.objects.using(dispatcher.alias()).select_related("run", "thread").filter(pk=pk)
-    )
+    found = Interrupt.objects.using(write_alias()).select_related("run", "thread").filter(pk=pk)
     if by is not None:
         found = get_policy().visible_interrupts(by, found)
     interrupt = found.defer("payload").first()

@@ -12,11 +12,11 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from hitl_django.db.alias import write_alias
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import queue_order
 from hitl_django.models.search import has_words
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from . import quorum
 
@@ -34,7 +34,7 @@ ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 def waiting(user: Any) -> QuerySet[Interrupt]:
     """Returns the open questions that the user may see; None sees all."""
-    rows = Interrupt.objects.using(dispatcher.alias()).filter(PENDING).order_by()
+    rows = Interrupt.objects.using(write_alias()).filter(PENDING).order_by()
     return rows if user is None else get_policy().visible_interrupts(user, rows)
 
 
@@ -61,7 +61,7 @@ def matching(text: str, *, common: bool = False) -> Q:
 
     ``common`` says that there are many of them.
     """
-    return has_words("title", text, dispatcher.alias(), common=common)
+    return has_words("title", text, write_alias(), common=common)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from django.db.models import (
 from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThanOrEqual
 
+from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt
 from hitl_django.models.review import queue_order
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from . import queue_filters
 
@@ -179,7 +179,7 @@ def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
     rows = queue_filters.waiting(user)
     if rows.query.is_empty():
         return []
-    groups = Group.objects.using(dispatcher.alias()).alias(
+    groups = Group.objects.using(write_alias()).alias(
         first=_first_of(rows.filter(group=OuterRef("pk")))
     )
     theirs = Exists(user.groups.filter(pk=OuterRef("pk")))
@@ -214,12 +214,12 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
 
 def _own_row(user: Any) -> QuerySet[Any]:
     # Several things are asked in one query over the one row that is there for certain.
-    return get_user_model()._base_manager.using(dispatcher.alias()).filter(pk=user.pk)
+    return get_user_model()._base_manager.using(write_alias()).filter(pk=user.pk)
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
     """Gives the latest decisions of people: type, when it was asked, when it was decided."""
-    using = dispatcher.alias()
+    using = write_alias()
     made = Decision.objects.using(using).filter(effective=True, created_at__gte=Now() - WITHIN)
     made = made.exclude(type=Decision.Type.EXPIRE)
     if user is not None:

@@ -8,6 +8,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from hitl_django import answers, audit
 from hitl_django.answers import APPROVE, REJECT, Asked
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
@@ -17,7 +18,6 @@ from hitl_django.engine.errors import (
 from hitl_django.errors import SelfApprovalError
 from hitl_django.json_text import json_patch
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.task_queue import dispatcher
 
 from ..results import DecisionInfo
 from . import lookup
@@ -47,7 +47,7 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
     run = interrupt.run
     if run.origin is None:
         return run.started_by_id is not None and run.started_by_id == by.pk
-    runs = Run.objects.using(dispatcher.alias()).filter(pk=run.pk)
+    runs = Run.objects.using(write_alias()).filter(pk=run.pk)
     return runs.filter(started_by(by)).exists()
 
 
@@ -89,7 +89,7 @@ def is_seconded(asked: Asked, answer: Any) -> bool:
 
 def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
     """Raises AlreadyApprovedError where the same person has approved this version before."""
-    votes = Decision.objects.using(dispatcher.alias()).filter(
+    votes = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )
     # Who was deleted since is nobody by now, as code is; the label still tells them apart.

@@ -9,8 +9,9 @@ from typing import Any
 from hitl_django import answers, audit, notifications
 from hitl_django.answers import REJECT, UNSET, Asked
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
-from hitl_django.db.prepared_query import Update
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.prepared_query import PreparedUpdate
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import storable
@@ -195,7 +196,7 @@ def _close(
     so_far: Answers | None = None,
 ) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
-    writing = Writing(dispatcher.alias())
+    batch = WriteBatch(write_alias())
     at_once = so_far is not None
     overtaken = OvertakenError if at_once else None
     if at_once:
@@ -203,18 +204,18 @@ def _close(
         # the answers that were read with it only where that has grown. And the thread comes first,
         # as everywhere: who waits for it then holds nothing that somebody else may wait for.
         as_read = {"thread": thread.pk, "seq": thread.audit_seq}
-        writing.lock(queries.UNCHANGED, as_read, OvertakenError)
+        batch.lock(queries.UNCHANGED, as_read, OvertakenError)
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    guards: list[tuple[Update, dict[str, Any]]] = [(queries.CLOSE, _as_seen(interrupt))]
+    guards: list[tuple[PreparedUpdate, dict[str, Any]]] = [(queries.CLOSE, _as_seen(interrupt))]
     # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
     # everybody else waits for the thread's lock to do so.
     waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.goes_on(interrupt)
     if waits:
-        last_event = notifications.queued(interrupt.run, writing, "answered")
+        last_event = notifications.append_queued(interrupt.run, batch, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
         guards.append((queries.RESUME, goes_on))
     if at_once:
@@ -222,33 +223,33 @@ def _close(
         # queued for nothing pauses again; a question closed for nothing would stay so.
         guards.reverse()
     for statement, values in guards:
-        writing.require(statement, values, overtaken)
-    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _note("decide", decision, thread, request, writing)
-    _tell(decision, interrupt, thread, writing)
+        batch.guard(statement, values, overtaken)
+    batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    _note("decide", decision, thread, request, batch)
+    _tell(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
-    saver.put_answer(interrupt, decision.value, writing, so_far)
+    saver.put_answer(interrupt, decision.value, batch, so_far)
     if waits:
-        dispatcher.hint(interrupt.run_id, writing)
+        dispatcher.enqueue(interrupt.run_id, batch)
     if at_once:
-        writing.commit()
+        batch.commit()
         return decision
-    held = writing.run()
+    held = batch.run()
     if not held:
         raise conflicts.overtaken(interrupt)
     if waits and len(held) == 1:
-        interrupt.run.refresh_from_db(dispatcher.alias(), fields=["state"])
+        interrupt.run.refresh_from_db(write_alias(), fields=["state"])
         raise conflicts.unheard(interrupt.run)
     return decision
 
 
 def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
     """Counts an approval, and leaves the question to others."""
-    writing = Writing(dispatcher.alias())
+    batch = WriteBatch(write_alias())
     # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
     # rows: somebody has approved, proposed something else or decided meanwhile.
-    writing.require(queries.VOTE, _as_seen(interrupt))
-    return _leave_open(interrupt, decision, request, thread, writing)
+    batch.guard(queries.VOTE, _as_seen(interrupt))
+    return _leave_open(interrupt, decision, request, thread, batch)
 
 
 def _propose(
@@ -264,13 +265,13 @@ def _propose(
     version approves no other.
     """
     digest = digest_json([interrupt.payload, proposal["answer"]])
-    writing = Writing(dispatcher.alias())
+    batch = WriteBatch(write_alias())
     # Zero rows: as for a vote.
     changed = {"proposal": proposal, "digest": digest}
-    writing.require(queries.PROPOSE, {**_as_seen(interrupt), **changed})
+    batch.guard(queries.PROPOSE, {**_as_seen(interrupt), **changed})
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
-    return _leave_open(interrupt, decision, request, thread, writing)
+    return _leave_open(interrupt, decision, request, thread, batch)
 
 
 def _leave_open(
@@ -278,16 +279,16 @@ def _leave_open(
     decision: Decision,
     request: Request,
     thread: Thread,
-    writing: Writing,
+    batch: WriteBatch,
 ) -> Decision:
     decision.effective = None
-    writing.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _note("vote", decision, thread, request, writing)
-    if not writing.run():
+    batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
+    _note("vote", decision, thread, request, batch)
+    if not batch.run():
         raise conflicts.overtaken(interrupt)
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
-        rows = Interrupt.objects.using(dispatcher.alias()).filter(pk=interrupt.pk)
+        rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
         rows.filter(claimed_by=request.by).update(**unclaimed())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision
@@ -322,7 +323,7 @@ def _decided(interrupt: Interrupt, validated: Validated, thread: Thread) -> Deci
 
 
 def _note(
-    verb: str, decision: Decision, thread: Thread, request: Request, writing: Writing
+    verb: str, decision: Decision, thread: Thread, request: Request, batch: WriteBatch
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
     guest = request.guest
@@ -342,13 +343,13 @@ def _note(
             **(agreed if decision.quorum > 1 else {}),
             **({} if guest is None else guest.noted),
         },
-        writing=writing,
+        batch=batch,
     )
 
 
-def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, writing: Writing) -> None:
-    outbox.tell(
-        writing,
+def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, batch: WriteBatch) -> None:
+    outbox.publish(
+        batch,
         Delivery.Event.INTERRUPT_DECIDED,
         interrupt.graph,
         interrupt_id=interrupt.pk,

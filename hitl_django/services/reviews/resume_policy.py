@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt
-from hitl_django.task_queue import dispatcher
 
 
 def goes_on(interrupt: Interrupt) -> bool:
@@ -15,7 +15,7 @@ def goes_on(interrupt: Interrupt) -> bool:
     """
     if registry.policy_of(interrupt.graph).goes_on == "each":
         return True
-    waiting = Interrupt.objects.using(dispatcher.alias()).filter(
+    waiting = Interrupt.objects.using(write_alias()).filter(
         run=interrupt.run_id, status=Interrupt.Status.PENDING
     )
     return not waiting.exclude(pk=interrupt.pk).exists()

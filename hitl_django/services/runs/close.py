@@ -8,12 +8,12 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import notifications
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
 from hitl_django.models.review import unclaimed
 from hitl_django.notifications import outbox
-from hitl_django.task_queue import dispatcher
 
 CANCELLABLE = tuple(
     state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
@@ -25,7 +25,7 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
 
     Returns the ids of those questions. The thread's row is locked by the caller.
     """
-    using = dispatcher.alias()
+    using = write_alias()
     # Zero rows: the run came to an end of its own while we waited for the lock.
     cancelled = (
         Run.objects.using(using)
@@ -50,13 +50,13 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
-    notifications.note(run, using, Run.State.CANCELLED)
+    notifications.append_event(run, using, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
     waiting.update(status=questions, **ended)
-    telling = Writing(using)
+    telling = WriteBatch(using)
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
-    outbox.tell(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
+    outbox.publish(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
     telling.run()
     run.refresh_from_db(using, fields=["state", "finished_at"])
     return closed

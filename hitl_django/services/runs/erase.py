@@ -9,17 +9,17 @@ from django.db.models import F
 
 from hitl_django import answers, audit, leases
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import RunStateError
 from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 
 
-@made_anew
+@retry_on_conflict
 def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     """Erases the payloads of a thread whose runs have ended.
 
@@ -28,9 +28,9 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     and the hash chain still holds. A run that failed counts as cancelled.
     """
     refusal = denied_log.recorded("forget", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         thread = _operated(thread_id, by)
-        runs = Run.objects.using(dispatcher.alias()).filter(thread=thread)
+        runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             raise RunStateError(
@@ -67,7 +67,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
 
 def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
-    runs = Run.objects.using(dispatcher.alias()).filter(thread__thread_id=thread_id)
+    runs = Run.objects.using(write_alias()).filter(thread__thread_id=thread_id)
     if by is not None:
         runs = get_policy().visible_runs(by, runs)
     run = runs.select_related("thread").first()

@@ -14,24 +14,24 @@ from asgiref.sync import sync_to_async
 from django.db import models
 
 from hitl_django.conf import hitl
-from hitl_django.db.prepared_query import Given, Select
+from hitl_django.db.alias import write_alias
+from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.engine.errors import EventsPrunedError
 from hitl_django.errors import RunNotFound
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 PAGE = 100
 #: Kinds that show what channels hold. A custom event shows what its node says to whom it concerns.
 OF_STATE = frozenset(MODES) - {"custom"}
 
-_RUN = Given("run", models.UUIDField())
+_RUN = Parameter("run", models.UUIDField())
 
 
 def _news() -> models.QuerySet[Run, Any]:
-    after = Given("after", models.PositiveIntegerField())
+    after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
     # Of a run that tells nothing, all there is to wait for is its end.
     through = models.Q(events="", state__in=ENDED)
@@ -42,7 +42,7 @@ def _news() -> models.QuerySet[Run, Any]:
 
 
 #: Tells whether there is something to read; without a row the run is gone.
-_NEWS = Select(_news)
+_NEWS = PreparedSelect(_news)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class EventReader:
             pk = UUID(str(run_id))
         except ValueError:
             raise RunNotFound from None
-        self.using = dispatcher.alias()
+        self.using = write_alias()
         runs = Run.objects.using(self.using).filter(pk=pk).select_related("thread")
         policy = get_policy()
         run = (runs if by is None else policy.visible_runs(by, runs)).first()

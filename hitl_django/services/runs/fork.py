@@ -10,7 +10,8 @@ from django.db.models import F
 
 from hitl_django import audit, leases, notifications
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine import ids
 from hitl_django.engine.constants import COPY
 from hitl_django.engine.errors import InvalidInputError, RunStateError
@@ -33,7 +34,7 @@ from . import close
 REPLACED = sorted(set(Run.State.values) - {Run.State.RUNNING})
 
 
-@made_anew
+@retry_on_conflict
 def fork(
     thread_id: str,
     checkpoint_id: str,
@@ -53,7 +54,7 @@ def fork(
     Refused with RunStateError while a worker holds the thread, CheckpointNotFound without such a
     checkpoint, GraphChangedError where today's graph can't go on from it.
     """
-    using = dispatcher.alias()
+    using = write_alias()
     with denied_log.recorded("fork", by=by, via=via):
         thread, last = _operated(thread_id, by)
         _refuse_input(thread, last, values, by, via)
@@ -74,7 +75,7 @@ def fork(
             )
             before, closed = str(last.state), _replace(last, thread)
             run.save(using=using, force_insert=True)
-            notifications.note(run, using, Run.State.QUEUED, reason="forked")
+            notifications.append_event(run, using, Run.State.QUEUED, reason="forked")
             compatibility.remember(registered)
             _store(commit, thread)
             audit.append(
@@ -92,13 +93,13 @@ def fork(
                     "values": None if values is None else digest_value(values),
                 },
             )
-            dispatcher.hint(run.pk)
+            dispatcher.enqueue(run.pk)
             return RunInfo.of(run, created=True)
 
 
 def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     """Returns a thread and its newest run, if the user may operate it."""
-    using = dispatcher.alias()
+    using = write_alias()
     threads = Thread.objects.using(using).filter(thread_id=thread_id)
     runs = Run.objects.using(using).filter(thread__thread_id=thread_id).select_related("thread")
     if by is not None:
@@ -214,7 +215,7 @@ def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
             allowed=REPLACED,
         )
     # It may have been pruned since it was read.
-    rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
+    rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     if not rows.filter(checkpoint_id=checkpoint_id).exists():
         raise CheckpointNotFound
 
@@ -225,7 +226,7 @@ def _run_of(place: CheckpointTuple, last: Run) -> Run:
         run_id = UUID(str(place.metadata.get("run_id")))
     except ValueError:  # stored by something else than a run
         return last
-    runs = Run.objects.using(dispatcher.alias()).filter(thread=last.thread_id, pk=run_id)
+    runs = Run.objects.using(write_alias()).filter(thread=last.thread_id, pk=run_id)
     return runs.first() or last
 
 
@@ -236,10 +237,10 @@ def _replace(last: Run, thread: Thread) -> list[str]:
         closed = close.cancel_run(last, thread, questions=Interrupt.Status.SUPERSEDED)
     # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
     # thread finds another epoch, and writes nothing on top of what is stored now.
-    Thread.objects.using(dispatcher.alias()).filter(pk=thread.pk).update(
+    Thread.objects.using(write_alias()).filter(pk=thread.pk).update(
         epoch=F("epoch") + 1, attempts=0, lease_owner="", lease_until=None, ended_at=None
     )
-    thread.refresh_from_db(dispatcher.alias(), fields=["epoch"])
+    thread.refresh_from_db(write_alias(), fields=["epoch"])
     return closed
 
 
@@ -249,7 +250,7 @@ def _store(commit: Commit, thread: Thread) -> None:
     The newest is the one whose id sorts last; ids are made by the clocks of several machines, so
     this one is made only now, and after the newest that is there.
     """
-    rows = Checkpoint.objects.using(dispatcher.alias()).filter(thread=thread, ns="")
+    rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]
     assert commit.checkpoint is not None
     ids.follow(newest)

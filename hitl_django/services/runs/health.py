@@ -12,10 +12,11 @@ from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThan
 
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Run, WorkerHeartbeat
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher, heartbeat
+from hitl_django.task_queue import heartbeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def worker_seen_at() -> datetime | None:
 
 
 def _heartbeats() -> QuerySet[WorkerHeartbeat]:
-    return WorkerHeartbeat.objects.using(dispatcher.alias())
+    return WorkerHeartbeat.objects.using(write_alias())
 
 
 def _seen() -> dict[str, Any]:
@@ -94,7 +95,7 @@ def _seen() -> dict[str, Any]:
 
 def _runs() -> Iterator[tuple[str, QuerySet[Run]]]:
     """Gives the runs that have waited too long for a worker, and those that one leads."""
-    runs = Run.objects.using(dispatcher.alias())
+    runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)
     yield "driving", runs.filter(state=Run.State.RUNNING, thread__lease_until__gte=Now())

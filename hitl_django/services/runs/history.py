@@ -21,14 +21,14 @@ from hitl_django.checkpoints.codec import codec, unpack
 from hitl_django.checkpoints.inline_writes import UNIT, intact_parts, tasks_in
 from hitl_django.checkpoints.queries import BYTES
 from hitl_django.checkpoints.thread_position import PULLED, line_of
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import PayloadError
 from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Thread
-from hitl_django.notifications.redaction import shown
+from hitl_django.notifications.redaction import redact_value
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 STEPS, MOST_STEPS = 20, 100
 #: Tasks of a page whose writes are shown, and the bytes of them that are read.
@@ -98,7 +98,7 @@ def thread_history(
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them.
     """
-    using = dispatcher.alias()
+    using = write_alias()
     threads = Thread.objects.using(using).filter(thread_id=thread_id)
     if by is not None:
         threads = get_policy().visible_threads(by, threads)
@@ -203,7 +203,7 @@ class _Page:
 
     def _change(self, node: str, key: str, value: Any) -> Change:
         # Asked for under its key, so that a secret one hides its value.
-        view, cut = shown({key: value}, min(SHOWN, max(self.room, 0)), self.redact)
+        view, cut = redact_value({key: value}, min(SHOWN, max(self.room, 0)), self.redact)
         text = json.dumps(next(iter(view.values()), "…"), ensure_ascii=False)
         if len(text) > SHOWN:
             text, cut = text[:SHOWN], True

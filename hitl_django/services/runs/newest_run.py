@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from hitl_django.db.alias import write_alias
 from hitl_django.models import Run
-from hitl_django.task_queue import dispatcher
 
 
 def later_run(run: Run) -> UUID | None:
@@ -14,6 +14,6 @@ def later_run(run: Run) -> UUID | None:
     In the database's own order. On SQLite a moment that was read is another text than the one
     stored, so comparing with it would find the same run later than itself, once in a thousand.
     """
-    runs = Run.objects.using(dispatcher.alias()).filter(thread=run.thread_id)
+    runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
     newest = runs.order_by("-created_at", "-pk").values_list("pk", flat=True).first()
     return None if newest == run.pk else newest

@@ -9,7 +9,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from hitl_django import audit, leases, notifications
-from hitl_django.db.retry import made_anew
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import RunStateError
 from hitl_django.errors import NotAllowedError, RunNotFound
 from hitl_django.json_text.sanitize import storable
@@ -25,7 +26,7 @@ from .newest_run import later_run
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
 
-@made_anew
+@retry_on_conflict
 def cancel(
     run_id: UUID | str,
     *,
@@ -40,7 +41,7 @@ def cancel(
     may, as in ``start``.
     """
     refusal = denied_log.recorded("cancel", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
         closed = close.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
@@ -55,11 +56,11 @@ def cancel(
         return RunInfo.of(run)
 
 
-@made_anew
+@retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
     """Queues a failed or parked run again; it goes on from the last thing it stored."""
     refusal = denied_log.recorded("retry", by=by, via=via)
-    with refusal, transaction.atomic(using=dispatcher.alias()):
+    with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
         _refuse_if_overtaken(run)
@@ -78,25 +79,25 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
                 state=before,
                 allowed=RETRYABLE,
             )
-        notifications.note(run, dispatcher.alias(), Run.State.QUEUED, reason="retried")
+        notifications.append_event(run, write_alias(), Run.State.QUEUED, reason="retried")
         Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
         audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
-        dispatcher.hint(run.pk)
-        run.refresh_from_db(dispatcher.alias(), fields=["state", "error"])
+        dispatcher.enqueue(run.pk)
+        run.refresh_from_db(write_alias(), fields=["state", "error"])
         return RunInfo.of(run)
 
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
     """Returns the run and its locked thread, if the user may operate the run."""
     pk = _uuid(run_id)
-    runs = Run.objects.using(dispatcher.alias()).filter(pk=pk)
+    runs = Run.objects.using(write_alias()).filter(pk=pk)
     if by is not None:
         runs = get_policy().visible_runs(by, runs)
     thread_pk = runs.values_list("thread_id", flat=True).first()
     if thread_pk is None:
         raise RunNotFound
     thread = leases.lock_thread(pk=thread_pk)
-    run = Run.objects.using(dispatcher.alias()).select_related("thread").get(pk=pk)
+    run = Run.objects.using(write_alias()).select_related("thread").get(pk=pk)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(
             "You may not cancel or retry this run.",

@@ -12,6 +12,7 @@ from typing import Any
 
 from hitl_django.checkpoints import thread_position
 from hitl_django.checkpoints.thread_position import Head
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import UnknownGraphError
 from hitl_django.engine.graph.subgraphs import node_path
@@ -20,7 +21,6 @@ from hitl_django.graph_registry import registry, svg
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 #: Questions of one thread that are looked at.
 QUESTIONS = 100
@@ -41,7 +41,7 @@ class Whereabouts:
 
 def whereabouts(thread_id: str, *, by: Any = None) -> Whereabouts:
     """Says where a thread is; ThreadNotFound for one that the user may not see."""
-    threads = Thread.objects.using(dispatcher.alias()).filter(thread_id=thread_id)
+    threads = Thread.objects.using(write_alias()).filter(thread_id=thread_id)
     if by is not None:
         threads = get_policy().visible_threads(by, threads)
     thread = threads.first()
@@ -76,7 +76,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
 
 def _of(thread: Thread, registered: Registered) -> Whereabouts:
-    using = dispatcher.alias()
+    using = write_alias()
     run = Run.objects.using(using).filter(thread=thread).order_by("-created_at", "-pk").first()
     head = thread_position.read_head(using, thread.pk)
     if run is None or head is None:

@@ -9,12 +9,12 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import RunStateError
 from hitl_django.errors import NotAllowedError, RunNotFound
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .newest_run import later_run
 
@@ -29,7 +29,7 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
         pk = UUID(str(run_id))
     except ValueError:
         raise RunNotFound from None
-    runs = Run.objects.using(dispatcher.alias()).select_related("thread").filter(pk=pk)
+    runs = Run.objects.using(write_alias()).select_related("thread").filter(pk=pk)
     if by is not None:
         runs = get_policy().visible_runs(by, runs)
     run = runs.first()

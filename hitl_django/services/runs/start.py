@@ -12,8 +12,9 @@ from django.db.models import Model
 
 from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread_rows
-from hitl_django.db.retry import made_anew
-from hitl_django.db.write_batch import Writing
+from hitl_django.db.alias import write_alias
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import (
     EmptyInputError,
     IdempotencyKeyReusedError,
@@ -27,7 +28,7 @@ from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import chosen
-from hitl_django.notifications import Log
+from hitl_django.notifications import EventLog
 from hitl_django.permissions import get_policy, may_start
 from hitl_django.task_queue import dispatcher
 
@@ -40,7 +41,7 @@ NAME_LENGTH = 255
 ON_PENDING = ("refuse", "discard")
 
 
-@made_anew
+@retry_on_conflict
 def start(
     graph: str,
     input: Any,  # noqa: A002  (the engine's word)
@@ -93,7 +94,7 @@ def start(
         if thread_id is None:
             return request.found() or request.begin()
         refusal = denied_log.recorded("discard", by=by, via=via)
-        with refusal, transaction.atomic(using=dispatcher.alias()):
+        with refusal, transaction.atomic(using=write_alias()):
             return request.found() or request.go_on()
     except IntegrityError:
         # Somebody with the same key came first, between our look and our INSERT: the unique
@@ -134,7 +135,7 @@ class _Start:
         if self.key is None:
             return None
         run = (
-            Run.objects.using(dispatcher.alias())
+            Run.objects.using(write_alias())
             .select_related("thread")
             .filter(graph=self.registered.name, key=self.key)
             .first()
@@ -156,27 +157,27 @@ class _Start:
         """
         if self.by is None or run.started_by_id == self.by.pk:
             return True
-        policy, rows = get_policy(), Run.objects.using(dispatcher.alias()).filter(pk=run.pk)
+        policy, rows = get_policy(), Run.objects.using(write_alias()).filter(pk=run.pk)
         return policy.visible_runs(self.by, rows).exists() and policy.may_view_state(
             self.by, run.thread
         )
 
     def begin(self) -> RunInfo:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
-        using = dispatcher.alias()
+        using = write_alias()
         thread = queries.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
-        writing = Writing(using)
+        batch = WriteBatch(using)
         if thread_rows.reserve(using, thread):
             thread.now = thread.created_at
-            run = self._write(thread, writing, has_row=False)
-            thread_rows.add(thread, writing)
-            writing.commit()
+            run = self._write(thread, batch, has_row=False)
+            thread_rows.add(thread, batch)
+            batch.commit()
         else:
             with transaction.atomic(using=using):
                 thread_rows.make(using, thread)
                 thread.now = thread.created_at
-                run = self._write(thread, writing)
-                writing.run()
+                run = self._write(thread, batch)
+                batch.run()
         return RunInfo.of(run, created=True)
 
     def go_on(self) -> RunInfo:
@@ -185,13 +186,13 @@ class _Start:
         thread, is_new = self._found_or_made(self.thread_id)
         if not is_new:
             self._take_over(thread)
-        writing = Writing(dispatcher.alias())
-        run = self._write(thread, writing, is_new=is_new)
-        writing.run()
+        batch = WriteBatch(write_alias())
+        run = self._write(thread, batch, is_new=is_new)
+        batch.run()
         return RunInfo.of(run, created=True)
 
     def _write(
-        self, thread: Thread, writing: Writing, *, is_new: bool = True, has_row: bool = True
+        self, thread: Thread, batch: WriteBatch, *, is_new: bool = True, has_row: bool = True
     ) -> Run:
         """Adds a run to what is written, with its input, its record and a hint."""
         run = queries.RUN.new(
@@ -207,11 +208,11 @@ class _Start:
         )
         run.thread = thread
         compatibility.remember(self.registered)
-        log = Log.of(run)
-        log.state(writing, Run.State.QUEUED, reason="started")
-        self._submit(thread, run, log, writing if is_new else None)
+        log = EventLog.of(run)
+        log.state(batch, Run.State.QUEUED, reason="started")
+        self._submit(thread, run, log, batch if is_new else None)
         run.last_event = log.last
-        writing.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
+        batch.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
         audit.append(
             thread,
             "start",
@@ -219,15 +220,15 @@ class _Start:
             via=self.via,
             subject=str(run.pk),
             detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
-            writing=writing,
+            batch=batch,
             is_new=not has_row,
         )
-        dispatcher.hint(run.pk, writing)
+        dispatcher.enqueue(run.pk, batch)
         return run
 
-    def _submit(self, thread: Thread, run: Run, log: Log, writing: Writing | None) -> None:
+    def _submit(self, thread: Thread, run: Run, log: EventLog, batch: WriteBatch | None) -> None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-        saver = DjangoSaver(key, writing=writing, tell=log.tell)
+        saver = DjangoSaver(key, batch=batch, tell=log.tell)
         config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
@@ -239,7 +240,7 @@ class _Start:
 
     def _found_or_made(self, thread_id: str) -> tuple[Thread, bool]:
         while True:
-            rows = Thread.objects.using(dispatcher.alias())
+            rows = Thread.objects.using(write_alias())
             thread, created = rows.get_or_create(thread_id=thread_id, defaults=self._about())
             try:
                 return leases.lock_thread(pk=thread.pk), created
@@ -256,7 +257,7 @@ class _Start:
     def _take_over(self, thread: Thread) -> None:
         """Makes sure that the thread is free for a new run."""
         if self.asked is not None:
-            found = Thread.objects.using(dispatcher.alias()).filter(pk=thread.pk)
+            found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             visible = get_policy().visible_threads(self.asked, found)
             if not visible.exists():
                 raise NoSuchThread
@@ -266,14 +267,14 @@ class _Start:
                 [("thread_id", f"belongs to the graph {thread.graph!r}")],
             )
         self._settle_subject(thread)
-        runs = Run.objects.using(dispatcher.alias()).filter(thread=thread)
+        runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.LIVE).first()
         if live is not None:
             self._replace(live, thread)
         latest = runs.order_by("-created_at", "-pk").first()
         if latest is None:
             return
-        queries.GOES_ON.run(dispatcher.alias(), thread=thread.pk)
+        queries.GOES_ON.run(write_alias(), thread=thread.pk)
         # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
         # more, though the thread's newest checkpoint still waits.
         self.discard = True
@@ -287,7 +288,7 @@ class _Start:
         kind, key = ContentType.objects.get_for_model(self.subject), str(self.subject.pk)
         if thread.subject_type_id is None:
             thread.subject_type, thread.subject_id = kind, key
-            thread.save(using=dispatcher.alias(), update_fields=["subject_type", "subject_id"])
+            thread.save(using=write_alias(), update_fields=["subject_type", "subject_id"])
         elif (thread.subject_type_id, thread.subject_id) != (kind.pk, key):
             raise InvalidInputError(
                 f"The thread {thread.thread_id!r} is about something else.",
@@ -302,7 +303,7 @@ class _Start:
                 allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
             )
         if not self.discard:
-            interrupts = Interrupt.objects.using(dispatcher.alias())
+            interrupts = Interrupt.objects.using(write_alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             if self.by is not None:
                 waiting = get_policy().visible_interrupts(self.by, waiting)

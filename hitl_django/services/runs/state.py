@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.alias import write_alias
 from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Thread
 from hitl_django.permissions import get_policy
-from hitl_django.task_queue import dispatcher
 
 from .result import plain_json
 
@@ -40,7 +40,7 @@ def thread_state(
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them, UnknownGraphError if its graph is registered no more.
     """
-    threads = Thread.objects.using(dispatcher.alias()).filter(thread_id=thread_id)
+    threads = Thread.objects.using(write_alias()).filter(thread_id=thread_id)
     if by is not None:
         threads = get_policy().visible_threads(by, threads)
     thread = threads.first()

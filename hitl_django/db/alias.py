@@ -1,0 +1,12 @@
+"""The database alias that runs, and all that is written with them, go to."""
+
+from __future__ import annotations
+
+from django.db import router
+
+from hitl_django.models import Run
+
+
+def write_alias() -> str:
+    """Returns the alias that the project's routers name for writing runs."""
+    return router.db_for_write(Run)
