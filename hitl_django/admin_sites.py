@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.http import HttpRequest
 
-from .site_urls import find_path
+from hitl_django.site_urls import find_path
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite

@@ -24,9 +24,8 @@ from hitl_django.db.prepared_query import Parameter, PreparedUpdate
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
-
-from .models import AuditEntry, Thread
-from .models.fields import canonical_json, digest_json
+from hitl_django.models import AuditEntry, Thread
+from hitl_django.models.fields import canonical_json, digest_json
 
 SYSTEM = "system"
 LABEL_LENGTH = 255

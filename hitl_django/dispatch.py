@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .deprecation import moved
+from hitl_django.deprecation import moved
 
 __getattr__ = moved(__name__, "hitl_django.task_queue.dispatcher")

@@ -1,4 +1,4 @@
-"""Errors of the services that Django knows: a view that lets them pass answers 403 or 404.
+"""Errors of the services, the queue and the leases; some that Django answers with 403 or 404.
 
     HitlError
     ├─ NotAllowedError(PermissionDenied)
@@ -9,19 +9,133 @@
     ├─ InterruptNotFound(LookupError, Http404)
     ├─ CheckpointNotFound(LookupError, Http404)
     ├─ WebhookNotFound(LookupError, Http404)
-    └─ LinkNotFound(LookupError, Http404)
+    ├─ LinkNotFound(LookupError, Http404)
+    ├─ EventsPrunedError(LookupError)
+    ├─ HeldError
+    ├─ IdempotencyKeyReusedError(ValueError)
+    ├─ LinkSpentError
+    ├─ RunStateError
+    ├─ GraphError
+    │  ├─ OpenTransactionError(RuntimeError)
+    │  └─ UnknownGraphError(LookupError)
+    │     └─ BrokenGraphError(ValueError)
+    ├─ LeaseError
+    │  ├─ LeaseHeldError
+    │  └─ LeaseLostError
+    └─ ResumeError
+       ├─ AlreadyDecidedError
+       │  └─ AlreadyApprovedError
+       ├─ ClaimRequiredError
+       └─ StaleQuestionError
 
-All others are for the view to catch: what is wrong with an input or an answer it alone can show
-beside the form, and of a question that somebody else has decided it has something else to say. They
-are in ``hitl_django.engine.errors``; ``hitl_django`` has all of them.
+A view that lets an error pass which isn't a PermissionDenied or an Http404 has to catch it: what is
+wrong with an answer it alone can show beside the form. The errors of the engine are here as well,
+so that one module has all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
-from .engine.errors import HitlError, ThreadNotFound
+from hitl_django.engine.errors import (
+    AlreadyUnderWayError,
+    AttemptOverError,
+    CorruptPayloadError,
+    EmptyInputError,
+    GraphBubbleUp,
+    GraphChangedError,
+    GraphDefinitionError,
+    GraphDrained,
+    GraphError,
+    GraphInterrupt,
+    GraphRecursionError,
+    HitlError,
+    InvalidAnswerError,
+    InvalidInputError,
+    InvalidNamespaceError,
+    InvalidUpdateError,
+    LeaseError,
+    NodeCancelledError,
+    NodeInterrupt,
+    NodeTimeoutError,
+    NoSaverError,
+    NothingPendingError,
+    OpenQuestionsError,
+    ParentCommand,
+    PayloadError,
+    PayloadLimitError,
+    QuestionChangedError,
+    ResumeError,
+    TaskNotFound,
+    ThreadNotFound,
+    UnknownInterruptError,
+    UnknownTagError,
+    UnserializableError,
+    is_invalid_resume,
+)
+
+__all__ = [
+    "AlreadyApprovedError",
+    "AlreadyDecidedError",
+    "AlreadyUnderWayError",
+    "AttemptOverError",
+    "BrokenGraphError",
+    "CheckpointNotFound",
+    "ClaimRequiredError",
+    "CorruptPayloadError",
+    "EmptyInputError",
+    "EventsPrunedError",
+    "GraphBubbleUp",
+    "GraphChangedError",
+    "GraphDefinitionError",
+    "GraphDrained",
+    "GraphError",
+    "GraphInterrupt",
+    "GraphRecursionError",
+    "HeldError",
+    "HitlError",
+    "IdempotencyKeyReusedError",
+    "InterruptNotFound",
+    "InvalidAnswerError",
+    "InvalidInputError",
+    "InvalidNamespaceError",
+    "InvalidUpdateError",
+    "LeaseError",
+    "LeaseHeldError",
+    "LeaseLostError",
+    "LinkNotFound",
+    "LinkSpentError",
+    "NoSaverError",
+    "NoSuchThread",
+    "NodeCancelledError",
+    "NodeInterrupt",
+    "NodeTimeoutError",
+    "NotAllowedError",
+    "NothingPendingError",
+    "OpenQuestionsError",
+    "OpenTransactionError",
+    "ParentCommand",
+    "PayloadError",
+    "PayloadLimitError",
+    "QuestionChangedError",
+    "ResumeError",
+    "RunNotFound",
+    "RunStateError",
+    "SelfApprovalError",
+    "StaleQuestionError",
+    "TaskNotFound",
+    "ThreadNotFound",
+    "UnknownGraphError",
+    "UnknownInterruptError",
+    "UnknownTagError",
+    "UnserializableError",
+    "WebhookNotFound",
+    "is_invalid_resume",
+]
 
 
 class NotAllowedError(HitlError, PermissionDenied):
@@ -61,3 +175,100 @@ class WebhookNotFound(HitlError, LookupError, Http404):
 
 class LinkNotFound(HitlError, LookupError, Http404):
     """There is no such link."""
+
+
+class AlreadyDecidedError(ResumeError):
+    """The question is no longer open.
+
+    ``status`` says what became of it, ``decision`` (may be None) who decided, when and what.
+    """
+
+    def __init__(self, message: str, *, status: str, decision: Any = None) -> None:
+        super().__init__(message)
+        self.status, self.decision = status, decision
+
+
+class AlreadyApprovedError(AlreadyDecidedError):
+    """The same person has approved this version of the question; others have to agree."""
+
+
+class ClaimRequiredError(ResumeError):
+    """The question is decided by who has claimed it, and nobody has; nothing was recorded."""
+
+
+class StaleQuestionError(ResumeError):
+    """The question changed after it was shown; nothing was recorded."""
+
+
+class HeldError(HitlError):
+    """Somebody else holds the question.
+
+    ``holder_label`` names who, ``until`` says for how long (a datetime).
+    """
+
+    def __init__(self, message: str, *, holder_label: str, until: Any) -> None:
+        super().__init__(message)
+        self.holder_label, self.until = holder_label, until
+
+
+class LinkSpentError(HitlError):
+    """The link can't be used any more."""
+
+    def __init__(self, message: str = "", *, state: str) -> None:
+        super().__init__(message or f"The link can't be used any more: it is {state}.")
+        self.state = state
+
+
+class IdempotencyKeyReusedError(HitlError, ValueError):
+    """The idempotency key was used before with something else."""
+
+
+class RunStateError(HitlError):
+    """The run's state doesn't allow that.
+
+    ``state`` is the run's state, ``allowed`` the states from which it would be possible.
+    """
+
+    def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.state, self.allowed = state, tuple(allowed)
+
+
+class EventsPrunedError(HitlError, LookupError):
+    """Events after that place are kept no longer; ``last`` is the run's last, to go on from."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.last = last
+
+
+class LeaseHeldError(LeaseError):
+    """Another worker advances the thread."""
+
+
+class LeaseLostError(LeaseError):
+    """Another worker has taken the thread over; nothing was written."""
+
+
+class UnknownGraphError(GraphError, LookupError):
+    """No graph of that name is registered."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"No graph named {name!r} is registered. Registered: {names}.")
+        self.name, self.known = name, tuple(known)
+
+
+class BrokenGraphError(UnknownGraphError, ValueError):
+    """The graph of that name is registered, and can't be built.
+
+    ``reason`` says why, for whoever can mend it.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super(UnknownGraphError, self).__init__(f"The graph {name!r} can't be built: {reason}")
+        self.name, self.known, self.reason = name, (), reason
+
+
+class OpenTransactionError(GraphError, RuntimeError):
+    """A node returned and left a database transaction open; it is rolled back."""

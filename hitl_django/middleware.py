@@ -17,8 +17,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from hitl_django.admin.base import ReadOnlyAdmin
 from hitl_django.db import outages
-
-from .forms import submission
+from hitl_django.forms import submission
 
 
 class FormLimits(MiddlewareMixin):

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import NoReverseMatch, reverse
 
-from .conf import hitl
+from hitl_django.conf import hitl
 
 
 def find_path(view: str, *args: Any) -> str | None:

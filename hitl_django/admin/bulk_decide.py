@@ -21,17 +21,18 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.answers.limits import REASON_LENGTH
-from hitl_django.engine.errors import (
+from hitl_django.engine.errors import HitlError, InvalidAnswerError
+from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
     ClaimRequiredError,
     HeldError,
-    HitlError,
-    InvalidAnswerError,
+    InterruptNotFound,
+    NotAllowedError,
     RunStateError,
+    SelfApprovalError,
     StaleQuestionError,
 )
-from hitl_django.errors import InterruptNotFound, NotAllowedError, SelfApprovalError
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, Run
 

@@ -17,8 +17,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import answers, services
-from hitl_django.engine.errors import AlreadyDecidedError, InvalidInputError, LinkSpentError
-from hitl_django.errors import NotAllowedError
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import AlreadyDecidedError, LinkSpentError, NotAllowedError
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from hitl_django.permissions import get_policy

@@ -23,19 +23,18 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.admin_sites import find_page
-from hitl_django.engine.errors import (
+from hitl_django.engine.errors import InvalidAnswerError, PayloadError, ThreadNotFound
+from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
     ClaimRequiredError,
     HeldError,
     IdempotencyKeyReusedError,
-    InvalidAnswerError,
-    PayloadError,
+    InterruptNotFound,
+    NotAllowedError,
     RunStateError,
     StaleQuestionError,
-    ThreadNotFound,
 )
-from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.services.reviews import queue_filters

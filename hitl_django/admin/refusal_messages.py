@@ -9,14 +9,15 @@ from django.utils.formats import localize
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.engine.errors import (
+from hitl_django.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
     HeldError,
+    NotAllowedError,
     RunStateError,
+    SelfApprovalError,
     StaleQuestionError,
 )
-from hitl_django.errors import NotAllowedError, SelfApprovalError
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import Silence
 

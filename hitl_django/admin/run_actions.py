@@ -23,11 +23,15 @@ from hitl_django.engine.errors import (
     InvalidInputError,
     InvalidUpdateError,
     PayloadError,
-    RunStateError,
     ThreadNotFound,
+)
+from hitl_django.errors import (
+    CheckpointNotFound,
+    NotAllowedError,
+    RunNotFound,
+    RunStateError,
     UnknownGraphError,
 )
-from hitl_django.errors import CheckpointNotFound, NotAllowedError, RunNotFound
 from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run

@@ -12,10 +12,10 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from hitl_django.answers.dialects import NAMED, RAW
+from hitl_django.models import Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 
-from ..answers.dialects import NAMED, RAW
-from ..models import Interrupt, Run
 from .invalid_params import Fault
 from .problems import InvalidRequest
 from .serializers.fields import Moment

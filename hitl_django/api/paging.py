@@ -16,7 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from ..conf import hitl
+from hitl_django.conf import hitl
+
 from .invalid_params import Fault
 from .problems import InvalidRequest
 

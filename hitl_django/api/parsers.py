@@ -7,7 +7,8 @@ from typing import Any
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 
-from ..engine.errors import PayloadLimitError
+from hitl_django.engine.errors import PayloadLimitError
+
 from .strict_json import decode_object
 
 

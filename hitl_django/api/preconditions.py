@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.http import parse_etags
 from rest_framework.request import Request
 
-from hitl_django.engine.errors import StaleQuestionError
+from hitl_django.errors import StaleQuestionError
 from hitl_django.models.fields import digest_json
 
 from .invalid_params import Fault

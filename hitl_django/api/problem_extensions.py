@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hitl_django.engine import errors
+from hitl_django import errors
 from hitl_django.models import Interrupt, Run
 
 from . import invalid_params

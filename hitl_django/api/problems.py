@@ -24,8 +24,8 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from hitl_django import errors
 from hitl_django.db import outages
-from hitl_django.engine import errors
 from hitl_django.errors import (
     CheckpointNotFound,
     InterruptNotFound,

@@ -14,7 +14,7 @@ from typing import Any
 from django.core.cache import cache
 from rest_framework.throttling import BaseThrottle
 
-from ..conf import Rate, hitl
+from hitl_django.conf import Rate, hitl
 
 logger = logging.getLogger("hitl_django")
 

@@ -16,8 +16,9 @@ from django.db import connections, models, transaction
 from django.db.models.functions import Substr
 
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import RunStateError, ThreadNotFound
+from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.engine.savers.pruning import keep_latest, latest_of
+from hitl_django.errors import RunStateError
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
 from . import list_deltas, queries, version_deltas

@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import KEYS, RATES, Rate, Settings, hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import BrokenGraphError
+from hitl_django.errors import BrokenGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher

@@ -11,7 +11,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from hitl_django.engine.errors import OpenTransactionError
+from hitl_django.errors import OpenTransactionError
 
 logger = logging.getLogger("hitl_django")
 

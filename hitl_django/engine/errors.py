@@ -1,4 +1,4 @@
-"""Every error and every control-flow signal of the package, but those of ``hitl_django.errors``.
+"""Errors and control-flow signals of the engine.
 
     HitlError(Exception)
     ├─ GraphError
@@ -12,19 +12,12 @@
     │  ├─ AttemptOverError(RuntimeError)
     │  ├─ AlreadyUnderWayError(RuntimeError)
     │  ├─ NodeCancelledError
-    │  ├─ OpenTransactionError(RuntimeError)
     │  ├─ GraphChangedError
-    │  ├─ NoSaverError(RuntimeError)
-    │  └─ UnknownGraphError(LookupError)
-    │     └─ BrokenGraphError(ValueError)
+    │  └─ NoSaverError(RuntimeError)
     ├─ ResumeError
     │  ├─ UnknownInterruptError(LookupError, RuntimeError)
     │  ├─ NothingPendingError(RuntimeError)
     │  ├─ OpenQuestionsError(RuntimeError)
-    │  ├─ AlreadyDecidedError
-    │  │  └─ AlreadyApprovedError
-    │  ├─ ClaimRequiredError
-    │  ├─ StaleQuestionError
     │  ├─ InvalidAnswerError(ValueError)
     │  └─ QuestionChangedError
     ├─ PayloadError(ValueError)
@@ -33,16 +26,9 @@
     │  ├─ CorruptPayloadError
     │  └─ PayloadLimitError
     ├─ LeaseError
-    │  ├─ LeaseHeldError
-    │  └─ LeaseLostError
-    ├─ HeldError
     ├─ ThreadNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
-    ├─ EventsPrunedError(LookupError)
-    ├─ LinkSpentError
-    ├─ InvalidNamespaceError(ValueError)
-    ├─ IdempotencyKeyReusedError(ValueError)
-    └─ RunStateError
+    └─ InvalidNamespaceError(ValueError)
 
     GraphBubbleUp(BaseException)    control flow: a node's ``except Exception`` can't swallow it
     ├─ GraphInterrupt
@@ -59,7 +45,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, Literal
 
 from .types import ErrorCode, Interrupt
@@ -127,10 +112,6 @@ class GraphRecursionError(GraphError, RecursionError):
 
 class GraphDrained(GraphError):
     """The run stopped at the edge of a super-step because it was asked to; it can go on later."""
-
-
-class OpenTransactionError(GraphError, RuntimeError):
-    """A node returned and left a database transaction open; it is rolled back."""
 
 
 class NodeTimeoutError(GraphError):
@@ -209,26 +190,6 @@ class NoSaverError(GraphError, RuntimeError):
     """The call needs a checkpoint saver and the graph has none."""
 
 
-class UnknownGraphError(GraphError, LookupError):
-    """No graph of that name is registered."""
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        names = ", ".join(sorted(known)) or "none"
-        super().__init__(f"No graph named {name!r} is registered. Registered: {names}.")
-        self.name, self.known = name, tuple(known)
-
-
-class BrokenGraphError(UnknownGraphError, ValueError):
-    """The graph of that name is registered, and can't be built.
-
-    ``reason`` says why, for whoever can mend it.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super(UnknownGraphError, self).__init__(f"The graph {name!r} can't be built: {reason}")
-        self.name, self.known, self.reason = name, (), reason
-
-
 class ResumeError(HitlError):
     """An answer can't be taken."""
 
@@ -268,29 +229,6 @@ class OpenQuestionsError(ResumeError, RuntimeError):
     ) -> None:
         super().__init__(message)
         self.pending_ids, self.thread_id = tuple(sorted(pending_ids)), thread_id
-
-
-class AlreadyDecidedError(ResumeError):
-    """The question is no longer open.
-
-    ``status`` says what became of it, ``decision`` (may be None) who decided, when and what.
-    """
-
-    def __init__(self, message: str, *, status: str, decision: Any = None) -> None:
-        super().__init__(message)
-        self.status, self.decision = status, decision
-
-
-class AlreadyApprovedError(AlreadyDecidedError):
-    """The same person has approved this version of the question; others have to agree."""
-
-
-class ClaimRequiredError(ResumeError):
-    """The question is decided by who has claimed it, and nobody has; nothing was recorded."""
-
-
-class StaleQuestionError(ResumeError):
-    """The question changed after it was shown; nothing was recorded."""
 
 
 class InvalidAnswerError(ResumeError, ValueError):
@@ -343,25 +281,6 @@ class LeaseError(HitlError):
     """The thread can't be advanced by this worker."""
 
 
-class LeaseHeldError(LeaseError):
-    """Another worker advances the thread."""
-
-
-class LeaseLostError(LeaseError):
-    """Another worker has taken the thread over; nothing was written."""
-
-
-class HeldError(HitlError):
-    """Somebody else holds the question.
-
-    ``holder_label`` names who, ``until`` says for how long (a datetime).
-    """
-
-    def __init__(self, message: str, *, holder_label: str, until: Any) -> None:
-        super().__init__(message)
-        self.holder_label, self.until = holder_label, until
-
-
 class ThreadNotFound(HitlError, LookupError):
     """There is no such thread.
 
@@ -379,39 +298,8 @@ class TaskNotFound(HitlError, LookupError):
     """There is no such task at the addressed checkpoint."""
 
 
-class EventsPrunedError(HitlError, LookupError):
-    """Events after that place are kept no longer; ``last`` is the run's last, to go on from."""
-
-    def __init__(self, last: int) -> None:
-        super().__init__()
-        self.last = last
-
-
-class LinkSpentError(HitlError):
-    """The link can't be used any more."""
-
-    def __init__(self, message: str = "", *, state: str) -> None:
-        super().__init__(message or f"The link can't be used any more: it is {state}.")
-        self.state = state
-
-
 class InvalidNamespaceError(HitlError, ValueError):
     """A store's namespace is a tuple of non-empty labels without periods."""
-
-
-class IdempotencyKeyReusedError(HitlError, ValueError):
-    """The idempotency key was used before with something else."""
-
-
-class RunStateError(HitlError):
-    """The run's state doesn't allow that.
-
-    ``state`` is the run's state, ``allowed`` the states from which it would be possible.
-    """
-
-    def __init__(self, message: str, *, state: str, allowed: Sequence[str]) -> None:
-        super().__init__(message)
-        self.state, self.allowed = state, tuple(allowed)
 
 
 class GraphBubbleUp(BaseException):
@@ -471,24 +359,3 @@ def annotate(error: BaseException, note: str) -> None:
 def is_invalid_resume(error: BaseException) -> bool:
     """Tells whether an answer that doesn't fit its question's response schema raised the error."""
     return isinstance(error, InvalidAnswerError)
-
-
-#: What Django knows as well, and has its home in ``hitl_django.errors``.
-_MOVED = frozenset(
-    {
-        "CheckpointNotFound",
-        "InterruptNotFound",
-        "LinkNotFound",
-        "NotAllowedError",
-        "RunNotFound",
-        "SelfApprovalError",
-        "WebhookNotFound",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    """Finds these where code that was written before looks for them."""
-    if name not in _MOVED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("hitl_django.errors"), name)

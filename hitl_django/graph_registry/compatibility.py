@@ -17,9 +17,10 @@ from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import GraphChangedError, LeaseLostError
+from hitl_django.engine.errors import GraphChangedError
 from hitl_django.engine.graph.fingerprint import changes
 from hitl_django.engine.savers.checkpoint import CheckpointTuple
+from hitl_django.errors import LeaseLostError
 from hitl_django.models import GraphShape, Run, Thread
 
 from .registry import Registered

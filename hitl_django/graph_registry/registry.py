@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hitl_django.engine.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.engine.graph.fingerprint import Shape, fingerprint_of, shape_of
+from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.models.events import STATES, chosen
 
 from .review_policy import ReviewPolicy

@@ -16,8 +16,8 @@ from django.db import router
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.conf import hitl
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import LeaseLostError
 from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.errors import LeaseLostError
 from hitl_django.json_text.sanitize import counted
 from hitl_django.models import Run, Thread
 from hitl_django.notifications import EventLog

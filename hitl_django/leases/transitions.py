@@ -12,8 +12,9 @@ from django.db import router
 
 from hitl_django import signals
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
+from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.errors import LeaseLostError
 from hitl_django.json_text.sanitize import storable
 from hitl_django.models import Delivery, Run
 from hitl_django.notifications import outbox

@@ -29,15 +29,14 @@ from hitl_django.admin.multi_action import sheet_of
 from hitl_django.admin.question_view import facts_asked, why_asked
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import (
+from hitl_django.engine.errors import InvalidAnswerError, PayloadError
+from hitl_django.errors import (
     AlreadyDecidedError,
-    InvalidAnswerError,
+    LinkNotFound,
     LinkSpentError,
-    PayloadError,
     RunStateError,
     StaleQuestionError,
 )
-from hitl_django.errors import LinkNotFound
 from hitl_django.forms import submission
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import LinkInfo, LinkState

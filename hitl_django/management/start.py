@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django import services
-from hitl_django.engine.errors import HitlError, UnknownGraphError
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import counted
 

@@ -17,9 +17,10 @@ from hitl_django import leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.connections import close_lost
-from hitl_django.engine.errors import GraphChangedError, LeaseLostError, PayloadError
+from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.engine.task.runtime import RunControl
+from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.leases import Lease, RunFence
 from hitl_django.models import Run

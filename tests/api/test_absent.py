@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services
 from hitl_django.api.urls import urlpatterns
-from hitl_django.engine.errors import IdempotencyKeyReusedError
+from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Run, Thread
 
 from .addresses import NOBODYS, arguments, bodies

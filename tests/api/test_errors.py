@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from rest_framework import exceptions
 
-from hitl_django import errors as known_to_django
+from hitl_django import errors
 from hitl_django.api import invalid_params
 from hitl_django.api import problems as answers
 from hitl_django.db import outages
-from hitl_django.engine import errors
 
 #: Faults of the graph, its author or the database: they go where the host's exceptions go.
 NOT_ANSWERED = {
@@ -46,12 +45,11 @@ CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
 def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
     ours = {
         kind
-        for module in (errors, known_to_django)
-        for _, kind in inspect.getmembers(module, inspect.isclass)
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, errors.HitlError)
     }
     assert {kind for kind in ours if kind not in answers.ANSWERS} == NOT_ANSWERED | {
-        known_to_django.NoSuchThread  # as any ThreadNotFound
+        errors.NoSuchThread  # as any ThreadNotFound
     }
 
 

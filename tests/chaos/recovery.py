@@ -12,7 +12,7 @@ from django.db import transaction
 from django_q.models import OrmQ
 
 from hitl_django import services
-from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
+from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 
 from hitl_django.engine.drivers.direct import answer_from
 from hitl_django.engine.drivers.task_steps import perform
-from hitl_django.engine.errors import LeaseLostError, SaverFailed
+from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.graph.run_options import Options, open_loop
 from hitl_django.engine.loop.effects import Await, Cancel, Effect, Run, Save
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.task.context import TaskContext
 from hitl_django.engine.task.runtime import RunControl
+from hitl_django.errors import LeaseLostError
 
 CHAOS = 80  # things that happen before it calms down
 CALM = 400  # things that may happen until a run has ended then

@@ -21,13 +21,9 @@ from hypothesis.stateful import (
 from hitl_django import leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
-from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    LeaseLostError,
-    OpenQuestionsError,
-    RunStateError,
-)
+from hitl_django.engine.errors import OpenQuestionsError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
+from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.task_queue import dispatcher

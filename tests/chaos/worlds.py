@@ -17,9 +17,9 @@ from django.db.models.functions import Now
 
 from hitl_django import leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, Outcome, Question
 from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread

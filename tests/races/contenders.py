@@ -16,7 +16,8 @@ from django.db import connections
 from django.test import Client
 
 from hitl_django import leases, services
-from hitl_django.engine.errors import AlreadyDecidedError, HeldError, HitlError, StaleQuestionError
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import AlreadyDecidedError, HeldError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.notifications import webhooks
 from hitl_django.worker import runner

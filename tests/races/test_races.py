@@ -13,7 +13,7 @@ from django_q.models import OrmQ
 
 from hitl_django import audit, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import IdempotencyKeyReusedError
+from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import (
     AuditEntry,

@@ -14,19 +14,21 @@ from django.db import transaction
 
 from hitl_django import answers, audit, services, signals
 from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    ClaimRequiredError,
     HitlError,
-    IdempotencyKeyReusedError,
     InterruptNotFound,
     InvalidAnswerError,
     NotAllowedError,
     PayloadLimitError,
-    RunStateError,
-    StaleQuestionError,
     UnserializableError,
 )
-from hitl_django.errors import SelfApprovalError
+from hitl_django.errors import (
+    AlreadyDecidedError,
+    ClaimRequiredError,
+    IdempotencyKeyReusedError,
+    RunStateError,
+    SelfApprovalError,
+    StaleQuestionError,
+)
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.services.reviews import decide
 from tests.reading import values_of

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services, signals
-from hitl_django.engine.errors import AlreadyDecidedError, RunStateError
+from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
 from hitl_django.services.runs import close
 from hitl_django.task_queue import dispatcher

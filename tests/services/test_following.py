@@ -12,7 +12,8 @@ from django.db import connection
 
 import hitl_django
 from hitl_django import services, testing
-from hitl_django.engine.errors import EventsPrunedError, RunNotFound
+from hitl_django.engine.errors import RunNotFound
+from hitl_django.errors import EventsPrunedError
 from hitl_django.models import Interrupt, Run, RunEvent
 from hitl_django.services.runs import event_stream
 from hitl_django.worker import runner

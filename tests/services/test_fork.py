@@ -15,16 +15,14 @@ from hitl_django import audit, leases, services
 from hitl_django.checkpoints import DjangoSaver, digest_value, maintenance
 from hitl_django.engine import ids
 from hitl_django.engine.errors import (
-    AlreadyDecidedError,
     CheckpointNotFound,
     GraphChangedError,
     InvalidInputError,
-    LeaseLostError,
     NotAllowedError,
-    RunStateError,
     ThreadNotFound,
 )
 from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from tests import graphs

@@ -18,14 +18,13 @@ from django.utils import timezone
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import (
-    AlreadyDecidedError,
     InterruptNotFound,
     InvalidAnswerError,
     InvalidInputError,
     LinkNotFound,
-    LinkSpentError,
     NotAllowedError,
 )
+from hitl_django.errors import AlreadyDecidedError, LinkSpentError
 from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
 
 from .conftest import asked

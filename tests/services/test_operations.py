@@ -11,12 +11,8 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from hitl_django import services
-from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    NotAllowedError,
-    RunNotFound,
-    RunStateError,
-)
+from hitl_django.engine.errors import NotAllowedError, RunNotFound
+from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from tests import graphs
 
@@ -134,8 +130,8 @@ def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance:
 def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
     from hitl_django import leases
     from hitl_django.checkpoints import DjangoSaver
-    from hitl_django.engine.errors import LeaseLostError
     from hitl_django.engine.savers.checkpoint import Commit, Outcome
+    from hitl_django.errors import LeaseLostError
     from hitl_django.leases import RunFence
 
     info = services.start("steps", {"log": []})

@@ -12,11 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils.timezone import now
 
 from hitl_django import services, signals
-from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    IdempotencyKeyReusedError,
-    StaleQuestionError,
-)
+from hitl_django.errors import AlreadyDecidedError, IdempotencyKeyReusedError, StaleQuestionError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from tests.chaos import invariants
 from tests.reading import values_of

@@ -10,12 +10,8 @@ from django.contrib.auth.models import User
 
 from hitl_django import VALUE, services
 from hitl_django.answers import UNSET, Asked, compose, infer_decision
-from hitl_django.engine.errors import (
-    IdempotencyKeyReusedError,
-    InvalidAnswerError,
-    PayloadLimitError,
-    SelfApprovalError,
-)
+from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError, SelfApprovalError
+from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
 from hitl_django.models.fields import digest_json
 from tests.reading import values_of

@@ -12,8 +12,8 @@ from django.test import override_settings
 
 from hitl_django.conf import KEYS, Settings, hitl
 from hitl_django.engine.constants import START
-from hitl_django.engine.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry
 from tests import graphs
 

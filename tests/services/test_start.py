@@ -18,16 +18,14 @@ from hitl_django import audit, leases, services
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import (
     EmptyInputError,
-    IdempotencyKeyReusedError,
     InvalidInputError,
     NotAllowedError,
     OpenQuestionsError,
     PayloadError,
-    RunStateError,
     ThreadNotFound,
-    UnknownGraphError,
     UnserializableError,
 )
+from hitl_django.errors import IdempotencyKeyReusedError, RunStateError, UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy

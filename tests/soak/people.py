@@ -16,7 +16,8 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from hitl_django import services
-from hitl_django.engine.errors import AlreadyDecidedError, InterruptNotFound, RunStateError
+from hitl_django.engine.errors import InterruptNotFound
+from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
 
 REVIEWERS = 8

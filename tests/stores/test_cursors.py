@@ -17,7 +17,7 @@ from hitl_django.db import raw_cursor
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import LeaseLostError
+from hitl_django.errors import LeaseLostError
 from hitl_django.models import Thread
 from tests import databases
 

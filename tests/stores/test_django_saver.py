@@ -15,9 +15,10 @@ from hitl_django.checkpoints import queries as saver_statements
 from hitl_django.checkpoints.codec import codec
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import KEYED, RESUME
-from hitl_django.engine.errors import CorruptPayloadError, LeaseLostError, UnserializableError
+from hitl_django.engine.errors import CorruptPayloadError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.engine.serde import digest
+from hitl_django.errors import LeaseLostError
 from hitl_django.leases import queries as statements
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 

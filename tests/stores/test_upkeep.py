@@ -11,12 +11,13 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django.checkpoints import DjangoSaver, maintenance
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.errors import CorruptPayloadError, RunStateError, ThreadNotFound
+from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Command, Send
+from hitl_django.errors import RunStateError
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
 from .test_conformance import TASK, checkpoint, place

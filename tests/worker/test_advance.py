@@ -28,10 +28,11 @@ from hitl_django import (
     testing,
 )
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
-from hitl_django.engine.errors import LeaseLostError, SaverFailed, StaleQuestionError
+from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.errors import LeaseLostError, StaleQuestionError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence, acquire, renewal, transitions
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run, Thread

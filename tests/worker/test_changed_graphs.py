@@ -11,9 +11,10 @@ import pytest
 from hitl_django import services, testing
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.engine.constants import START
-from hitl_django.engine.errors import GraphChangedError, LeaseLostError
+from hitl_django.engine.errors import GraphChangedError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.task.node_api import interrupt
+from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.models import GraphShape, Interrupt, Run, Thread
 from tests.graphs import Log

@@ -14,7 +14,7 @@ from django_q.signing import SignedPackage
 from hitl_django import services
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
-from hitl_django.engine.errors import AlreadyDecidedError
+from hitl_django.errors import AlreadyDecidedError
 from hitl_django.models import Interrupt, Run
 from hitl_django.services.reviews import decide
 from hitl_django.task_queue import dispatcher

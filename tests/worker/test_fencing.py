@@ -12,9 +12,10 @@ from django.db.models.functions import Now
 
 from hitl_django import leases, services, testing
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import LeaseLostError, QuestionChangedError
+from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, TaskWrites
 from hitl_django.engine.types import Interrupt as Asked
+from hitl_django.errors import LeaseLostError
 from hitl_django.leases import Lease, RunFence, queries, transitions
 from hitl_django.leases.interrupts import withdraw
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread

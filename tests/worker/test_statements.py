@@ -16,9 +16,9 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db import raw_cursor
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
+from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.leases import queries as lease_statements

@@ -8,7 +8,8 @@ from typing import Any
 import django_filters as filters
 from django.urls.converters import UUIDConverter
 
-from ...conf import hitl
+from hitl_django.conf import hitl
+
 from ..operations import Header, Operation, Shown
 from ..paging import CURSOR, PAGE_SIZE
 from ..serializers.fields import WITHOUT_NUL

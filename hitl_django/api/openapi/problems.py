@@ -12,7 +12,8 @@ from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 
-from ...engine.errors import PayloadLimitError
+from hitl_django.engine.errors import PayloadLimitError
+
 from ..operations import RETRY_AFTER, Header, Operation
 from ..problem_extensions import NONE
 from ..problems import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry

@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django import services
+from hitl_django.conf import hitl
 from hitl_django.json_text import schema_keywords
 
-from ...conf import hitl
 from ..operations import IDEMPOTENCY_KEY, Shown, operation
 from ..preconditions import bound_to, idempotency_key
 from ..problems import answer_to, problem

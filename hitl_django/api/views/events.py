@@ -13,10 +13,10 @@ from rest_framework.exceptions import NotAcceptable
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
-from ...engine import errors
-from ...errors import RunNotFound
-from ...services import EventPage, EventReader
+from hitl_django import errors, services
+from hitl_django.errors import RunNotFound
+from hitl_django.services import EventPage, EventReader
+
 from .. import event_stream
 from ..invalid_params import Fault
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation

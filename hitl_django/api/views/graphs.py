@@ -7,9 +7,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django import services
+from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry, svg
 
-from ...engine.errors import BrokenGraphError, ThreadNotFound, UnknownGraphError
 from .. import querysets
 from ..operations import Shown, operation
 from ..serializers.interrupts import DiagramQuery, GraphDetailSerializer, GraphSerializer

@@ -9,11 +9,11 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
-from ...conf import hitl
-from ...engine import errors
-from ...errors import SelfApprovalError
-from ...models import Interrupt
+from hitl_django import errors, services
+from hitl_django.conf import hitl
+from hitl_django.errors import SelfApprovalError
+from hitl_django.models import Interrupt
+
 from .. import querysets
 from ..filters import InterruptFilter
 from ..operations import (

@@ -7,9 +7,9 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
-from ...engine import errors
-from ...errors import LinkNotFound
+from hitl_django import errors, services
+from hitl_django.errors import LinkNotFound
+
 from .. import querysets
 from ..operations import Shown, operation
 from ..serializers.links import LinkBody, LinkSerializer, NewLinkSerializer

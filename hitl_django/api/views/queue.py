@@ -12,12 +12,11 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hitl_django import services
+from hitl_django import errors, services
 from hitl_django.db.alias import write_alias
+from hitl_django.models import Comment, Interrupt
 from hitl_django.permissions import get_policy
 
-from ...engine import errors
-from ...models import Comment, Interrupt
 from .. import querysets
 from ..filters import CommentFilter
 from ..operations import ETAG, IDEMPOTENCY_KEY, REPLAYED, Shown, operation

@@ -9,12 +9,11 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from hitl_django import errors, services
+from hitl_django.errors import RunStateError, UnknownGraphError
+from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
 
-from ... import services
-from ...engine import errors
-from ...engine.errors import RunStateError, UnknownGraphError
-from ...models import Interrupt, Run
 from .. import querysets
 from ..filters import RunFilter
 from ..operations import LOCATION, Shown, operation

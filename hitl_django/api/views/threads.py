@@ -9,12 +9,11 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hitl_django import services
+from hitl_django import errors, services
 from hitl_django.db.alias import write_alias
+from hitl_django.errors import CheckpointNotFound
+from hitl_django.models import Checkpoint, Thread
 
-from ...engine import errors
-from ...errors import CheckpointNotFound
-from ...models import Checkpoint, Thread
 from .. import querysets
 from ..filters import CheckpointFilter, ThreadFilter
 from ..operations import LOCATION, Shown, operation

@@ -9,9 +9,10 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
-from ...engine import errors
-from ...models import Delivery
+from hitl_django import services
+from hitl_django.engine import errors
+from hitl_django.models import Delivery
+
 from .. import querysets
 from ..operations import Header, Shown, operation
 from ..serializers.interrupts import EmptyBody, absolute

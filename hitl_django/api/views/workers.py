@@ -5,7 +5,8 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ... import services
+from hitl_django import services
+
 from ..operations import Shown, operation
 from ..serializers.interrupts import WorkerHealthSerializer
 from .base import Resource

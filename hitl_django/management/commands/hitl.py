@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hitl_django.management import doctor, retain, start, sweep, worker
-from hitl_django.management.diagnosis import refusal
+from .. import doctor, retain, start, sweep, worker
+from ..diagnosis import refusal
 
 VERBS = {"doctor": doctor, "retain": retain, "start": start, "sweep": sweep, "worker": worker}
 

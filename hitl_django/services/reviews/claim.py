@@ -22,8 +22,7 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import IdempotencyKeyReusedError
-from hitl_django.errors import NotAllowedError
+from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import queue_order, unclaimed

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import (
-    AlreadyDecidedError,
-    HitlError,
-    RunStateError,
-    StaleQuestionError,
-)
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import AlreadyDecidedError, RunStateError, StaleQuestionError
 from hitl_django.models import Decision, Interrupt, Run
 
 from ..results import DecisionInfo

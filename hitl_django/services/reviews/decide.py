@@ -14,8 +14,13 @@ from hitl_django import leases, signals
 from hitl_django.answers import UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import HitlError, IdempotencyKeyReusedError, StaleQuestionError
-from hitl_django.errors import InterruptNotFound, NotAllowedError
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import (
+    IdempotencyKeyReusedError,
+    InterruptNotFound,
+    NotAllowedError,
+    StaleQuestionError,
+)
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.permissions import get_policy

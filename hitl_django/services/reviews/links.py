@@ -29,13 +29,14 @@ from hitl_django import answers, audit, leases
 from hitl_django.answers import APPROVE, UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import (
+from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
+from hitl_django.errors import (
     AlreadyDecidedError,
-    InvalidAnswerError,
-    InvalidInputError,
+    InterruptNotFound,
+    LinkNotFound,
     LinkSpentError,
+    NotAllowedError,
 )
-from hitl_django.errors import InterruptNotFound, LinkNotFound, NotAllowedError
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
 from hitl_django.permissions import get_policy
 from hitl_django.site_urls import find_url

@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from hitl_django import leases
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import AlreadyDecidedError, HeldError
-from hitl_django.errors import InterruptNotFound
+from hitl_django.errors import AlreadyDecidedError, HeldError, InterruptNotFound
 from hitl_django.models import Interrupt, Thread
 from hitl_django.permissions import get_policy
 

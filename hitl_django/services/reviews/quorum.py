@@ -9,13 +9,8 @@ from django.db.models import Exists, OuterRef, Q
 from hitl_django import answers, audit
 from hitl_django.answers import APPROVE, REJECT, Asked
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import (
-    AlreadyApprovedError,
-    ClaimRequiredError,
-    InvalidAnswerError,
-    PayloadLimitError,
-)
-from hitl_django.errors import SelfApprovalError
+from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
+from hitl_django.errors import AlreadyApprovedError, ClaimRequiredError, SelfApprovalError
 from hitl_django.json_text import json_patch
 from hitl_django.models import Decision, Interrupt, Run, Thread
 

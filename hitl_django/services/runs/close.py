@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from hitl_django import notifications
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import RunStateError
+from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
 from hitl_django.models.review import unclaimed
 from hitl_django.notifications import outbox

@@ -11,8 +11,7 @@ from hitl_django import answers, audit, leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import RunStateError
-from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.permissions import get_policy
 

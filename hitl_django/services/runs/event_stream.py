@@ -16,8 +16,7 @@ from django.db import models
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.prepared_query import Parameter, PreparedSelect
-from hitl_django.engine.errors import EventsPrunedError
-from hitl_django.errors import RunNotFound
+from hitl_django.errors import EventsPrunedError, RunNotFound
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
 from hitl_django.permissions import get_policy

@@ -14,11 +14,11 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine import ids
 from hitl_django.engine.constants import COPY
-from hitl_django.engine.errors import InvalidInputError, RunStateError
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.state.schema import check_input, hints_of
 from hitl_django.engine.types import RunnableConfig
-from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError
+from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread

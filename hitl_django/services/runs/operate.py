@@ -11,8 +11,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, leases, notifications
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.engine.errors import RunStateError
-from hitl_django.errors import NotAllowedError, RunNotFound
+from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import storable
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.permissions import get_policy

@@ -14,9 +14,8 @@ from hitl_django.checkpoints import thread_position
 from hitl_django.checkpoints.thread_position import Head
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.errors import UnknownGraphError
 from hitl_django.engine.graph.subgraphs import node_path
-from hitl_django.errors import NoSuchThread
+from hitl_django.errors import NoSuchThread, UnknownGraphError
 from hitl_django.graph_registry import registry, svg
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread

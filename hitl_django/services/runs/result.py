@@ -10,8 +10,7 @@ from pydantic_core import to_json
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.errors import RunStateError
-from hitl_django.errors import NotAllowedError, RunNotFound
+from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
 from hitl_django.permissions import get_policy

@@ -15,15 +15,14 @@ from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value, thread
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.errors import (
-    EmptyInputError,
+from hitl_django.engine.errors import EmptyInputError, InvalidInputError, OpenQuestionsError
+from hitl_django.engine.payload import check_json
+from hitl_django.errors import (
     IdempotencyKeyReusedError,
-    InvalidInputError,
-    OpenQuestionsError,
+    NoSuchThread,
+    NotAllowedError,
     RunStateError,
 )
-from hitl_django.engine.payload import check_json
-from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread
