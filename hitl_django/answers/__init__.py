@@ -11,7 +11,7 @@ from .dialects import NAMED, RAW, recognise
 from .dialects.hitl_request import Action
 from .dialects.hitl_request import actions as actions_of
 from .dialects.plain_json import APPROVED
-from .infer_decision import meaning
+from .inference import infer_decision
 from .limits import check_limits
 from .options import Asked, asked_of, changes_of, compose, offered, proposal_of, resume_value, said
 
@@ -32,7 +32,7 @@ __all__ = [
     "changes_of",
     "check_limits",
     "compose",
-    "meaning",
+    "infer_decision",
     "offered",
     "proposal_of",
     "recognise",

@@ -55,7 +55,7 @@ def _write(pid: int) -> None:
     host = socket.gethostname()
     owner = f"{host}:{pid}"[:255]
     # By its name, because the package itself knows of everything that is built on this module.
-    version = str(import_module(__package__).__version__)
+    version = str(import_module("hitl_django").__version__)
     rows = WorkerHeartbeat.objects.using(write_alias())
     # Zero rows: this process reports for the first time.
     if rows.filter(owner=owner).update(at=Now(), version=version):

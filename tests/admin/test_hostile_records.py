@@ -27,7 +27,7 @@ from hitl_django.models import (
     Thread,
     WebhookEndpoint,
 )
-from tests.links.conftest import signature_of
+from tests.link_pages.conftest import signature_of
 
 from .browsing import text_of
 from .conftest import list_of, make_question, page_of

@@ -10,7 +10,7 @@ from django.test import Client
 
 from hitl_django import services
 from hitl_django.models import Decision, ReviewLink
-from tests.links.conftest import signature_of
+from tests.link_pages.conftest import signature_of
 
 DANA = {"name": "Dana K.", "decisions": ["approve", "reject"]}
 

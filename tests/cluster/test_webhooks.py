@@ -10,7 +10,7 @@ import pytest
 
 from hitl_django import services
 from hitl_django.models import Delivery
-from tests.webhooks.receiver import Behaviour, Receiver, answering, silent
+from tests.notifications.receiver import Behaviour, Receiver, answering, silent
 
 from .conftest import IMPATIENT, Cluster, start_laps
 

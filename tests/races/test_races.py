@@ -27,7 +27,7 @@ from hitl_django.models import (
 from hitl_django.notifications import webhooks
 from tests import processes
 from tests.chaos import invariants
-from tests.webhooks.receiver import Receiver, answering
+from tests.notifications.receiver import Receiver, answering
 
 from . import contenders
 

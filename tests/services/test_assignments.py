@@ -12,8 +12,8 @@ from django.test import override_settings
 from django.utils.timezone import make_naive, now
 
 from hitl_django import audit, services
-from hitl_django.engine.errors import InterruptNotFound, InvalidInputError, NotAllowedError
-from hitl_django.errors import AlreadyDecidedError, HeldError
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.errors import AlreadyDecidedError, HeldError, InterruptNotFound, NotAllowedError
 from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 

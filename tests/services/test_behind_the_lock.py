@@ -16,8 +16,14 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, leases, services
-from hitl_django.engine.errors import HitlError, InterruptNotFound, LinkNotFound, NotAllowedError
-from hitl_django.errors import HeldError, LinkSpentError
+from hitl_django.engine.errors import HitlError
+from hitl_django.errors import (
+    HeldError,
+    InterruptNotFound,
+    LinkNotFound,
+    LinkSpentError,
+    NotAllowedError,
+)
 from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.reviews import decide

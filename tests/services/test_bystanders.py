@@ -14,8 +14,9 @@ from django.db.models.functions import Now
 
 from hitl_django import leases, models, services
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.engine.errors import InterruptNotFound, InvalidInputError, LinkNotFound
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome
+from hitl_django.errors import InterruptNotFound, LinkNotFound
 from hitl_django.leases import RunFence
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy

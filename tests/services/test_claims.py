@@ -15,8 +15,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.timezone import now
 
 from hitl_django import audit, leases, services
-from hitl_django.engine.errors import InterruptNotFound, NotAllowedError
-from hitl_django.errors import AlreadyDecidedError, HeldError, IdempotencyKeyReusedError
+from hitl_django.errors import (
+    AlreadyDecidedError,
+    HeldError,
+    IdempotencyKeyReusedError,
+    InterruptNotFound,
+    NotAllowedError,
+)
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.services.reviews import claim, lookup

@@ -15,9 +15,7 @@ from django.db import transaction
 from hitl_django import answers, audit, services, signals
 from hitl_django.engine.errors import (
     HitlError,
-    InterruptNotFound,
     InvalidAnswerError,
-    NotAllowedError,
     PayloadLimitError,
     UnserializableError,
 )
@@ -25,6 +23,8 @@ from hitl_django.errors import (
     AlreadyDecidedError,
     ClaimRequiredError,
     IdempotencyKeyReusedError,
+    InterruptNotFound,
+    NotAllowedError,
     RunStateError,
     SelfApprovalError,
     StaleQuestionError,

@@ -14,15 +14,15 @@ from django.db.models.signals import post_init
 from hitl_django import audit, leases, services
 from hitl_django.checkpoints import DjangoSaver, digest_value, maintenance
 from hitl_django.engine import ids
-from hitl_django.engine.errors import (
-    CheckpointNotFound,
-    GraphChangedError,
-    InvalidInputError,
-    NotAllowedError,
-    ThreadNotFound,
-)
+from hitl_django.engine.errors import GraphChangedError, InvalidInputError, ThreadNotFound
 from hitl_django.engine.graph.state_graph import StateGraph
-from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
+from hitl_django.errors import (
+    AlreadyDecidedError,
+    CheckpointNotFound,
+    LeaseLostError,
+    NotAllowedError,
+    RunStateError,
+)
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from tests import graphs

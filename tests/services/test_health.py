@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from django.db.models.functions import Now
 
 from hitl_django import leases, services, testing
-from hitl_django.engine.errors import NotAllowedError
+from hitl_django.errors import NotAllowedError
 from hitl_django.models import Run, Thread, WorkerHeartbeat
 from hitl_django.task_queue import heartbeat
 

@@ -17,15 +17,16 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from hitl_django import audit, services
-from hitl_django.engine.errors import (
+from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
+from hitl_django.errors import (
+    AlreadyDecidedError,
     InterruptNotFound,
-    InvalidAnswerError,
-    InvalidInputError,
     LinkNotFound,
+    LinkSpentError,
     NotAllowedError,
 )
-from hitl_django.errors import AlreadyDecidedError, LinkSpentError
 from hitl_django.models import AuditEntry, Decision, Interrupt, ReviewLink, Run, Thread
+from hitl_django.services.reviews import links
 
 from .conftest import asked
 
@@ -188,10 +189,10 @@ def test_what_a_link_cannot_be_is_refused(question: Interrupt, given: Any, field
 
 
 def test_a_link_is_as_long_as_it_may_be(question: Interrupt) -> None:
-    link = services.make_link(question.pk, name="x" * 255, expires=services.links.LONGEST)
+    link = services.make_link(question.pk, name="x" * 255, expires=links.LONGEST)
     assert len(link.name) == 255
     assert services.make_link(question.pk, name="x").state == "open"
-    longer = services.links.LONGEST + timedelta(microseconds=1)
+    longer = links.LONGEST + timedelta(microseconds=1)
     with pytest.raises(InvalidInputError):
         services.make_link(question.pk, name=DANA, expires=longer)
 

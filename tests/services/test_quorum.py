@@ -10,13 +10,14 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from hitl_django import audit, services, signals
-from hitl_django.engine.errors import InvalidAnswerError, NotAllowedError
+from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
     AlreadyDecidedError,
     ClaimRequiredError,
     HeldError,
     IdempotencyKeyReusedError,
+    NotAllowedError,
     StaleQuestionError,
 )
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, PendingWrite, Run, Thread

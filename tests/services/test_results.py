@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from hitl_django import services
-from hitl_django.engine.errors import NotAllowedError, RunNotFound, ThreadNotFound
-from hitl_django.errors import RunStateError
+from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.models import Run, Thread
 
 Advance = Callable[[], int]

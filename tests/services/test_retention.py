@@ -14,8 +14,8 @@ from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
 from hitl_django import answers, audit, services
-from hitl_django.engine.errors import CorruptPayloadError, NotAllowedError, ThreadNotFound
-from hitl_django.errors import RunStateError
+from hitl_django.engine.errors import CorruptPayloadError, ThreadNotFound
+from hitl_django.errors import NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import (
     AuditEntry,

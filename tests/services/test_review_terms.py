@@ -12,17 +12,13 @@ from django.core import checks
 
 from hitl_django import services
 from hitl_django.engine.constants import START
-from hitl_django.engine.errors import (
-    InterruptNotFound,
-    InvalidAnswerError,
-    NotAllowedError,
-    UnserializableError,
-)
+from hitl_django.engine.errors import InvalidAnswerError, UnserializableError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import interrupt, review
 from hitl_django.engine.terms import ReviewTerms
 from hitl_django.engine.types import Command
+from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import VALUE, ReviewPolicy
 from hitl_django.models import Interrupt, Run

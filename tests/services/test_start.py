@@ -19,13 +19,17 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.engine.errors import (
     EmptyInputError,
     InvalidInputError,
-    NotAllowedError,
     OpenQuestionsError,
     PayloadError,
     ThreadNotFound,
     UnserializableError,
 )
-from hitl_django.errors import IdempotencyKeyReusedError, RunStateError, UnknownGraphError
+from hitl_django.errors import (
+    IdempotencyKeyReusedError,
+    NotAllowedError,
+    RunStateError,
+    UnknownGraphError,
+)
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy

@@ -15,8 +15,13 @@ from django.urls import reverse
 
 from hitl_django import audit, services
 from hitl_django.admin.list_columns import value_of
-from hitl_django.engine.errors import InterruptNotFound, InvalidAnswerError, NotAllowedError
-from hitl_django.errors import LinkSpentError, StaleQuestionError
+from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.errors import (
+    InterruptNotFound,
+    LinkSpentError,
+    NotAllowedError,
+    StaleQuestionError,
+)
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Decision, Interrupt, Thread
 from hitl_django.services.reviews.decide import MOST_READS

@@ -35,7 +35,7 @@ from hitl_django.services import queries as service_statements
 from hitl_django.services.reviews import decide
 from hitl_django.worker import runner
 from tests import databases, graphs
-from tests.benchmarks.counts import counting
+from tools.benchmarks.counts import counting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -104,7 +104,7 @@ class Request:
         """Returns it with the type and the value that it comes down to."""
         if self.resume is UNSET:
             return self
-        meant = answers.meaning(asked, self.resume)
+        meant = answers.infer_decision(asked, self.resume)
         return replace(self, type=meant.type, value=meant.value)
 
     def _answer(self, asked: Asked) -> Any:

@@ -1,0 +1,413 @@
+"""The shapes in which agents ask: recognised, and answered in their own shape."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, Literal, NotRequired
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
+
+from hitl_django import services
+from hitl_django.answers import UNSET, Asked, compose, infer_decision, recognise
+from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.json_text.sanitize import question_title
+from hitl_django.models import Interrupt, Run
+from tests.reading import values_of
+from tests.services.conftest import asked
+
+STRICT = ConfigDict(strict=True, extra="forbid")
+
+# What the libraries publish as the types of their answers, in our words.
+
+
+def shape(name: str, /, **fields: Any) -> Any:
+    """Returns the type of a dict with these fields and no others."""
+    made: Any = TypedDict(name, fields)  # type: ignore[operator]
+    made.__pydantic_config__ = STRICT
+    return made
+
+
+GraphAction = shape("GraphAction", action=str, args=dict[str, Any])
+Accepted = shape("Accepted", type=Literal["accept", "ignore"], args=None)
+Responded = shape("Responded", type=Literal["response"], args=str)
+Changed = shape("Changed", type=Literal["edit"], args=GraphAction)
+
+ChainAction = shape("ChainAction", name=str, args=dict[str, Any])
+Approve = shape("Approve", type=Literal["approve"])
+Edit = shape("Edit", type=Literal["edit"], edited_action=ChainAction)
+Reject = shape("Reject", type=Literal["reject"], message=NotRequired[str])
+Respond = shape("Respond", type=Literal["respond"], message=str)
+Decided = shape("Decided", decisions=list[Approve | Edit | Reject | Respond])
+
+ANSWERS: dict[str, TypeAdapter[Any]] = {
+    "human_interrupt": TypeAdapter(list[Accepted | Responded | Changed]),
+    "hitl_request": TypeAdapter(Decided),
+    "tool_call": TypeAdapter(
+        tuple[Literal["continue"], None]
+        | tuple[Literal["update"], dict[str, Any]]
+        | tuple[Literal["feedback"], str]
+    ),
+    "tool_approval": TypeAdapter(dict[str, Any]),
+}
+
+plain = st.characters(codec="utf-8", exclude_characters="\0")
+short = st.text(plain, max_size=5)
+names = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), min_size=1).filter(
+    str.strip
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | short,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(short, inner),
+    max_leaves=6,
+)
+arguments = st.dictionaries(short, values, max_size=4)
+texts = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1)
+words = st.sampled_from(["approve", "edit", "reject", "respond"])
+
+
+@st.composite
+def human_interrupts(draw: Any) -> Any:
+    allowing = ["allow_accept", "allow_edit", "allow_ignore", "allow_respond"]
+    config = {name: draw(st.booleans()) for name in allowing}
+    config[draw(st.sampled_from(allowing))] = True
+    request = {
+        "action_request": {"action": draw(names), "args": draw(arguments)},
+        "config": config,
+    }
+    if draw(st.booleans()):
+        request["description"] = draw(st.none() | short)
+    return [request] if draw(st.booleans()) else request
+
+
+@st.composite
+def hitl_requests(draw: Any) -> Any:
+    actions = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {"name": names, "args": arguments}, optional={"description": short}
+            ),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    allowed = st.lists(words, min_size=1, unique=True)
+    configs = [{"action_name": a["name"], "allowed_decisions": draw(allowed)} for a in actions]
+    return {"action_requests": actions, "review_configs": configs}
+
+
+tool_calls = st.fixed_dictionaries(
+    {
+        "question": short,
+        "tool_call": st.fixed_dictionaries(
+            {"name": names, "args": arguments},
+            optional={"id": st.none() | short, "type": st.just("tool_call")},
+        ),
+    }
+)
+tool_approvals = st.builds(
+    lambda action, message, args: {
+        "action": action,
+        "message": message,
+        **{k: v for k, v in args.items() if k not in ("action", "message")},
+    },
+    names,
+    short,
+    arguments,
+)
+payloads = {
+    "human_interrupt": human_interrupts(),
+    "hitl_request": hitl_requests(),
+    "tool_call": tool_calls,
+    "tool_approval": tool_approvals,
+}
+
+
+def value_for(draw: Any, question: Asked, decision: str) -> Any:
+    """Return a value that a person could give with a decision."""
+    if question.dialect == "hitl_request" and decision in ("edit", "respond"):
+        return decisions_for(draw, question, decision)
+    if decision == "edit":
+        edited = copy.deepcopy(question.start)
+        inner = edited["args"] if question.dialect == "human_interrupt" else edited
+        changes = draw(arguments)
+        inner.update({k: v for k, v in changes.items() if k not in ("action", "message")})
+        return edited
+    if decision == "respond":
+        return draw(texts)
+    return UNSET
+
+
+def decisions_for(draw: Any, question: Asked, decision: str) -> Any:
+    actions = question.payload["action_requests"]
+    if len(actions) == 1 and draw(st.booleans()):
+        if decision == "respond":
+            return draw(texts)
+        return {"name": actions[0]["name"], "args": draw(arguments)}
+    made: list[dict[str, Any]] = []
+    edits = 0
+    for action, config in zip(actions, question.payload["review_configs"], strict=True):
+        may = set(config["allowed_decisions"])
+        if decision == "edit":
+            may &= {"edit"} if "edit" in may else {"approve"}
+        if len(actions) == 1:
+            may &= {decision}
+        word = draw(st.sampled_from(sorted(may)))
+        edits += word == "edit"
+        entry: dict[str, Any] = {"type": word}
+        if word == "edit":
+            entry["edited_action"] = {"name": action["name"], "args": draw(arguments)}
+        elif word == "respond" or (word == "reject" and draw(st.booleans())):
+            entry["message"] = draw(texts)
+        made.append(entry)
+    return made
+
+
+@pytest.mark.parametrize("dialect", payloads)
+@given(data=st.data())
+def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
+    dialect: str, data: st.DataObject
+) -> None:
+    payload = data.draw(payloads[dialect])
+    named = "tool_approval" if dialect == "tool_approval" else None
+    assert recognise(payload, named=named) == dialect
+    question = Asked(payload=payload, dialect=dialect)
+    assert question.allowed
+    before = json.dumps(payload)
+    for decision in question.allowed:
+        value = value_for(data.draw, question, decision)
+        answer = compose(question, decision, value)
+        ANSWERS[dialect].validate_json(json.dumps(answer))
+        assert answer == compose(question, decision, value)
+        meant = infer_decision(question, answer)
+        assert compose(question, meant.type, meant.value) == answer
+        if dialect == "hitl_request":
+            assert len(answer["decisions"]) == len(payload["action_requests"])
+            for made, config in zip(answer["decisions"], payload["review_configs"], strict=True):
+                assert made["type"] in config["allowed_decisions"]
+    for decision in {"approve", "edit", "reject", "respond"} - set(question.allowed):
+        with pytest.raises(InvalidAnswerError):
+            compose(question, decision, {})
+    assert json.dumps(payload) == before
+
+
+@pytest.mark.parametrize("dialect", payloads)
+@given(data=st.data())
+def test_no_value_whatever_makes_an_answer_of_another_shape(
+    dialect: str, data: st.DataObject
+) -> None:
+    question = Asked(payload=data.draw(payloads[dialect]), dialect=dialect)
+    decision = data.draw(st.sampled_from(question.allowed))
+    value = data.draw(values | st.just(question.start) | st.just([{"type": "approve"}]))
+    faults: Any = ()
+    try:
+        ANSWERS[dialect].validate_json(json.dumps(compose(question, decision, value)))
+    except InvalidAnswerError as error:
+        faults = error.faults or None
+    assert faults is not None
+    assert all(pointer == "" or pointer.startswith("/") for pointer, _ in faults)
+    with contextlib.suppress(InvalidAnswerError):
+        infer_decision(question, value)
+        ANSWERS[dialect].validate_json(json.dumps(value))
+
+
+ACTION = {"action": "send", "args": {"to": "a"}}
+CONFIG = {
+    "allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True,
+}  # fmt: skip
+HUMAN = {"action_request": ACTION, "config": CONFIG, "description": "Send it?"}
+REQUEST = {
+    "action_requests": [{"name": "send", "args": {"to": "a"}, "description": "Send it?"}],
+    "review_configs": [{"action_name": "send", "allowed_decisions": ["approve", "edit", "reject"]}],
+}
+CALL = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": 1}, "id": "c"}}
+
+
+def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in payload.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        [],
+        [HUMAN, HUMAN],
+        [[HUMAN]],
+        without(HUMAN, "config"),
+        {**HUMAN, "more": 1},
+        {**HUMAN, "description": 5},
+        {**HUMAN, "action_request": {"action": "send"}},
+        {**HUMAN, "action_request": {**ACTION, "action": ""}},
+        {**HUMAN, "action_request": {**ACTION, "action": ["send"]}},
+        {**HUMAN, "action_request": {**ACTION, "args": "x"}},
+        {**HUMAN, "config": dict.fromkeys(CONFIG, False)},
+        {**HUMAN, "config": {**CONFIG, "allow_accept": "yes"}},
+        {**HUMAN, "config": {**CONFIG, "allow_all": True}},
+        {**HUMAN, "config": []},
+        [REQUEST],
+        without(REQUEST, "review_configs"),
+        {**REQUEST, "more": 1},
+        {**REQUEST, "action_requests": []},
+        {**REQUEST, "action_requests": {}},
+        {**REQUEST, "review_configs": []},
+        {**REQUEST, "action_requests": [{"name": "other", "args": {}}]},
+        {**REQUEST, "action_requests": [{"name": "send", "args": []}]},
+        {**REQUEST, "review_configs": [{"action_name": "send", "allowed_decisions": []}]},
+        {**REQUEST, "review_configs": [{"action_name": "send", "allowed_decisions": ["run"]}]},
+        {**REQUEST, "review_configs": [{"action_name": "send", "allowed_decisions": [[]]}]},
+        {**REQUEST, "review_configs": [*REQUEST["review_configs"]] * 2},
+        without(CALL, "question"),
+        {**CALL, "answer": None},
+        {**CALL, "question": None},
+        {**CALL, "tool_call": {"name": "f", "args": {}, "id": 5}},
+        {**CALL, "tool_call": {"name": "f", "args": {}, "type": "other"}},
+        {**CALL, "tool_call": {"name": "f", "args": {}, "index": 0}},
+        {"action": "send", "message": "Approve?", "to": "a"},
+        {"action_request": None, "config": None},
+        {"action_requests": None, "review_configs": None},
+        {"question": "?", "tool_call": None},
+        "action_request",
+        None,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_only_resembles_a_dialect_is_plain_json(payload: Any) -> None:
+    assert recognise(payload) == "raw"
+
+
+@pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, CALL])
+def test_a_response_schema_or_a_name_says_otherwise(payload: Any) -> None:
+    assert recognise(payload) != "raw"
+    assert recognise(payload, {"type": "boolean"}) == "raw"
+    assert recognise(payload, kind="breakpoint") == "raw"
+    assert recognise(payload, named="raw") == "raw"
+    assert recognise(payload, named="tool_approval") == "raw"
+
+
+def test_each_action_takes_the_configuration_of_its_name() -> None:
+    send, read = {"name": "send", "args": {}}, {"name": "read", "args": {}}
+    configs = [
+        {"action_name": "read", "allowed_decisions": ["approve", "respond"]},
+        {"action_name": "send", "allowed_decisions": ["approve", "edit"]},
+    ]
+    payload = {"action_requests": [send, read, send], "review_configs": configs}
+    assert recognise(payload) == "hitl_request"
+    question = Asked(payload=payload, dialect="hitl_request")
+    assert question.allowed == ("approve", "edit", "respond")
+    edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
+    with pytest.raises(InvalidAnswerError) as caught:
+        compose(question, "respond", [edit, edit, edit])
+    assert caught.value.faults == (("/1/type", "is none of approve, respond"),)
+
+
+@pytest.mark.parametrize(
+    ("decision", "value", "pointers"),
+    [
+        ("approve", {}, [""]),
+        ("reject", 5, [""]),
+        ("edit", UNSET, [""]),
+        ("edit", {"name": "send"}, ["/args"]),
+        ("edit", {"name": "send", "args": {}, "id": 1}, ["/id"]),
+        ("edit", {"name": "send", "args": {"to": 5}}, ["/args/to"]),
+        ("edit", [], [""]),
+        ("edit", [{"type": "approve"}], [""]),
+        ("edit", [{"type": "reject"}], ["/0/type"]),
+        ("edit", [{"type": "respond", "message": "x"}], ["/0/type"]),
+        ("edit", [{"type": "edit", "edited_action": {"name": 1, "args": {}}}],
+         ["/0/edited_action/name"]),
+        ("edit", [5], ["/0"]),
+    ],
+)  # fmt: skip
+def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: list[str]) -> None:
+    schema = {"properties": {"to": {"type": "string"}}}
+    config = {**REQUEST["review_configs"][0], "args_schema": schema}
+    question = Asked(payload={**REQUEST, "review_configs": [config]}, dialect="hitl_request")
+    with pytest.raises(InvalidAnswerError) as caught:
+        compose(question, decision, value)
+    assert [pointer for pointer, _ in caught.value.faults] == pointers
+
+
+def test_fewer_decisions_than_actions_are_refused() -> None:
+    two = {name: [*REQUEST[name]] * 2 for name in REQUEST}
+    question = Asked(payload=two, dialect="hitl_request")
+    for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
+        with pytest.raises(InvalidAnswerError, match="decide every action"):
+            compose(question, "respond", value)
+    mixed = [{"type": "approve"}, {"type": "reject", "message": "not twice"}]
+    assert compose(question, "respond", mixed) == {"decisions": mixed}
+    assert compose(question, "reject", "no") == {
+        "decisions": [{"type": "reject", "message": "no"}] * 2
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "dialect", "title", "decision", "value", "answer"),
+    [
+        ([HUMAN], "human_interrupt", "Allow send?", "approve", UNSET,
+         [{"type": "accept", "args": None}]),
+        (HUMAN, "human_interrupt", "Allow send?", "reject", UNSET,
+         [{"type": "ignore", "args": None}]),
+        (REQUEST, "hitl_request", "Allow send?", "reject", UNSET,
+         {"decisions": [{"type": "reject", "message": "Not today."}]}),
+        (CALL, "tool_call", "Allow f?", "edit", {"x": 2}, ["update", {"x": 2}]),
+        ({"a": 1}, "raw", "ask asks for a decision", "approve", UNSET, True),
+    ],
+)  # fmt: skip
+def test_a_question_is_stored_with_its_dialect_and_answered_in_it(
+    advance: Callable[[], int],
+    payload: Any,
+    dialect: str,
+    title: str,
+    decision: str,
+    value: Any,
+    answer: Any,
+) -> None:
+    question = asked("plain", {"payload": payload}, advance)
+    assert question.dialect == dialect
+    assert question.title == title
+    assert question.allowed_decisions[0] == "approve"
+    info = services.decide(question.pk, decision, value, reason="Not today.")
+    assert info.value == answer
+    advance()
+    assert Run.objects.get(pk=info.run_id).state == "succeeded"
+    assert values_of(question.thread)["answer"] == answer
+
+
+def test_why_a_call_is_rejected_goes_to_the_model(advance: Callable[[], int]) -> None:
+    question = asked("plain", {"payload": REQUEST}, advance)
+    info = services.decide(question.pk, "reject", "Wrong address.", reason="For the record.")
+    assert info.value == {"decisions": [{"type": "reject", "message": "Wrong address."}]}
+    assert info.reason == "For the record."
+
+
+def test_what_a_question_of_an_agent_says_of_itself_is_why_it_is_asked(
+    advance: Callable[[], int],
+) -> None:
+    assert asked("plain", {"payload": HUMAN}, advance).why == "Send it?"
+    assert asked("plain", {"payload": REQUEST}, advance).why == "Send it?"
+    assert asked("plain", {"payload": CALL}, advance).why == "Right?"
+    assert asked("plain", {"payload": {"why": "Because."}}, advance).why == "Because."
+    assert asked("plain", {"payload": {"why": ["no text"]}}, advance).why == ""
+
+
+def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
+    advance: Callable[[], int],
+) -> None:
+    question = asked("plain", {"payload": [HUMAN]}, advance)
+    changed = {"action": "send", "args": {"to": "b", "cc": "c"}}
+    info = services.decide(question.pk, "edit", changed)
+    assert info.patch == [
+        {"op": "replace", "path": "/args/to", "value": "b"},
+        {"op": "add", "path": "/args/cc", "value": "c"},
+    ]
+    assert Interrupt.objects.get(pk=question.pk).closing().patch == info.patch  # type: ignore[union-attr]
+
+
+def test_a_title_of_no_dialect_is_the_payloads_own() -> None:
+    assert question_title(HUMAN, "ask") == "ask asks for a decision"

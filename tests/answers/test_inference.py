@@ -1,0 +1,162 @@
+"""What the graph is to receive may be given as it is: it is the decision that comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import VALUE, services
+from hitl_django.answers import UNSET, Asked, compose, infer_decision
+from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
+from hitl_django.errors import IdempotencyKeyReusedError, SelfApprovalError
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.models.fields import digest_json
+from tests.reading import values_of
+from tests.services.conftest import asked
+
+AMOUNT = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "amount": {"type": "integer"}},
+    "required": ["approved"],
+    "additionalProperties": False,
+}
+SEND = {"name": "send", "args": {"to": "a"}}
+REQUEST = {
+    "action_requests": [SEND, SEND],
+    "review_configs": [
+        {"action_name": "send", "allowed_decisions": ["approve", "edit", "reject"]},
+        {"action_name": "send", "allowed_decisions": ["approve", "respond"]},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "resume", "decision", "value"),
+    [
+        (Asked(payload={"a": 1}), True, "approve", UNSET),
+        (Asked(payload={"a": 1}), False, "reject", UNSET),
+        (Asked(payload={"a": 1}), {"a": 2}, "edit", {"a": 2}),
+        (Asked(payload={"a": 1}), "Why?", "respond", "Why?"),
+        (Asked(payload={"a": 1}), None, "respond", None),
+        (Asked(payload="Dear"), "Dear Dana", "edit", "Dear Dana"),
+        (Asked(payload={}, decisions=["edit"]), [1], "edit", [1]),
+        (Asked(payload={}, kind="breakpoint"), True, "approve", UNSET),
+        (Asked(payload={}, schema={"type": "boolean"}), False, "reject", UNSET),
+        (Asked(payload={}, schema={"type": "integer"}), 5, "respond", 5),
+        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 5},
+         "approve", UNSET),
+        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 4},
+         "edit", {"approved": True, "amount": 4}),
+        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": False},
+         "reject", {"approved": False}),
+        (Asked(payload=1, instead={"approve": {"ok": VALUE}}), {"ok": 1}, "approve", UNSET),
+        (Asked(payload=1, instead={"respond": {"say": [VALUE]}}), {"say": ["x"]},
+         "respond", "x"),
+    ],
+)  # fmt: skip
+def test_a_resume_value_is_the_decision_that_comes_to_it(
+    question: Asked, resume: Any, decision: str, value: Any
+) -> None:
+    meant = infer_decision(question, resume)
+    assert (meant.type, meant.value) == (decision, value)
+
+
+@pytest.mark.parametrize(
+    ("question", "resume", "pointers"),
+    [
+        (Asked(payload={"a": 1}, decisions=["approve", "reject"]), {"a": 2}, [""]),
+        (Asked(payload={"a": 1}, decisions=["approve"]), False, [""]),
+        (Asked(payload={"a": 1}, decisions=["approve", "edit"], editable=["a"]), {"b": 1},
+         ["/b"]),
+        (Asked(payload={}, kind="breakpoint"), {"x": 1}, [""]),
+        (Asked(payload={}, schema={"type": "boolean"}), 1, [""]),
+        (Asked(payload={}, schema=AMOUNT), {"approved": True, "amount": "5"}, ["/amount"]),
+        (Asked(payload={}, schema=AMOUNT, decisions=["reject"]), {"approved": True}, [""]),
+        (Asked(payload=1, instead={"approve": "yes"}, decisions=["approve"]), True, [""]),
+        (Asked(payload=REQUEST, dialect="hitl_request"), {"decisions": [{"type": "approve"}]},
+         ["/decisions"]),
+        (Asked(payload=REQUEST, dialect="hitl_request"),
+         {"decisions": [{"type": "edit", "edited_action": {"name": "send", "args": 5}},
+                        {"type": "approve"}]}, ["/decisions/0/edited_action/args"]),
+        (Asked(payload=REQUEST, dialect="hitl_request"), True, [""]),
+    ],
+)  # fmt: skip
+def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
+    question: Asked, resume: Any, pointers: list[str]
+) -> None:
+    with pytest.raises(InvalidAnswerError) as caught:
+        infer_decision(question, resume)
+    assert [pointer for pointer, _ in caught.value.faults] == pointers
+
+
+def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own() -> None:
+    question = Asked(payload=REQUEST, dialect="hitl_request", editable=["/1"])
+    edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
+    for give in (
+        infer_decision,
+        lambda asked, resume: compose(asked, "respond", resume["decisions"]),
+    ):
+        with pytest.raises(InvalidAnswerError, match="may not be changed"):
+            give(question, {"decisions": [edit, {"type": "respond", "message": "No."}]})
+
+
+def test_the_graph_receives_it_and_the_record_has_the_decision(
+    advance: Callable[[], int], reviewer: User
+) -> None:
+    question = asked("plain", {"payload": {"a": 1, "b": 2}}, advance)
+    info = services.decide(question.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
+    assert (info.type, info.value) == ("edit", {"a": 1, "b": 3})
+    assert info.patch == [{"op": "replace", "path": "/b", "value": 3}]
+    entry = AuditEntry.objects.get(verb="decide")
+    assert (entry.actor, entry.detail["type"]) == (reviewer, "edit")
+    again = services.decide(question.pk, resume={"a": 1, "b": 3}, by=reviewer, key="k")
+    assert (again.id, again.repeated) == (info.id, True)
+    with pytest.raises(IdempotencyKeyReusedError):
+        services.decide(question.pk, "edit", {"a": 1, "b": 3}, by=reviewer, key="k")
+    advance()
+    assert Run.objects.get(pk=info.run_id).state == "succeeded"
+    assert values_of(question.thread)["answer"] == {"a": 1, "b": 3}
+
+
+def test_a_rejection_gives_the_graph_no_more_than_the_resume_value_says(
+    advance: Callable[[], int],
+) -> None:
+    """As a decision by its type it would have what was asked for besides."""
+    question = asked("plain", {"payload": {"amount": 5}}, advance)
+    Interrupt.objects.update(response_schema=AMOUNT)
+    info = services.decide(question.pk, resume={"approved": False})
+    assert (info.type, info.value) == ("reject", {"approved": False})
+
+
+def test_a_key_stands_for_what_was_sent_and_no_more(question: Interrupt) -> None:
+    """By its digest, which was stored by other versions of the app as well."""
+    services.decide(question.pk, resume=True, key="k")
+    assert Decision.objects.get().request_digest == digest_json({"reason": "", "resume": True})
+
+
+def test_what_a_decision_is_refused_for_its_resume_value_is(
+    advance: Callable[[], int], user: Callable[..., User]
+) -> None:
+    dana = user("dana", "view_interrupt", "decide_interrupt", "start_run")
+    question = asked("plain", {"payload": {"a": 1}}, advance)
+    Run.objects.update(started_by=dana)
+    Interrupt.objects.update(no_self_approval=True)
+    with pytest.raises(SelfApprovalError):
+        services.decide(question.pk, resume=True, by=dana)
+    with pytest.raises(SelfApprovalError):
+        services.check_answer(question.pk, resume=True, by=dana)
+    with pytest.raises(PayloadLimitError):
+        services.decide(question.pk, resume="x" * 2_000_000)
+    assert not Decision.objects.exists()
+    assert services.decide(question.pk, resume=False, by=dana).type == "reject"
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"type": "approve", "resume": True}, {"value": 1}, {"value": 1, "resume": 1}]
+)
+def test_a_decision_has_a_type_or_a_resume_value(question: Interrupt, given: Any) -> None:
+    with pytest.raises(TypeError, match="resume value"):
+        services.decide(question.pk, **given)

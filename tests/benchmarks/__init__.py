@@ -1,1 +1,0 @@
-"""How fast the engine is, measured beside LangGraph: ``python -m tests.benchmarks``."""

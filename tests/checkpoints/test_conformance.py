@@ -1,0 +1,343 @@
+"""What every saver does: one file, run for each of them."""
+
+from __future__ import annotations
+
+import operator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from hitl_django.checkpoints import DjangoSaver
+from hitl_django.engine import ids
+from hitl_django.engine.constants import END, ERROR, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
+from hitl_django.engine.graph.state_graph import StateGraph
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, Commit, TaskWrites
+from hitl_django.engine.savers.memory import InMemorySaver
+from hitl_django.engine.task.node_api import interrupt
+from hitl_django.engine.types import Command, Interrupt, Send
+
+SAVERS = {"memory": InMemorySaver, "django": DjangoSaver}
+TASK, OTHER = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+
+
+@pytest.fixture(params=["memory", pytest.param("django", marks=pytest.mark.django_db)])
+def saver(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
+    return SAVERS[request.param]()
+
+
+def place(thread: str = "t", ns: str = "", checkpoint: str | None = None) -> dict[str, Any]:
+    found = {"thread_id": thread, "checkpoint_ns": ns}
+    if checkpoint is not None:
+        found["checkpoint_id"] = checkpoint
+    return {"configurable": found}
+
+
+def checkpoint(values: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
+    return {
+        "v": 4,
+        "id": ids.new_uuid6(),
+        "ts": "2026-01-01T00:00:00+00:00",
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": {"node": dict(versions)},
+        "updated_channels": sorted(versions),
+    }
+
+
+def put(saver: Any, config: Any, values: dict[str, Any], version: int, **metadata: Any) -> Any:
+    versions = dict.fromkeys(values, version)
+    metadata = {"source": "loop", "step": 0, **metadata}
+    return saver.put(config, checkpoint(values, versions), metadata, versions)
+
+
+def test_an_unknown_thread_has_no_checkpoint(saver: BaseCheckpointSaver) -> None:
+    assert saver.get_tuple(place("nobody")) is None
+    assert list(saver.list(place("nobody"))) == []
+
+
+def test_what_was_put_is_what_is_read(saver: BaseCheckpointSaver) -> None:
+    stored = checkpoint({"a": 1, "b": [1, 2]}, {"a": 1, "b": 1})
+    config = saver.put(place(), stored, {"source": "input", "step": -1}, {"a": 1, "b": 1})
+
+    found = saver.get_tuple(config)
+
+    assert found is not None
+    assert found.checkpoint == stored
+    assert found.metadata == {"source": "input", "step": -1}
+    assert found.config == place(checkpoint=stored["id"])
+    assert found.parent_config is None
+    assert found.pending_writes == []
+
+
+@pytest.mark.promise("P14")
+def test_values_of_every_kind_come_back_as_they_were(saver: BaseCheckpointSaver) -> None:
+    value = {
+        "text": "naïve \u202e ✓",
+        "numbers": [0, -1, 2**70, -0.0, 1.5, Decimal("1.10")],
+        "nothing": None,
+        "bytes": b"\x00\xff",
+        "when": datetime(2026, 1, 1, tzinfo=UTC),
+        "set": {1, 2},
+        "tuple": (1, ("a",)),
+        "lookalike": {"lc": 2, "type": "constructor", "__type__": "os.system"},
+    }
+    config = put(saver, place(), {"a": value}, 1)
+    found = saver.get_tuple(config).checkpoint["channel_values"]["a"]
+    assert found == value
+    assert str(found["numbers"][3]) == "-0.0"
+    assert list(found) == list(value)
+
+
+def test_a_loaded_value_is_a_copy(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": [1]}, 1)
+    saver.get_tuple(config).checkpoint["channel_values"]["a"].append(2)
+    assert saver.get_tuple(config).checkpoint["channel_values"]["a"] == [1]
+
+
+def test_without_an_id_the_newest_checkpoint_is_read(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1}, 1)
+    second = put(saver, first, {"a": 2}, 2)
+    assert saver.get_tuple(place()).config == second
+    assert saver.get_tuple(second).parent_config == first
+    assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1}
+
+
+def test_threads_and_namespaces_are_apart(saver: BaseCheckpointSaver) -> None:
+    put(saver, place("one"), {"a": 1}, 1)
+    put(saver, place("one", "child:1"), {"a": 2}, 1)
+    put(saver, place("two"), {"a": 3}, 1)
+    read = {
+        key: saver.get_tuple(place(*key)).checkpoint["channel_values"]["a"]
+        for key in [("one", ""), ("one", "child:1"), ("two", "")]
+    }
+    assert read == {("one", ""): 1, ("one", "child:1"): 2, ("two", ""): 3}
+
+
+def test_a_checkpoint_keeps_values_that_it_did_not_change(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1, "b": 1}, 1)
+    later = checkpoint({"a": 2, "b": 1}, {"a": 2, "b": 1})
+    second = saver.put(first, later, {"source": "loop", "step": 1}, {"a": 2})
+    assert saver.get_tuple(second).checkpoint["channel_values"] == {"a": 2, "b": 1}
+    assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1, "b": 1}
+
+
+def test_an_emptied_channel_has_a_version_and_no_value(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1, "b": 1}, 1)
+    later = checkpoint({"a": 1}, {"a": 1, "b": 2})
+    second = saver.put(first, later, {"source": "loop", "step": 1}, {"b": 2})
+    found = saver.get_tuple(second).checkpoint
+    assert found["channel_values"] == {"a": 1}
+    assert found["channel_versions"] == {"a": 1, "b": 2}
+
+
+def test_two_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSaver) -> None:
+    root = put(saver, place(), {"a": 0}, 1)
+    versions = [saver.get_next_version(1, None) for _ in range(2)]
+    branches = [put(saver, root, {"a": n}, v) for n, v in enumerate(versions)]
+    read = [saver.get_tuple(one).checkpoint["channel_values"]["a"] for one in branches]
+    assert read == [0, 1]
+    assert all(saver.get_tuple(one).parent_config == root for one in branches)
+
+
+def test_versions_grow(saver: BaseCheckpointSaver) -> None:
+    version = None
+    for _ in range(5):
+        following = saver.get_next_version(version, None)
+        assert version is None or following > version
+        version = following
+
+
+def test_writes_come_back_by_task_path_then_task_then_slot(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": 1}, 1)
+    saver.put_writes(config, [("b", 1), ("c", 2)], OTHER, "~path1")
+    saver.put_writes(config, [("b", 3)], TASK, "~path2")
+    saver.put_writes(config, [(INTERRUPT, (Interrupt("?", "i"),)), (RESUME, [1])], TASK, "~path2")
+    assert saver.get_tuple(config).pending_writes == [
+        (OTHER, "b", 1),
+        (OTHER, "c", 2),
+        (TASK, RESUME, [1]),
+        (TASK, INTERRUPT, (Interrupt("?", "i"),)),
+        (TASK, "b", 3),
+    ]
+
+
+def test_paths_are_ordered_by_code_point(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": 1}, 1)
+    paths = ["~b", "~B", "~_", "~a, 10", "~a, 1"]
+    for number, path in enumerate(paths):
+        task = f"00000000-0000-0000-0000-{number + 1:012d}"
+        saver.put_writes(config, [("p", path)], task, path)
+    assert [value for *_, value in saver.get_tuple(config).pending_writes] == sorted(paths)
+
+
+@pytest.mark.promise("P6")
+def test_channel_writes_are_kept_as_first_stored(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": 1}, 1)
+    saver.put_writes(config, [("b", "first")], TASK)
+    saver.put_writes(config, [("b", "second"), ("c", "second")], TASK)
+    assert saver.get_tuple(config).pending_writes == [(TASK, "b", "first")]
+
+
+def test_a_control_write_replaces_the_earlier_one(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": 1}, 1)
+    for word in ("first", "second"):
+        saver.put_writes(config, [(ERROR, word)], TASK)
+        saver.put_writes(config, [(RESUME, [word])], NULL_TASK_ID)
+    assert saver.get_tuple(config).pending_writes == [
+        (NULL_TASK_ID, RESUME, ["second"]),
+        (TASK, ERROR, "second"),
+    ]
+
+
+def test_writes_belong_to_their_checkpoint(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1}, 1)
+    saver.put_writes(first, [("b", 1)], TASK)
+    second = put(saver, first, {"a": 2}, 2)
+    assert saver.get_tuple(second).pending_writes == []
+    assert saver.get_tuple(first).pending_writes == [(TASK, "b", 1)]
+
+
+def test_a_commit_stores_writes_on_the_parent_and_the_child(saver: BaseCheckpointSaver) -> None:
+    parent = put(saver, place(), {"a": 1}, 1)
+    child = checkpoint({"a": 2}, {"a": 2})
+    tasks = [TaskWrites(TASK, "~p", [("a", 2)]), TaskWrites(OTHER, "~q", [("a", 2)])]
+    saver.commit(Commit(parent, tasks, child, {"source": "loop", "step": 1}, {"a": 2}))
+    assert saver.get_tuple(place()).checkpoint == child
+    assert saver.get_tuple(place()).parent_config == parent
+    assert len(saver.get_tuple(parent).pending_writes) == 2
+
+
+LARGE = {f"key{at}": at for at in range(40)}
+SENDS = [Send("b", {"at": at}) for at in range(3)]
+SENT = [(TASKS, send) for send in SENDS]
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        [("a", LARGE), ("b", 1), *SENT, ("c", None)],
+        [SENT[0], ("a", LARGE), *SENT[1:]],
+        [("a", dict(LARGE)), ("a", LARGE)],
+        [(TASKS, SENDS)],
+        [*SENT, *SENT],
+        [("a", LARGE), (INTERRUPT, (Interrupt("?", "i"),))],
+    ],
+    ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
+)
+def test_writes_are_read_as_written_though_a_channel_holds_the_same(
+    saver: BaseCheckpointSaver, writes: list[Any]
+) -> None:
+    parent = put(saver, place(), {"b": 1}, 1)
+    values = {"a": LARGE, TASKS: SENDS}
+    child = checkpoint(values, {"a": 2, TASKS: 2})
+    tasks = [TaskWrites(TASK, "~p", writes)]
+    saver.commit(Commit(parent, tasks, child, {"source": "loop", "step": 1}, {"a": 2, TASKS: 2}))
+    LARGE["key0"] += 1  # what is stored is a copy
+    try:
+        found = saver.get_tuple(parent).pending_writes
+        assert saver.get_tuple(place()).checkpoint["channel_values"][TASKS] == SENDS
+    finally:
+        LARGE["key0"] -= 1
+    assert sorted(found, key=lambda write: write[1] != INTERRUPT) == sorted(
+        [(TASK, *write) for write in writes], key=lambda write: write[1] != INTERRUPT
+    )
+
+
+def test_history_is_newest_first(saver: BaseCheckpointSaver) -> None:
+    configs = [put(saver, place(), {"a": n}, n + 1, step=n) for n in range(4)]
+    found = list(saver.list(place()))
+    assert [one.config for one in found] == configs[::-1]
+    assert [one.checkpoint["channel_values"]["a"] for one in found] == [3, 2, 1, 0]
+
+
+def test_history_is_cut_by_before_limit_and_filter(saver: BaseCheckpointSaver) -> None:
+    configs = [
+        put(saver, place(), {"a": n}, n + 1, step=n, source="loop" if n % 2 else "update")
+        for n in range(5)
+    ]
+
+    def steps(**how: Any) -> list[int]:
+        return [one.metadata["step"] for one in saver.list(place(), **how)]
+
+    assert steps(before=configs[3]) == [2, 1, 0]
+    assert steps(limit=2) == [4, 3]
+    assert steps(limit=0) == []
+    assert steps(filter={"source": "loop"}) == [3, 1]
+    assert steps(filter={"source": "update"}, before=configs[4], limit=1) == [2]
+    assert steps(filter={"source": "nothing"}) == []
+
+
+def test_history_covers_what_the_config_leaves_open(saver: BaseCheckpointSaver) -> None:
+    put(saver, place("one"), {"a": 1}, 1)
+    put(saver, place("one", "child"), {"a": 1}, 1)
+    put(saver, place("two"), {"a": 1}, 1)
+    assert len(list(saver.list(None))) == 3
+    assert len(list(saver.list({"configurable": {"thread_id": "one"}}))) == 2
+    assert len(list(saver.list(place("one")))) == 1
+
+
+def test_history_of_one_checkpoint_is_that_one(saver: BaseCheckpointSaver) -> None:
+    first = put(saver, place(), {"a": 1}, 1)
+    second = put(saver, first, {"a": 2}, 2)
+    assert [one.config for one in saver.list(first)] == [first]
+    assert [one.config for one in saver.list(second)] == [second]
+    assert list(saver.list(second, before=second)) == []
+
+
+def test_a_long_history_is_read_whole(saver: BaseCheckpointSaver) -> None:
+    config = place()
+    for number in range(230):
+        config = put(saver, config, {"a": number}, number + 1, step=number)
+    steps = [one.metadata["step"] for one in saver.list(place())]
+    assert steps == list(range(229, -1, -1))
+    assert len(list(saver.list(place(), limit=150))) == 150
+
+
+def test_a_deleted_thread_is_gone_and_no_other(saver: BaseCheckpointSaver) -> None:
+    for thread in ("one", "two"):
+        config = put(saver, place(thread), {"a": 1}, 1)
+        saver.put_writes(config, [("a", 1)], TASK)
+    saver.delete_thread("one")
+    assert saver.get_tuple(place("one")) is None
+    assert saver.get_tuple(place("two")).pending_writes == [(TASK, "a", 1)]
+
+
+def test_the_async_forms_see_the_same(saver: BaseCheckpointSaver) -> None:
+    config = put(saver, place(), {"a": 1}, 1)
+
+    async def use() -> tuple[Any, list[Any], Any]:
+        child = checkpoint({"a": 2}, {"a": 2})
+        await saver.acommit(Commit(config, (), child, {"source": "loop", "step": 1}, {"a": 2}))
+        newest = await saver.aget_tuple(place())
+        history = [one.checkpoint["channel_values"]["a"] async for one in saver.alist(place())]
+        await saver.adelete_thread("t")
+        return newest.checkpoint["channel_values"], history, await saver.aget_tuple(place())
+
+    assert async_to_sync(use)() == ({"a": 2}, [2, 1], None)
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+@pytest.mark.promise("P17")
+def test_a_graph_stops_for_answers_and_goes_on(saver: BaseCheckpointSaver) -> None:
+    def asking(name: str) -> Any:
+        return lambda state: {"log": [f"{name}:{interrupt(name)}"]}
+
+    graph = StateGraph(State).add_node("plain", lambda state: {"log": ["plain"]})
+    graph.add_edge(START, "plain").add_edge("plain", END)
+    for name in ("x", "y"):
+        graph.add_node(name, asking(name)).add_edge(START, name).add_edge(name, END)
+    compiled = graph.compile(checkpointer=saver)
+
+    asked = compiled.invoke({"log": ["in"]}, place())["__interrupt__"]
+    assert [one.value for one in asked] == ["x", "y"]
+    after_one = compiled.invoke(Command(resume={asked[1].id: "B"}), place())
+    assert [one.value for one in after_one["__interrupt__"]] == ["x"]
+    done = compiled.invoke(Command(resume="A"), place())
+    assert done == {"log": ["in", "plain", "x:A", "y:B"]}
+    assert next(iter(compiled.get_state_history(place()))).next == ()

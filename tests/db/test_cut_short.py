@@ -1,0 +1,215 @@
+"""What is cut short before any of its statements has not happened at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from hitl_django import models, services, testing
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, maintenance
+from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
+from hitl_django.graph_registry import compatibility, registry
+from hitl_django.models import Checkpoint, GraphShape, Interrupt, Run, Thread
+from hitl_django.worker import retention
+from tests.checkpoints.test_conformance import TASK, checkpoint, place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class CutError(Exception):
+    """What ends a piece of work between two statements."""
+
+
+@contextmanager
+def cut_before(number: int) -> Iterator[None]:
+    """Ends what is done before its write of this number."""
+    written: list[str] = []
+
+    def watch(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith(("INSERT", "UPDATE", "DELETE", "WITH")):
+            if len(written) == number:
+                raise CutError
+            written.append(sql)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(watch):
+        yield
+
+
+def rows() -> dict[str, list[str]]:
+    """Returns all that is stored."""
+    found = {
+        name: sorted(map(str, getattr(models, name).objects.values_list()))
+        for name in models.__all__
+    }
+    return found | {"Group": sorted(Group.objects.values_list("name", flat=True))}
+
+
+def cut_everywhere(act: Callable[[], object], *, least: int) -> None:
+    """Cuts something short before each of its writes, and then lets it be done."""
+    before = rows()
+    for number in range(50):
+        try:
+            with cut_before(number):
+                act()
+        except CutError:
+            assert rows() == before, f"cut before write {number}"
+            continue
+        assert number >= least
+        assert rows() != before
+        return
+    raise AssertionError("it never ends")
+
+
+def told(at: int, on: Any, **metadata: Any) -> Commit:
+    stored = checkpoint({"log": [at]}, {"log": at})
+    writes = [TaskWrites(TASK, "", [("log", "x" * 5000)])]
+    return Commit(on, writes, stored, {"source": "loop", "step": at, **metadata}, {"log": at})
+
+
+def history(count: int = 5, **metadata: Any) -> DjangoSaver:
+    saver, on = DjangoSaver(), place()
+    for at in range(1, count + 1):
+        saver.commit(told(at, on, **metadata))
+        on = saver.get_tuple(place()).config  # type: ignore[union-attr]
+    return saver
+
+
+def test_a_thread_begins_with_its_first_checkpoint_or_not_at_all() -> None:
+    at_once = connection.vendor == "postgresql"
+    cut_everywhere(lambda: DjangoSaver().commit(told(1, place())), least=1 if at_once else 3)
+
+
+def test_a_copy_is_whole_or_there_is_none() -> None:
+    saver = history()
+    cut_everywhere(lambda: saver.copy_thread("t", "copy"), least=4)
+
+
+@pytest.mark.parametrize("act", ["delete_thread", "prune"])
+def test_a_thread_is_deleted_whole_or_not_at_all(act: str) -> None:
+    saver = history()
+    if act == "prune":
+        cut_everywhere(lambda: saver.prune(["t"], strategy="delete"), least=4)
+    else:
+        cut_everywhere(lambda: saver.delete_thread("t"), least=4)
+
+
+@pytest.mark.parametrize("act", ["prune", "delete_for_runs"])
+def test_of_a_history_all_goes_that_is_to_go_or_nothing(
+    act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "BATCH", 2)
+    saver = history(run_id="one")
+    saver.commit(told(6, saver.get_tuple(place()).config, run_id="two"))  # type: ignore[union-attr]
+    # What nothing leads to any more goes later, in batches.
+    monkeypatch.setattr(maintenance._Dead, "delete", lambda dead: None)
+    if act == "prune":
+        cut_everywhere(lambda: saver.prune(["t"]), least=4)
+    else:
+        cut_everywhere(lambda: saver.delete_for_runs(["one"]), least=4)
+    assert Checkpoint.objects.count() == 1
+
+
+def test_whether_a_run_is_under_way_is_asked_in_the_transaction_that_deletes() -> None:
+    saver = history()
+    with CaptureQueriesContext(connection) as queries:
+        saver.prune(["t"], strategy="delete")
+    said = [query["sql"] for query in queries]
+    begins = next(at for at, sql in enumerate(said) if sql.startswith("BEGIN"))
+    asked = [at for at, sql in enumerate(said) if f'FROM "{Run._meta.db_table}"' in sql]
+    assert asked[0] < begins < asked[1]
+    assert sum(sql.startswith("COMMIT") for sql in said) == 1
+
+
+def ended(*answers: str) -> Run:
+    """A run that told much, was decided on, and ended long ago."""
+    with testing.inline() as advance:
+        info = services.start("approval", {"text": "x"})
+        advance()
+        services.decide(Interrupt.objects.get(run=info.id).pk, "respond", {"text": "y"})
+        advance()
+    Run.objects.filter(pk=info.id).update(finished_at=Now() - timedelta(days=9))
+    Thread.objects.filter(runs=info.id).update(ended_at=Now() - timedelta(days=9))
+    return Run.objects.select_related("thread").get(pk=info.id)
+
+
+def test_a_thread_is_forgotten_whole_or_not_at_all() -> None:
+    run = ended()
+    cut_everywhere(lambda: services.forget(run.thread.thread_id), least=10)
+
+
+def test_the_events_of_a_run_go_as_it_says_that_they_are_gone() -> None:
+    ended()
+    cut_everywhere(lambda: retention.delete_events(7, 10), least=2)
+
+
+def test_a_thread_that_ended_is_deleted_whole_in_the_transaction_that_looked_at_it() -> None:
+    ended()
+    cut_everywhere(lambda: retention.delete_ended(7, 10), least=5)
+    ended()
+    with CaptureQueriesContext(connection) as queries:
+        retention.delete_ended(7, 10)
+    said = [query["sql"] for query in queries]
+    begins = next(at for at, sql in enumerate(said) if sql.startswith("BEGIN"))
+    looked = [at for at, sql in enumerate(said) if "ended_at" in sql and "EXISTS" in sql]
+    assert looked
+    assert all(at > begins for at in looked)
+
+
+def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
+    run = ended()
+    key = ThreadKey(run.thread.pk, run.thread.thread_id, run.thread.epoch)
+    Run.objects.update(fingerprint="")
+    GraphShape.objects.all().delete()
+
+    def take_up() -> None:
+        compatibility._stored.clear()
+        compatibility.take_up(run.pk, key, "", registry.get("approval"))
+
+    cut_everywhere(take_up, least=2)
+    assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
+
+
+def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
+    compatibility._stored.clear()
+    with pytest.raises(CutError), cut_before(0):
+        compatibility.remember(registry.get("approval"))
+    compatibility.remember(registry.get("approval"))
+    assert GraphShape.objects.exists()
+
+
+def test_what_a_call_wrote_stands_with_the_commit_of_what_came_of_it() -> None:
+    saver = history(1)
+    on = saver.get_tuple(place()).config  # type: ignore[union-attr]
+
+    def act() -> int:
+        Group.objects.create(name="of the call")
+        return 2
+
+    def together() -> None:
+        result, error = DjangoSaver().together(act, lambda at: told(at, on))
+        if error is not None:
+            raise error
+        assert result == 2
+
+    cut_everywhere(together, least=2)
+
+
+def test_what_a_call_wrote_that_fails_is_undone_and_what_it_raised_is_returned() -> None:
+    error = LookupError("no such order")
+
+    def act() -> int:
+        Group.objects.create(name="of the call")
+        raise error
+
+    assert DjangoSaver().together(act, lambda at: told(at, place())) == (None, error)
+    assert not Group.objects.exists()
+    assert not Checkpoint.objects.exists()

@@ -1,0 +1,160 @@
+"""Following a run from code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+
+import hitl_django
+from hitl_django import services, testing
+from hitl_django.errors import EventsPrunedError, RunNotFound
+from hitl_django.models import Interrupt, Run, RunEvent
+from hitl_django.services.runs import event_stream
+from hitl_django.worker import runner
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def asking() -> services.RunInfo:
+    with testing.inline():
+        info = services.start("approval", {"text": "x"})
+        runner.advance(str(info.id))
+        return info
+
+
+def go_on(info: services.RunInfo) -> None:
+    with testing.inline() as advance:
+        services.decide(Interrupt.objects.get(run=info.id).pk, "approve")
+        advance()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Has something done when there is nothing to read, once."""
+    looked = event_stream.EventReader.has_news
+
+    def look(reader: event_stream.EventReader, after: int) -> bool:
+        if not looked(reader, after):
+            act()
+        return looked(reader, after)
+
+    monkeypatch.setattr(event_stream.EventReader, "has_news", look)
+
+
+TOLD = ["queued", "interrupted", "queued", "succeeded"]
+
+
+def test_a_run_is_followed_to_its_end(
+    asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: go_on(asking))
+    assert [event.kind for event in hitl_django.follow(asking.id)] == TOLD
+    assert [event.kind for event in hitl_django.follow(asking.id, after=3)] == TOLD[3:]
+
+
+def test_a_run_that_ends_while_it_is_read_is_followed_to_its_end(
+    asking: services.RunInfo,
+) -> None:
+    reader, ended = event_stream.EventReader(asking.id), []
+
+    def end(execute: Any, sql: str, *rest: Any) -> Any:
+        if 'FROM "hitl_django_runevent"' in sql and not ended:
+            ended.append(sql)
+            go_on(asking)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(end):
+        page = reader.read(2)
+    assert ended
+    assert not page.ended
+    assert reader.has_news(page.last)
+    assert reader.read(page.last).ended
+
+
+def test_a_run_is_followed_on_an_event_loop(
+    asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: go_on(asking))
+
+    async def collect() -> list[str]:
+        return [event.kind async for event in hitl_django.afollow(asking.id)]
+
+    assert async_to_sync(collect)() == TOLD
+
+
+def test_a_page_says_where_to_go_on(asking: services.RunInfo) -> None:
+    page = services.run_events(asking.id, limit=1)
+    assert ([event.kind for event in page.events], page.last, page.ended) == (["queued"], 1, False)
+    page = services.run_events(asking.id, after=page.last)
+    assert ([event.kind for event in page.events], page.last) == (["interrupted"], 2)
+    assert services.run_events(asking.id, after=7).last == 7
+
+
+def test_what_a_run_tells_is_told_from_what_others_do(asking: services.RunInfo) -> None:
+    with testing.inline() as advance:
+        others = [services.start("steps", {"log": []}) for _ in range(2)]
+        advance()
+    for info, kinds, ended in [
+        (asking, TOLD[:2], False),
+        *((other, ["queued", "succeeded"], True) for other in others),
+    ]:
+        page = services.run_events(info.id)
+        assert ([event.kind for event in page.events], page.ended) == (kinds, ended)
+        reader = event_stream.EventReader(info.id)
+        assert reader.has_news(page.last - 1)
+        assert not reader.has_news(page.last)
+    # Whose number is behind all that others have told has news all the same.
+    go_on(asking)
+    assert event_stream.EventReader(asking.id).has_news(2)
+    assert not event_stream.EventReader(others[0].id).has_news(2)
+
+
+def test_events_are_told_in_order_however_they_are_stored(asking: services.RunInfo) -> None:
+    go_on(asking)
+    stored = list(RunEvent.objects.order_by("-seq"))
+    RunEvent.objects.all().delete()
+    for event in stored:
+        RunEvent.objects.bulk_create([RunEvent(**{**fields_of(event), "id": None})])
+    assert [event.seq for event in services.run_events(asking.id).events] == [1, 2, 3, 4]
+
+
+def fields_of(event: RunEvent) -> dict[str, Any]:
+    return {field.attname: getattr(event, field.attname) for field in RunEvent._meta.fields}
+
+
+def test_of_a_run_that_tells_nothing_its_end_is_news(db: None) -> None:
+    with testing.inline() as advance:
+        runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]
+        advance()
+    readers = [event_stream.EventReader(run.id) for run in runs]
+    assert [reader.has_news(0) for reader in readers] == [False, False, False]
+    go_on(runs[1])
+    assert [reader.has_news(0) for reader in readers] == [False, True, False]
+    assert [reader.read(0).ended for reader in readers] == [False, True, False]
+
+
+@pytest.mark.parametrize("run", [uuid4(), "no id", ""])
+def test_a_run_that_is_not_there_tells_nothing(run: object) -> None:
+    with pytest.raises(RunNotFound):
+        services.run_events(run)  # type: ignore[arg-type]
+
+
+def test_what_is_gone_is_not_taken_for_what_never_was(asking: services.RunInfo) -> None:
+    RunEvent.objects.filter(seq=1).delete()
+    with pytest.raises(EventsPrunedError) as gone:
+        services.run_events(asking.id)
+    assert gone.value.last == 2
+    assert services.run_events(asking.id, after=1).last == 2
+
+
+def test_a_run_that_goes_away_while_it_is_followed_is_an_error(asking: services.RunInfo) -> None:
+    following_it = hitl_django.follow(asking.id)
+    assert [next(following_it).seq, next(following_it).seq] == [1, 2]
+    Run.objects.all().delete()
+    with pytest.raises(RunNotFound):
+        next(following_it)

@@ -1,0 +1,217 @@
+"""cancel and retry, and the state machine edge by edge."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from hitl_django import services
+from hitl_django.errors import AlreadyDecidedError, NotAllowedError, RunNotFound, RunStateError
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
+from tests import graphs
+
+State = Run.State
+Advance = Callable[[], int]
+Unchanged = Callable[..., None]
+
+
+@pytest.fixture
+def failing() -> Iterator[None]:
+    graphs.FAILING.add("yes")
+    yield
+    graphs.FAILING.clear()
+
+
+def in_state(state: str) -> Run:
+    info = services.start("steps", {"log": []})
+    Run.objects.filter(pk=info.id).update(state=state)
+    return Run.objects.get(pk=info.id)
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_cancel_follows_the_diagram(advance: Advance, unchanged: Unchanged, state: str) -> None:
+    run = in_state(state)
+    unchanged()
+    if State.CANCELLED in Run.TRANSITIONS[State(state)]:
+        info = services.cancel(run.pk, reason="no longer wanted")
+        assert info.state == "cancelled"
+        entry = AuditEntry.objects.get(verb="cancel")
+        assert (entry.detail["from"], entry.detail["reason"]) == (state, "no longer wanted")
+    else:
+        with pytest.raises(RunStateError) as caught:
+            services.cancel(run.pk)
+        assert caught.value.state == state
+        unchanged()
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_retry_follows_the_diagram(advance: Advance, unchanged: Unchanged, state: str) -> None:
+    run = in_state(state)
+    unchanged()
+    if state in (State.FAILED, State.PARKED):
+        assert services.retry(run.pk).state == "queued"
+        assert AuditEntry.objects.get(verb="retry").detail["from"] == state
+    else:
+        with pytest.raises(RunStateError) as caught:
+            services.retry(run.pk)
+        assert (caught.value.state, caught.value.allowed) == (state, ("failed", "parked"))
+        unchanged()
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_a_decision_queues_only_a_run_that_waits(advance: Advance, state: str) -> None:
+    info = services.start("approval", {"text": "x"})
+    advance()
+    question = Interrupt.objects.get()
+    Run.objects.filter(pk=info.id).update(state=state)
+    if state in (State.INTERRUPTED, State.QUEUED, State.RUNNING):
+        services.decide(question.pk, "approve")
+        expected = "running" if state == State.RUNNING else "queued"
+        assert Run.objects.get().state == expected
+    else:
+        with pytest.raises(RunStateError):
+            services.decide(question.pk, "approve")
+        assert Run.objects.get().state == state
+
+
+def test_the_database_knows_the_states(advance: Advance) -> None:
+    run = in_state("queued")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(state="paused")
+    assert set(Run.TRANSITIONS) == set(State)
+    assert set(Run.LIVE) == {"queued", "running", "interrupted", "parked"}
+
+
+def test_the_database_allows_one_live_run_per_thread(advance: Advance) -> None:
+    run = in_state("queued")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Run.objects.create(thread=run.thread, graph="steps")
+    Run.objects.create(thread=run.thread, graph="steps", state="failed")
+
+
+def test_cancelling_withdraws_the_questions(advance: Advance) -> None:
+    info = services.start("panel", {"log": []})
+    advance()
+    services.cancel(info.id)
+    assert set(Interrupt.objects.values_list("status", flat=True)) == {"cancelled"}
+    for question in Interrupt.objects.all():
+        assert question.closed_at is not None
+        with pytest.raises(AlreadyDecidedError, match="cancelled"):
+            services.decide(question.pk, "approve")
+    assert advance() == 0
+
+
+@pytest.mark.promise("P11")
+def test_what_is_withdrawn_is_recorded_in_the_order_of_its_keys(advance: Advance) -> None:
+    run = services.start("jury", {"log": []})
+    advance()
+    services.cancel(run.id)
+    questions = AuditEntry.objects.get(verb="cancel").detail["questions"]
+    assert len(questions) == 5
+    assert questions == sorted(questions)
+
+
+def test_what_a_cancelled_run_tried_in_vain_does_not_count_for_the_next(advance: Advance) -> None:
+    info = services.start("steps", {"log": []})
+    Thread.objects.update(attempts=5)
+    services.cancel(info.id)
+    services.start("steps", {"log": []}, thread_id=info.thread_id)
+    advance()
+    assert sorted(Run.objects.values_list("state", flat=True)) == ["cancelled", "succeeded"]
+
+
+@pytest.mark.promise("P10")
+def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
+    from hitl_django import leases
+    from hitl_django.checkpoints import DjangoSaver
+    from hitl_django.engine.savers.checkpoint import Commit, Outcome
+    from hitl_django.errors import LeaseLostError
+    from hitl_django.leases import RunFence
+
+    info = services.start("steps", {"log": []})
+    lease = leases.claim(info.id)
+    assert lease is not None
+    services.cancel(info.id)
+    saver = DjangoSaver(lease.thread, RunFence(lease, lambda run_id: None))
+    place = {"configurable": {"thread_id": info.thread_id}}
+    with pytest.raises(LeaseLostError):
+        saver.commit(Commit(place, outcome=Outcome("finished")))
+    assert not leases.renew(lease)
+    assert Run.objects.get().state == "cancelled"
+
+
+def test_a_failed_run_goes_on_from_where_it_was(advance: Advance, failing: None) -> None:
+    info = services.start("fragile", {"count": 1})
+    advance()
+    run = Run.objects.get()
+    assert run.state == "failed"
+    assert run.error == "RuntimeError: the printer is on fire"
+    assert "the printer is on fire" in run.traceback
+    assert run.finished_at is not None
+
+    graphs.FAILING.clear()
+    services.retry(info.id)
+    advance()
+    run.refresh_from_db()
+    assert (run.state, run.error, run.traceback) == ("succeeded", "", "")
+
+
+@pytest.mark.promise("P11")
+def test_retry_gives_a_parked_run_all_its_attempts_back(advance: Advance) -> None:
+    run = in_state("parked")
+    Thread.objects.update(attempts=5)
+    services.retry(run.pk)
+    assert Thread.objects.get().attempts == 0
+    advance()
+    assert Run.objects.get().state == "succeeded"
+
+
+def test_a_run_that_was_overtaken_is_not_revived(
+    advance: Advance, failing: None, unchanged: Unchanged
+) -> None:
+    old = services.start("fragile", {"count": 1}, thread_id="t")
+    advance()
+    graphs.FAILING.clear()
+    new = services.start("fragile", {"count": 5}, thread_id="t")
+    advance()
+    unchanged()
+    with pytest.raises(RunStateError, match=str(new.id)):
+        services.retry(old.id)
+    unchanged()
+
+
+@pytest.mark.parametrize("bad", ["", "x", uuid.uuid4(), None, 7])
+def test_a_run_that_does_not_exist_is_not_found(bad: Any, advance: Advance) -> None:
+    for verb in (services.cancel, services.retry):
+        with pytest.raises(RunNotFound):
+            verb(bad)
+
+
+@pytest.mark.promise("P18")
+def test_only_who_may_operate_does(
+    advance: Advance, user: Callable[..., User], unchanged: Unchanged
+) -> None:
+    run = in_state("parked")
+    blind, watcher = user("una", "operate_run"), user("wim", "view_run")
+    operator = user("opa", "view_run", "operate_run")
+    unchanged()
+    for verb in (services.cancel, services.retry):
+        with pytest.raises(RunNotFound):
+            verb(run.pk, by=blind)
+        with pytest.raises(NotAllowedError):
+            verb(run.pk, by=watcher)
+    unchanged(refused=2)
+    services.retry(run.pk, by=operator, via="admin")
+    services.cancel(run.pk, by=operator, via="admin")
+    assert list(AuditEntry.objects.order_by("seq").values_list("verb", "actor_label", "via")) == [
+        ("start", "system", "code"),
+        ("refuse", "wim", "code"),
+        ("refuse", "wim", "code"),
+        ("retry", "opa", "admin"),
+        ("cancel", "opa", "admin"),
+    ]

@@ -1,0 +1,62 @@
+"""The benchmark of the worker does what it says; how fast, no test asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.benchmarks.worker import __main__ as command
+from tools.benchmarks.worker.signs import Sign, Signs, give
+
+pytestmark = pytest.mark.any_database
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", ["start", "paused"])
+def test_real_processes_are_measured(name: str, database_url: str) -> None:
+    # Nothing else runs them; what takes the time is a cluster's start.
+    kind = command.KINDS[name]
+    told = command.measured(kind, command.parse(["--quick"]), {"DATABASE_URL": database_url})
+    found = command.SUMMARIES[kind.what](told)
+    assert min(found["ours"], found["against"], found["ratio"]) > 0
+
+
+def test_a_start_is_told_in_milliseconds_by_its_median() -> None:
+    found = command.of_starts({"bare": [0.001, 0.002, 0.003], "ours": [0.002, 0.003, 0.1]})
+    assert (found["ours"], found["against"]) == pytest.approx((3, 2))
+    assert found["ratio"] == pytest.approx(1.5)
+
+
+def test_the_ratio_of_rates_is_that_of_neighbours() -> None:
+    found = command.of_rates({"bare": [100, 200, 50], "ours": [50, 160, 35]})
+    assert (found["ours"], found["against"]) == (50, 100)
+    assert found["ratio"] == pytest.approx(0.7)
+
+
+def test_a_row_says_whether_it_meets_its_target() -> None:
+    before, after = {"bytes": 50_000_000, "objects": 7}, {"bytes": 60_000_000, "objects": 9}
+    found = command.of_memory([before, after])
+    told = command.line("sqlite-steps", command.KINDS["steps"], found)
+    assert "1.20x" in told
+    assert "NO" in told
+    assert told.endswith("+2 objects")
+
+
+def test_parts_of_names_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = [name for name in command.ROWS if command.is_chosen(name, ["redis", "sqlite-r"])]
+    assert chosen == ["redis-start", "sqlite-rate", "redis-rate", "redis-workers"]
+    with pytest.raises(SystemExit):
+        command.parse(["--only", "nothing"])
+    assert "no row is called nothing" in capsys.readouterr().err
+
+
+def test_a_sign_says_what_happened_when(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    signs = Signs(str(tmp_path))
+    monkeypatch.setenv("HITL_BENCH_SIGNS", signs.path)
+    for word, name in (("begun", "node"), ("settled", "one"), ("settled", "two")):
+        give(word, name)
+    first, second = signs.next("settled"), signs.next("settled")
+    signs.close()
+    assert first == Sign("settled", "one", first.at)
+    assert (second.name, second.at >= first.at) == ("two", True)

@@ -1,0 +1,156 @@
+"""Measures every workload for LangGraph and for this package, side by side.
+
+    python -m tools.benchmarks [--only NAME ...] [--repeat N] [--quick] [--growth] [--json FILE]
+
+Each measurement is a fresh process; the two engines alternate, so that whatever else the machine
+does at the time meets both. Times are medians; absolute ones say little on another machine, the
+ratio is what is compared with its target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.benchmarks import durable, report, stores
+
+from .engines import ENGINES, FLOOR, OURS
+from .workloads import WORKLOADS, Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 300  # seconds that one process may take
+
+
+class Failed(Exception):
+    """A measurement that came to no end, with the last line it printed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    rows = chosen(options.only)
+    results: dict[str, Any] = {}
+    with stores.prepared({row.store for row in rows} - {""}) as environment:
+        print(report.HEAD, flush=True)
+        for row in rows:
+            results[row.name] = compare(row, options, environment)
+        if options.growth:
+            print("\ngrowth: exponent of n in the total time (1 is linear)")
+            for row in rows:
+                results[row.name]["growth"] = grow(row, options, environment)
+    if options.json:
+        Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    names = [*WORKLOADS, *durable.WORKLOADS]
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="workloads, or the beginnings of their names: " + ", ".join(names),
+    )
+    parser.add_argument("--engine", choices=ENGINES, help="measure this one only")
+    parser.add_argument("--repeat", type=int, default=5, help="processes per engine (5)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one process each")
+    parser.add_argument("--growth", action="store_true", help="fit how time grows with n")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.repeat = 1
+    if options.repeat < 1:
+        parser.error("--repeat is at least 1.")
+    unknown = [start for start in options.only if not any(name.startswith(start) for name in names)]
+    if unknown:
+        parser.error(f"no workload begins with {', '.join(unknown)}; there are: {', '.join(names)}")
+    return options
+
+
+def chosen(starts: Iterable[str]) -> list[Workload]:
+    """Returns the workloads of those names, or those whose name begins so, or all."""
+    rows = [*WORKLOADS.values(), *durable.WORKLOADS.values()]
+    exact = [row for row in rows if row.name in starts]
+    loose = [start for start in starts if start not in {row.name for row in exact}]
+    picked = [
+        row for row in rows if row in exact or any(row.name.startswith(start) for start in loose)
+    ]
+    return picked if starts else rows
+
+
+def engines_of(options: argparse.Namespace, row: Workload) -> tuple[str, ...]:
+    if options.engine:
+        return (options.engine,)
+    return (row.against, OURS, FLOOR) if row.floor else (row.against, OURS)
+
+
+def compare(
+    row: Workload, options: argparse.Namespace, environment: dict[str, str]
+) -> dict[str, Any]:
+    """Measures one row and prints it."""
+    size = max(1, row.size // 10) if options.quick else row.size
+    times: dict[str, list[float]] = {engine: [] for engine in engines_of(options, row)}
+    counted: dict[str, float] = {}
+    try:
+        for _ in range(options.repeat):
+            for engine in times:
+                told = measure(engine, row, size, environment)
+                times[engine].append(told.pop("seconds"))
+                counted |= told if engine == OURS else {}
+    except Failed as failure:
+        print(report.line(row, {}, str(failure)), flush=True)
+        return {"error": str(failure)}
+    found = report.summary(times, row.against) | counted
+    print(report.line(row, found), flush=True)
+    return {"size": size, "target": row.target, "seconds": times, **found}
+
+
+def grow(
+    row: Workload, options: argparse.Namespace, environment: dict[str, str]
+) -> dict[str, float | None]:
+    """Measures one row at several sizes and prints how its total time grows."""
+    slopes: dict[str, float | None] = {}
+    for engine in engines_of(options, row):
+        try:
+            points = {n: measure(engine, row, n, environment)["seconds"] for n in row.growth}
+        except Failed as failure:
+            print(f"{row.title:46} {engine}: {failure}", flush=True)
+            continue
+        slopes[engine] = report.slope(points)
+    spelled = "  ".join(f"{engine} {value:.2f}" for engine, value in slopes.items() if value)
+    print(f"{row.title:46} n = {', '.join(map(str, row.growth))}:  {spelled}", flush=True)
+    return slopes
+
+
+def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> dict[str, float]:
+    """Runs one measurement in a fresh process; returns what it takes per unit."""
+    command = [sys.executable, "-m", "tools.benchmarks.child", engine, row.name, str(size)]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{engine}: no result after {TIMEOUT} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise Failed(f"{'ours' if engine == OURS else engine}: {lines[-1][:120]}")
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())

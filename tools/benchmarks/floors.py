@@ -1,0 +1,90 @@
+"""The floor: the rows of a run's super-steps, written by hand with the driver alone."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from typing import Any
+
+from tools.benchmarks import stores
+
+from .engines import OURS
+from .stores import SQLITE
+from .workloads import Once
+
+Step = list[tuple[str, list[Any]]]  # statements and their parameters
+
+THREAD = object()  # stands for the thread's key among the parameters
+_FILLED_IN = ("id", "created_at")
+
+_threads = itertools.count()
+
+
+def super_steps(kind: str, run: Once, n: int) -> Once:
+    """Writes what ``run``, an invocation of ``n`` super-steps, has stored: a transaction a step."""
+    run()
+    steps, execute = _steps("?" if kind == SQLITE else "%s"), _connect(kind)
+
+    def once() -> int:
+        thread = _new_thread()
+        for step in steps:
+            execute("BEGIN IMMEDIATE" if kind == SQLITE else "BEGIN", [])
+            for text, values in step:
+                execute(text, [thread if value is THREAD else value for value in values])
+            execute("COMMIT", [])
+        return n
+
+    return once
+
+
+def _connect(kind: str) -> Any:
+    database = stores.url(OURS, kind)
+    if kind != SQLITE:
+        import psycopg
+
+        return psycopg.ClientCursor(psycopg.connect(database, autocommit=True)).execute
+    connection = sqlite3.connect(database.removeprefix("sqlite:///"), isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    return connection.execute
+
+
+def _new_thread() -> int:
+    from hitl_django.models import Thread
+
+    return Thread.objects.create(thread_id=f"floor {next(_threads)} {id(_threads)}").pk
+
+
+def _steps(mark: str) -> list[Step]:
+    """Returns what the newest thread's steps have stored, in the order they did."""
+    from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
+
+    thread = Thread.objects.latest("pk")
+    blobs: dict[int, list[Any]] = {}
+    for blob in ChannelBlob.objects.filter(thread=thread):
+        blobs.setdefault(blob.version >> 32, []).append(blob)
+    steps: list[Step] = []
+    checkpoints = Checkpoint.objects.filter(thread=thread).order_by("checkpoint_id")
+    for at, checkpoint in enumerate(checkpoints, 1):
+        writes = PendingWrite.objects.filter(thread=thread, checkpoint_id=checkpoint.parent_id)
+        found = [list(writes), blobs.get(at, []), [checkpoint]]
+        steps.append([_insert(rows, mark) for rows in found if rows])
+    return steps
+
+
+def _insert(rows: list[Any], mark: str) -> tuple[str, list[Any]]:
+    fields = [field for field in rows[0]._meta.concrete_fields if field.name not in _FILLED_IN]
+    names = ", ".join(field.column for field in fields)
+    row = "(" + ", ".join([mark] * len(fields)) + ")"
+    values = [
+        THREAD if field.name == "thread" else _plain(getattr(row, field.attname))
+        for row in rows
+        for field in fields
+    ]
+    into = f"INSERT INTO {rows[0]._meta.db_table} ({names})"
+    return f"{into} VALUES {', '.join([row] * len(rows))}", values
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value

@@ -1,0 +1,171 @@
+"""Measures the review queue with 1,000 questions and with 1,000,000, of which a tenth waits.
+
+    python -m tools.benchmarks.queue [--sizes 1000 1000000] [--rounds N] [--json FILE] [--keep]
+
+On PostgreSQL: a new server from a wheel, or the one that DATABASE_URL names; with --keep the filled
+databases stay on that, and are measured again the next time. Whole requests as a
+reviewer's browser makes them, without the network; medians. Whatever a page shows, it shows as many
+rows of it at each size, so that the ratio is that of finding them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from operator import itemgetter
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+from tools.benchmarks import stores
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 3600
+TARGET = 1.5
+SIZES = (1_000, 1_000_000)
+#: Processes that take what is next at the same time.
+AT_ONCE = 8
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    found = measured(options)
+    print(table(found))
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.queue", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N")
+    parser.add_argument("--rounds", type=int, default=5, help="times that the sizes take turns (5)")
+    parser.add_argument("--repeat", type=int, default=5, help="times of each in a round (5)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these rows alone")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements here as well")
+    parser.add_argument("--keep", action="store_true", help="leave the databases")
+    return parser.parse_args(arguments)
+
+
+def table(found: dict[int, dict[str, Any]]) -> str:
+    """Returns the times in milliseconds, how many times as long the largest size takes, and the
+    most queries of a row.
+    """
+    sizes = list(found)
+    heads = "".join(f"{size:>12,}" for size in sizes)
+    lines = [f"{'':24}{heads}{'ratio':>10}{'queries':>9}"]
+    for name in found[sizes[0]]:
+        rows = [found[size][name] for size in sizes]
+        times = "".join(f"{row['ms']:12.1f}" for row in rows)
+        ratio = rows[-1]["ms"] / rows[0]["ms"]
+        late = "  over" if ratio > TARGET else ""
+        queries = max(row["queries"] for row in rows)
+        lines.append(f"{name:24}{times}{ratio:10.2f}{queries:9}{late}")
+    return "\n".join(lines)
+
+
+def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
+    """Fills a database of each size, and measures one row after the other, the sizes in turn: so
+    what else the machine does meets both.
+    """
+    found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
+    with ExitStack() as stack:
+        urls = {size: stack.enter_context(_database(size, options.keep)) for size in found}
+        for size, url in urls.items():
+            _start(url, "--fill", str(size)).wait(TIMEOUT)
+        told = "--measure", "--repeat", str(options.repeat)
+        processes = {size: _start(url, *told) for size, url in urls.items()}
+        stack.callback(lambda: [process.kill() for process in processes.values()])
+        rows, *_ = [json.loads(_line(process)) for process in processes.values()]
+        for name in options.only or rows:
+            rounds = [
+                {size: _answer(process, name) for size, process in processes.items()}
+                for _ in range(options.rounds)
+            ]
+            for size in found:
+                found[size][name] = _middle([times[size] for times in rounds])
+        for size, url in urls.items():
+            if not options.only:
+                found[size][f"take next, {AT_ONCE} at once"] = _taken_at_once(url, size)
+    return found
+
+
+def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    return sorted(rounds, key=itemgetter("ms"))[len(rounds) // 2]
+
+
+def _taken_at_once(url: str, size: int) -> dict[str, Any]:
+    """Lets processes take what is next at the same time; none may get what another has."""
+    count = max(2, min(20, size // 10_000))
+    processes = [_start(url, "--take", str(count)) for _ in range(AT_ONCE)]
+    try:
+        for process in processes:
+            _line(process)
+        for process in processes:
+            _tell(process)
+        found = [json.loads(_line(process)) for process in processes]
+        for process in processes:
+            _tell(process)
+            process.wait(TIMEOUT)
+    finally:
+        for process in processes:
+            process.kill()
+    taken = [key for one in found for key in one["taken"]]
+    assert len(set(taken)) == len(taken) == AT_ONCE * count, "two have taken the same"
+    times = [took for one in found for took in one["times"]]
+    return {"ms": median(times) * 1000, "queries": 0}
+
+
+def _answer(process: subprocess.Popen[str], question: str) -> Any:
+    _tell(process, question)
+    return json.loads(_line(process))
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _tell(process: subprocess.Popen[str], line: str = "") -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def _start(url: str, *told: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.queue_child", *told],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def _database(size: int, keep: bool) -> Iterator[str]:
+    import psycopg
+
+    with stores.postgres_server() as server:
+        name = f"hitl_queue_{size}" if keep else f"hitl_queue_{size}_{os.getpid()}"
+        with psycopg.connect(server, autocommit=True) as connection:
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+            if known.fetchone() is None:
+                connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
+            try:
+                yield urlsplit(server)._replace(path=f"/{name}").geturl()
+            finally:
+                if not keep:
+                    connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

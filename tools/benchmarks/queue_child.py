@@ -1,0 +1,174 @@
+"""One process of the benchmark of the queue: fills the database of DATABASE_URL, or measures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+LIST = "/admin/hitl_django/reviewitem/"
+API = "/hitl/api/v1/"
+PAGES = {
+    "list": LIST,
+    "page 2": LIST + "?p=2",
+    "mine": LIST + "?show=mine",
+    "free": LIST + "?show=free",
+    "held by others": LIST + "?show=held",
+    "overdue": LIST + "?show=overdue",
+    "put off": LIST + "?show=snoozed",
+    "graph": LIST + "?graph=typed",
+    "group": LIST + "?group={group}",
+    "group, none free": LIST + "?group={group}&show=free",
+    "search, common word": LIST + "?q=refund",
+    "search, rare word": LIST + "?q=zebr",
+    "search, no match": LIST + "?q=unicorn",
+    "by age": LIST + "?o=3",
+    "a question": LIST + "{item}/change/",
+    "API: list": API + "interrupts/",
+    "API: graph": API + "interrupts/?graph=typed",
+    "API: free": API + "interrupts/?free=true",
+    "API: held": API + "interrupts/?held=true",
+    "API: overdue": API + "interrupts/?overdue=true",
+    "API: rare word": API + "interrupts/?search=zebr",
+    "API: no match": API + "interrupts/?search=unicorn",
+    "API: statistics": API + "stats/",
+}
+
+Row = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fill", type=int)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--take", type=int, help="take so many, when told to by a line of input")
+    parser.add_argument("--repeat", type=int, default=15)
+    options = parser.parse_args()
+
+    import django
+
+    django.setup()
+    if options.fill:
+        fill(options.fill)
+    if options.take:
+        take(options.take)
+    if options.measure:
+        measure(options.repeat)
+
+
+def fill(size: int) -> None:
+    """Stores the questions, unless an earlier run has."""
+    from django.core.management import call_command
+
+    from tools.benchmarks import queue_rows
+
+    call_command("migrate", verbosity=0)
+    if queue_rows.found() is None:
+        began = time.perf_counter()
+        queue_rows.fill(size)
+        print(f"{size:,} stored in {time.perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+def take(count: int) -> None:
+    """Takes what is next, beside others that do, and keeps it until another line comes."""
+    from hitl_django import services
+    from tools.benchmarks import queue_rows
+
+    reviewer, _ = queue_rows.found() or (None, None)
+    services.queue_counts(reviewer)  # imports and connects
+    print("ready", flush=True)
+    sys.stdin.readline()
+    taken, times = [], []
+    for _ in range(count):
+        began = time.perf_counter()
+        taken.append(services.take_next(by=reviewer))
+        times.append(time.perf_counter() - began)
+    print(json.dumps({"taken": [str(key) for key in taken], "times": times}), flush=True)
+    sys.stdin.readline()
+    for key in filter(None, taken):
+        services.release(key, by=reviewer)
+
+
+def measure(repeat: int) -> None:
+    """Tells which rows there are, and then the times of each that it is asked for by a line."""
+    from django.test import Client, override_settings
+    from django.test.utils import setup_test_environment
+
+    from hitl_django.models import ReviewItem
+    from tools.benchmarks import queue_rows
+
+    found = queue_rows.found()
+    assert found is not None
+    reviewer, group = found
+    setup_test_environment()
+    client = Client()
+    client.force_login(reviewer)
+    first = ReviewItem.pending.values_list("pk", flat=True)[0]
+    rows = {
+        name: (_get(client, url.format(group=group.pk, item=first)), _nothing)
+        for name, url in PAGES.items()
+    }
+    rows |= _calls(reviewer)
+    with override_settings(ALLOWED_HOSTS=["*"]):
+        print(json.dumps(list(rows)), flush=True)
+        for line in sys.stdin:
+            print(json.dumps(_timed(*rows[line.strip()], repeat)), flush=True)
+
+
+def _get(client: Any, url: str) -> Callable[[], Any]:
+    def get() -> None:
+        response = client.get(url)
+        assert response.status_code == 200, (url, response.status_code)
+
+    return get
+
+
+def _nothing() -> None:
+    return
+
+
+def _calls(reviewer: Any) -> dict[str, Row]:
+    from hitl_django import services
+
+    taken: list[Any] = []
+
+    def take() -> None:
+        taken.append(services.take_next(by=reviewer))
+
+    def give_back() -> None:
+        services.release(taken.pop(), by=reviewer)
+
+    return {
+        "counts": (lambda: services.queue_counts(reviewer), _nothing),
+        "statistics": (lambda: services.review_stats(reviewer), _nothing),
+        "take next": (take, give_back),
+        "sweep: overdue": (services.mark_overdue, _nothing),
+    }
+
+
+def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict[str, Any]:
+    """Returns the median time in milliseconds, and the number of queries.
+
+    What happens first of all is not counted.
+    """
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    times = []
+    for _ in range(repeat + 1):
+        began = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - began)
+        undo()
+    with CaptureQueriesContext(connection) as queries:
+        act()
+    undo()
+    return {"ms": median(times[1:]) * 1000, "queries": len(queries)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Two machines under load at which everything goes wrong at some time, for hours.
+
+    python -m tools.soak --hours 24
+
+Runs are started all the time, three of ten of them ask up to five questions, eight reviewers
+answer; once or twice a minute one of the faults of ``faults.py`` happens, on a PostgreSQL server of
+its own or, with ``--sqlite``, on a file. Every thread that ends is checked against the invariants.
+After ten faults nothing goes wrong for a while, and it is measured how soon an answer is taken up.
+At the end all that was started has to have come to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+from tests.__main__ import new_server
+
+TIMINGS = {"LEASE_SECONDS": 30, "HEARTBEAT_SECONDS": 10, "SWEEP_SECONDS": 30}
+QUICK_TIMINGS = {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 2}
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    # As Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with tempfile.TemporaryDirectory(prefix="hitl-soak-") as name, store(options) as server:
+        folder = Path(name)
+        os.environ |= {
+            "DATABASE_URL": server.get_uri() if server else f"sqlite:///{folder}/soak.sqlite3",
+            "DJANGO_SETTINGS_MODULE": "tools.soak.settings",
+            "SOAK_BOOK": str(folder / "book"),
+            "SOAK_HITL": json.dumps(QUICK_TIMINGS if options.quick else TIMINGS),
+        }
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+
+        from .soak import Soak  # what uses models can't be imported before
+
+        return Soak(folder, options, server).run()
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--hours", type=float, default=24, help="how long things go wrong; 24")
+    parser.add_argument("--rate", type=float, default=1.4, help="runs started a second; 1.4")
+    parser.add_argument("--sqlite", action="store_true", help="on a file instead of PostgreSQL")
+    parser.add_argument("--quick", action="store_true", help="everything 20 times as fast")
+    parser.add_argument("--only", metavar="FAULT", action="append", help="leave out all others")
+    parser.add_argument("--seed", type=int, default=SystemRandom().getrandbits(32))
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def store(options: argparse.Namespace) -> Iterator[Any]:
+    """Gives the server, where there is one."""
+    if options.sqlite:
+        yield None
+        return
+    with new_server() as server:
+        yield server
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
