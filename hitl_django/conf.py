@@ -1,6 +1,6 @@
 """The one setting, ``HITL = {...}``: what it may hold, and what holds where it doesn't.
 
-Every field of ``Settings`` is a key; its ``doc`` is the line the README's table shows.
+Every field of ``Settings`` is a key; its ``doc`` is what the reference says of it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 class Client:
-    """What the README does with curl: basic authentication, JSON in, JSON out."""
+    """What the guide to the API does with curl: basic authentication, JSON in, JSON out."""
 
     def __init__(self, server: str, user: str, password: str) -> None:
         self.root = f"{server}/hitl/api/v1/"

@@ -1,4 +1,4 @@
-"""Every promise in the README has a test, and every marked test a promise."""
+"""Every promise of the documentation has a test, and every marked test a promise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from .source import ROOT, modules
 
-#: design: P1 to P22; the README makes those of them that are built.
+#: All that are promised.
 KNOWN = {f"P{number}" for number in range(1, 23)}
 
 
@@ -27,15 +27,16 @@ def marked() -> dict[str, list[str]]:
 
 
 def made() -> set[str]:
-    """Return the promises that the README makes."""
-    return set(re.findall(r"\*\*(P\d+)\b", (ROOT / "README.md").read_text()))
+    """Return the promises that the documentation makes."""
+    page = ROOT / "docs" / "explanation" / "promises.md"
+    return set(re.findall(r"\*\*(P\d+)\b", page.read_text()))
 
 
 def test_every_mark_names_a_promise() -> None:
     assert set(marked()) <= KNOWN
 
 
-def test_every_promise_of_the_readme_has_a_test() -> None:
+def test_every_promise_that_is_made_has_a_test() -> None:
     promises = made()
     assert promises
     assert promises <= set(marked())

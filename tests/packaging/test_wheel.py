@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,9 +14,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: What the README says to put into a project's settings.
+#: What the documentation says to put into a project's settings.
 SETTINGS = "\n".join(
-    re.findall(r"(?ms)^```python\n([A-Z_]+ = .*?)^```$", (ROOT / "README.md").read_text())
+    re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs" / "install.md").read_text())
 )
 
 URLS = """
@@ -85,10 +86,17 @@ def test_the_wheel_has_everything_the_package_has(wheel: Path) -> None:
         if path.is_file() and path.suffix != ".pyc"
     }
     assert present - names == set()
-    assert not any(name.startswith(("tests/", "project/", "templates/")) for name in names)
+    assert not any(name.startswith(("docs/", "tests/", "project/", "templates/")) for name in names)
     for part in ("templates", "static", "migrations", "locale/de/LC_MESSAGES"):
         assert any(name.startswith(f"hitl_django/{part}/") for name in names), part
     assert "hitl_django/locale/de/LC_MESSAGES/django.mo" in names
+
+
+def test_the_source_distribution_has_the_documentation(wheel: Path) -> None:
+    (source,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"docs/conf.py", "docs/index.md", "docs/extension/settings.py"} <= names
 
 
 def test_a_new_project_opens_the_review_queue(wheel: Path, tmp_path: Path) -> None:

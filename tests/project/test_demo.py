@@ -40,11 +40,10 @@ def eventually(ask: Callable[[], T], what: str) -> T:
     return answer
 
 
-def curl_of_the_readme(port: int) -> str:
-    """Run the curl calls of the README's section on the API, and return what they printed."""
-    readme = (ROOT / "README.md").read_text()
-    (section,) = re.findall(r"(?ms)^## The API$(.*?)^## ", readme)
-    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", section)
+def curl_of_the_guide(port: int) -> str:
+    """Run the curl calls of the guide to the API, and return what they printed."""
+    guide = (ROOT / "docs" / "guides" / "api.md").read_text()
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", guide)
     assert len(blocks) == 2
     script = "set -euo pipefail\n" + "".join(blocks).replace(":8000/", f":{port}/")
     return subprocess.run(
@@ -147,7 +146,7 @@ def test_it_fills_the_queue_runs_what_is_decided_and_carries_on_the_next_time(
     eventually(
         lambda: demo.call(f"runs/{question['run']}/")["state"] == "succeeded", "the run's end"
     )
-    said = curl_of_the_readme(demo.port).splitlines()
+    said = curl_of_the_guide(demo.port).splitlines()
     assert any("Paid 50.00 EUR for R-1." in line for line in said)
     assert "'status': 202" in said[-2]
     assert said[-1] == "3.1.0"

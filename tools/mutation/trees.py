@@ -11,8 +11,8 @@ from pathlib import Path
 
 #: What tests need of the repository. Child processes of tests find it where their parent does.
 COPIED = (
-    "hitl_django", "project", "templates", "tests", "tools", "manage.py", "pyproject.toml",
-    "README.md", "CHANGELOG.md", "LICENSE",
+    "docs", "hitl_django", "project", "templates", "tests", "tools", "manage.py",
+    "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
     python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
 
-Real processes of ``hitl worker``, with the settings that the README has for many runs a second;
+Real processes of ``hitl worker``, with the settings that are recommended for many runs a second;
 TEST_Q_CLUSTER holds others, as JSON. Bare tasks and decisions take turns in one cluster, so that
 whatever else the machine does meets both; times are taken where something happens, in the node or
 the task, and the ratio of two neighbours is what is compared with its target.
@@ -124,7 +124,7 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
     with stores.prepared(databases) as known, tempfile.TemporaryDirectory() as folder:
         urls = {kind: known[stores.variable(OURS, kind)] for kind in databases}
         if POSTGRES in urls:
-            # The server keeps what it has planned, as the README recommends.
+            # The server keeps what it has planned, as the guide to deploying recommends.
             urls[POSTGRES] += ("&" if "?" in urls[POSTGRES] else "?") + "prepare_threshold=5"
         found = {
             queue: {"DATABASE_URL": urls[SQLITE if queue == SQLITE else POSTGRES]}

@@ -1,4 +1,4 @@
-"""Worker processes of the benchmark's own, started as the README has it."""
+"""Worker processes of the benchmark's own, started as the guide to deploying has it."""
 
 from __future__ import annotations
 

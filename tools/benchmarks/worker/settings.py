@@ -1,4 +1,4 @@
-"""Settings of the measured clusters: those that the README recommends for many runs a second."""
+"""Settings of the measured clusters: those that are recommended for many runs a second."""
 
 from __future__ import annotations
 

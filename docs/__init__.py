@@ -1,0 +1,1 @@
+"""The documentation: pages in Markdown, and a reference that is made from the code."""

@@ -1,0 +1,91 @@
+"""The Sphinx extension: a directive for each part of the reference that is made from the code.
+
+What a directive writes is Markdown (MyST), as if it stood on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from . import (
+    checks,
+    commands,
+    errors,
+    events,
+    models,
+    names,
+    operations,
+    permissions,
+    promises,
+    settings,
+    sources,
+    states,
+)
+
+#: What each directive writes.
+PARTS: Mapping[str, Callable[[], str]] = {
+    "hitl-checks": checks.page,
+    "hitl-dispatcher": lambda: names.one(sources.DISPATCHER),
+    "hitl-errors": errors.tree,
+    "hitl-http-objects": operations.objects,
+    "hitl-http-operations": operations.page,
+    "hitl-http-overview": operations.overview,
+    "hitl-http-problems": operations.problems,
+    "hitl-models": models.page,
+    "hitl-names": names.index,
+    "hitl-permissions": permissions.page,
+    "hitl-policy": lambda: names.one(sources.POLICY),
+    "hitl-problems": errors.problems,
+    "hitl-promises": promises.page,
+    "hitl-question-states": states.questions,
+    "hitl-services": names.services,
+    "hitl-settings": settings.page,
+    "hitl-signals": names.signals,
+    "hitl-states": states.page,
+    "hitl-testing": lambda: names.module(sources.TESTING),
+    "hitl-webhook-events": events.page,
+}
+#: Those that are told which part.
+CHOSEN: Mapping[str, Callable[[str], str]] = {
+    "hitl-command": commands.section,
+    "hitl-group": names.group,
+}
+
+
+class Part(SphinxDirective):
+    """Writes a part of the reference."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        text = CHOSEN[self.name](self.arguments[0]) if self.arguments else PARTS[self.name]()
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def skip_field(
+    app: Sphinx, kind: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out the fields of a named tuple, of which its signature says all."""
+    return str(getattr(member, "__doc__", "")).startswith("Alias for field number") or None
+
+
+def shorten_defaults(
+    app: Sphinx, kind: str, name: str, member: Any, options: Any, given: str | None, returned: Any
+) -> tuple[str | None, Any]:
+    """Write a default that is made anew, or is a function, as Python can write it."""
+    return re.sub(r"<[^<>]+>", "...", given) if given else given, returned
+
+
+def setup(app: Sphinx) -> Mapping[str, Any]:
+    """Add the directives."""
+    for name in (*PARTS, *CHOSEN):
+        app.add_directive(name, Part)
+    app.connect("autodoc-skip-member", skip_field)
+    app.connect("autodoc-process-signature", shorten_defaults)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,36 @@
+"""The models that a product may read, and the columns of their rows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from . import markdown, sources
+
+
+def page() -> str:
+    """Return each model with what its rows are, and its fields."""
+    return markdown.page(_section(sources.load(path)) for path in sources.MODELS)
+
+
+def _section(model: Any) -> str:
+    return markdown.page(
+        [
+            f"## `{model.__name__}`",
+            markdown.from_docstring(inspect.getdoc(model) or ""),
+            markdown.table(
+                ["field", "type", ""],
+                (
+                    [markdown.code(field.name), type(field).__name__, _about(field)]
+                    for field in model._meta.concrete_fields
+                ),
+            ),
+        ]
+    )
+
+
+def _about(field: Any) -> str:
+    """Return what a field refers to, or the values that it may have."""
+    if field.related_model is not None:
+        return markdown.code(field.related_model._meta.label)
+    return markdown.listed(value for value, _ in field.choices or ())

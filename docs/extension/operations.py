@@ -1,0 +1,171 @@
+"""The HTTP API, from the OpenAPI document that it makes of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from . import markdown, schemas, sources
+
+Object = Mapping[str, Any]
+#: The status and the code of a problem.
+Problem = tuple[int, str]
+
+_JSON = "application/json"
+_PROBLEM = "application/problem+json"
+
+
+@cache
+def document() -> Any:
+    """Return the OpenAPI document."""
+    return sources.load(sources.OPENAPI)().get_schema()
+
+
+def operations() -> Iterator[tuple[str, str, Object]]:
+    """Give every operation with its method and its address."""
+    for address, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), address, operation
+
+
+def overview() -> str:
+    """Return the table of all operations."""
+    return markdown.table(
+        ["operation", "address"],
+        (
+            [
+                f"[{operation['summary']}](#{_label(operation)})",
+                markdown.code(f"{method} {address}"),
+            ]
+            for method, address, operation in operations()
+        ),
+    )
+
+
+def page() -> str:
+    """Return the sections of all operations, by the first part of their address."""
+    tags = groupby(operations(), key=lambda each: each[2]["tags"][0])
+    return markdown.page(
+        markdown.page([f"## `{tag}/`", *(_section(*each) for each in found)]) for tag, found in tags
+    )
+
+
+def _label(operation: Object) -> str:
+    return f"http-{operation['operationId']}"
+
+
+def _section(method: str, address: str, operation: Object) -> str:
+    body = operation.get("requestBody")
+    return markdown.page(
+        [
+            markdown.target(_label(operation), operation["summary"], 3),
+            markdown.directive("code-block", "http", f"{method} {address} HTTP/1.1"),
+            f"Operation `{operation['operationId']}`. {operation.get('description', '')}",
+            _parameters(operation.get("parameters", [])),
+            f"**Body:** {_content(body)}." if body else "",
+            _answers(operation),
+            _own_problems(operation),
+        ]
+    )
+
+
+def _parameters(parameters: list[Object]) -> str:
+    if not parameters:
+        return ""
+    return markdown.table(
+        ["parameter", "in", "type", ""],
+        (
+            [
+                markdown.code(each["name"]),
+                each["in"] + (", required" if each.get("required") else ""),
+                schemas.type_of(each["schema"]),
+                schemas.described(each["schema"], each.get("description", "")),
+            ]
+            for each in parameters
+        ),
+    )
+
+
+def _content(holder: Object) -> str:
+    """Return what a body or an answer holds, by its media type."""
+    return ", or ".join(
+        schemas.type_of(shown.get("schema", {}))
+        + ("" if media == _JSON else f" ({markdown.code(media)})")
+        for media, shown in holder["content"].items()
+    )
+
+
+def _answers(operation: Object) -> str:
+    return markdown.table(
+        ["answer", "", "holds"],
+        (
+            [str(status), _about(told), _content(told) if "content" in told else ""]
+            for status, told in operation["responses"].items()
+            if _PROBLEM not in told.get("content", {})
+        ),
+    )
+
+
+def _about(told: Object) -> str:
+    headers = (
+        f"{markdown.code(name)}: {header['description']}"
+        for name, header in told.get("headers", {}).items()
+    )
+    return " ".join([told["description"], *headers])
+
+
+def _problems(operation: Object) -> set[Problem]:
+    """Return the problems that an operation answers."""
+    return {
+        (int(status), code)
+        for status, told in operation["responses"].items()
+        if _PROBLEM in told.get("content", {})
+        for code in re.findall(r"`(\w+)`", told["description"])
+    }
+
+
+@cache
+def _usual_problems(*, has_body: bool) -> frozenset[Problem]:
+    """Return what every operation answers, or every one that takes a body."""
+    found = [
+        _problems(each) for _, _, each in operations() if "requestBody" in each or not has_body
+    ]
+    return frozenset(set.intersection(*found))
+
+
+def _listed(found: Iterable[Problem]) -> str:
+    by_status = groupby(sorted(found), key=lambda problem: problem[0])
+    return "; ".join(
+        f"{status} {markdown.listed(code for _, code in problems)}"
+        for status, problems in by_status
+    )
+
+
+def _own_problems(operation: Object) -> str:
+    usual = _usual_problems(has_body="requestBody" in operation)
+    own = _problems(operation) - usual
+    return f"**Problems** of its own: {_listed(own)}." if own else ""
+
+
+def problems() -> str:
+    """Return the problems that many operations have in common."""
+    always, of_bodies = _usual_problems(has_body=False), _usual_problems(has_body=True)
+    return markdown.page(
+        [
+            f"Every operation may answer {_listed(always)}.",
+            f"One that takes a body may also answer {_listed(of_bodies - always)}.",
+        ]
+    )
+
+
+def objects() -> str:
+    """Return the sections of everything that a body or an answer holds."""
+    found = document()["components"]["schemas"]
+    return markdown.page(
+        schemas.section(name, schema)
+        for name, schema in sorted(found.items())
+        if not schemas.is_problem(name)
+    )

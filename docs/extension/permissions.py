@@ -1,0 +1,95 @@
+"""Django's permissions of the app, from the models and from what the policy asks for."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+
+from . import markdown, sources
+
+
+class Recorder:
+    """A user who has no permission, and remembers for which one was asked."""
+
+    is_active, is_superuser = True, False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def has_perm(self, name: str) -> bool:
+        self.asked.append(name)
+        return False
+
+
+def questions_of_the_policy() -> dict[str, list[str]]:
+    """Return what the default policy decides by each permission: docstrings, by codename."""
+    found = defaultdict(list)
+    policy = sources.load(sources.POLICY)
+    for name, method in inspect.getmembers(policy, inspect.isfunction):
+        if not name.startswith("_"):
+            user = Recorder()
+            method(policy(), user, *_arguments(method))
+            summary = (inspect.getdoc(method) or "").partition("\n\n")[0]
+            for permission in user.asked:
+                app, _, codename = permission.partition(".")
+                if app == "hitl_django":
+                    found[codename].append(f"{markdown.code(name)}: {summary}")
+    return dict(found)
+
+
+def _arguments(method: Any) -> Iterator[Any]:
+    """Give something to ask about for each parameter of a method but the user."""
+    things = {
+        "thread": sources.load(sources.THREAD)(),
+        "run": sources.load(sources.RUN)(),
+        "interrupt": sources.load(sources.QUESTION)(graph="refund"),
+        "graph": "refund",
+    }
+    for name in list(inspect.signature(method).parameters)[2:]:
+        if name in things:
+            yield things[name]
+        else:  # a queryset of rows of which only some can be seen
+            yield _rows(name)
+
+
+def _rows(name: str) -> Any:
+    """Return the queryset that a parameter is named for."""
+    model = {
+        "threads": sources.THREAD,
+        "runs": sources.RUN,
+        "interrupts": sources.QUESTION,
+        "webhooks": sources.WEBHOOK,
+        "subjects": "django.contrib.auth.models.Group",  # any model of the product's
+    }[name]
+    return sources.load(model).objects.all()
+
+
+def labels() -> dict[str, str]:
+    """Return the permissions that the models declare beside Django's own four."""
+    return {
+        codename: str(label)
+        for model in apps.get_app_config("hitl_django").get_models()
+        for codename, label in model._meta.permissions
+    }
+
+
+def page() -> str:
+    """Return each permission with what it allows."""
+    declared, asked = labels(), questions_of_the_policy()
+    if unused := declared.keys() - asked.keys():
+        raise LookupError(f"Permissions that the policy never asks for: {sorted(unused)}")
+    return markdown.table(
+        ["permission", "Django's label", "what the policy decides by it"],
+        (
+            [
+                markdown.code(f"hitl_django.{codename}"),
+                declared.get(codename, "Django's own"),
+                markdown.from_docstring(" ".join(asked[codename])),
+            ]
+            for codename in sorted(asked)
+        ),
+    )

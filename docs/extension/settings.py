@@ -1,0 +1,21 @@
+"""The keys of the setting ``HITL``, from the dataclass that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from . import markdown, sources
+
+
+def page() -> str:
+    """Return every key with its type, its default and its meaning."""
+    return markdown.page(
+        markdown.directive(
+            "confval",
+            key.name,
+            key.metadata["doc"],
+            type=markdown.code(key.type),
+            default=markdown.code(repr(key.default)),
+        )
+        for key in fields(sources.load(sources.SETTINGS))
+    )

@@ -1,0 +1,49 @@
+"""Where the code is that the reference is made from: every dotted path, in one place."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+#: The dataclass of the settings: a key for each field.
+SETTINGS = "hitl_django.conf.Settings"
+#: The modules that define errors.
+ERRORS = ("hitl_django.engine.errors", "hitl_django.errors")
+#: How the API answers an error, by its class.
+HTTP_ERRORS = "hitl_django.api.problems.ANSWERS"
+#: Makes the OpenAPI document.
+OPENAPI = "hitl_django.api.openapi.Generator"
+#: The modules of the verbs of ``manage.py hitl``.
+VERBS = "hitl_django.management.commands.hitl.VERBS"
+#: Whose states and transitions are drawn.
+RUN = "hitl_django.models.Run"
+QUESTION = "hitl_django.models.Interrupt"
+THREAD = "hitl_django.models.Thread"
+WEBHOOK = "hitl_django.models.WebhookEndpoint"
+#: The models whose rows others may read.
+MODELS = (
+    "hitl_django.models.Thread",
+    "hitl_django.models.Run",
+    "hitl_django.models.Interrupt",
+    "hitl_django.models.Decision",
+    "hitl_django.models.Comment",
+    "hitl_django.models.RunEvent",
+    "hitl_django.models.AuditEntry",
+)
+#: What asks for permissions.
+POLICY = "hitl_django.permissions.ModelPermissionPolicy"
+#: The seam to a queue.
+DISPATCHER = "hitl_django.task_queue.dispatcher.Dispatcher"
+SIGNALS = "hitl_django.signals"
+SERVICES = "hitl_django.services"
+TESTING = "hitl_django.testing"
+#: Names the events that a webhook may be sent.
+DELIVERY = "hitl_django.models.Delivery"
+#: What lays a graph out, and what draws that as SVG.
+LAYOUT = "hitl_django.graph_registry.svg.picture_of"
+SVG = "hitl_django.graph_registry.svg.svg"
+
+
+def load(path: str) -> Any:
+    """Return the module, or what is in one, at a dotted path."""
+    return resolve_name(path)

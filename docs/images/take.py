@@ -1,0 +1,183 @@
+"""``python docs/images/take.py``: takes the pictures of the documentation, from a running demo.
+
+It starts the demo on a free port with a database of its own, opens its pages in Chromium, and
+writes one PNG for each beside this file. Run it again when the pages look different.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+#: Bytes that a picture has at most.
+MOST = 150_000
+#: Seconds that the demo has to fill its queue.
+PATIENCE = 120.0
+
+DESK: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+QUEUE = "/admin/hitl_django/reviewitem/"
+
+
+@contextmanager
+def running_demo() -> Iterator[str]:
+    """Starts the demo, and stops it in the end; yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "demo", "--port", str(port)],
+            cwd=ROOT,
+            env={**os.environ, "HITL_DEMO_DIR": folder, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if "Ctrl-C stops" in line:
+                    break
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+@contextmanager
+def window(browser: Browser, address: str, size: ViewportSize, user: str) -> Iterator[Page]:
+    """Opens a window for somebody of the demo, in English and in the light theme."""
+    context = browser.new_context(
+        base_url=address, viewport=size, locale="en", color_scheme="light"
+    )
+    page = context.new_page()
+    page.goto("/admin/login/?next=/admin/")
+    page.fill("#id_username", user)
+    page.fill("#id_password", "demo")
+    page.click("[type=submit]")
+    yield page
+    context.close()
+
+
+def wait_for_questions(page: Page) -> None:
+    """Waits until the worker has brought the demo's runs to their questions."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        on_its_way = [
+            page.request.get(f"/hitl/api/v1/runs/?state={state}").json()["results"]
+            for state in ("queued", "running")
+        ]
+        if not any(on_its_way):
+            return
+        page.wait_for_timeout(500)
+    raise SystemExit("The demo's queue doesn't fill.")
+
+
+def save(page: Page, name: str, *, full: bool = False) -> None:
+    """Writes what the window shows, or all of the page."""
+    path = HERE / f"{name}.png"
+    page.screenshot(path=path, full_page=full)
+    size = path.stat().st_size
+    sys.stdout.write(f"{path.name}: {size // 1000} KB\n")
+    if size > MOST:
+        raise SystemExit(f"{path.name} is larger than {MOST} bytes.")
+
+
+def open_refund(page: Page, number: int = 0) -> None:
+    """Opens the page of one of the demo's refunds."""
+    page.goto(f"{QUEUE}?q=Refund")
+    page.locator("#result_list tbody a[href*='/change/']").nth(number).click()
+    page.wait_for_load_state()
+
+
+def share_out(browser: Browser, address: str) -> None:
+    """Lets a colleague hold some of the questions."""
+    with window(browser, address, DESK, "ravi") as page:
+        for number in (2, 3):
+            open_refund(page, number)
+            page.click("button:has-text('Claim')")
+            page.wait_for_load_state()
+
+
+def take_desk(page: Page) -> None:
+    """Takes what a reviewer sees at a desk."""
+    page.goto(QUEUE)
+    save(page, "queue")
+
+    open_refund(page)
+    page.click("button:has-text('Claim')")
+    page.get_by_label("Amount").fill("5000")
+    page.get_by_label("Note to the customer").fill("Half of it, as agreed on the phone.")
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    save(page, "question", full=True)
+
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    save(page, "keys")
+
+    page.goto(f"{QUEUE}?graph=agent")
+    for row in range(3):
+        page.locator("input[name=item]").nth(row).check()
+    page.click(".hitl-many button[value=approve]")
+    page.wait_for_load_state()
+    save(page, "bulk", full=True)
+
+
+def take_run(page: Page) -> None:
+    """Takes what an operator sees of a run that waits."""
+    page.goto("/admin/hitl_django/run/?graph=refund")
+    page.locator("#result_list tbody a[href*='/run/'][href*='/change/']").first.click()
+    page.wait_for_url("**/run/*/change/**")
+    save(page, "run", full=True)
+
+
+def take_phone(page: Page) -> str:
+    """Takes a question on a phone; returns the address of a link to it."""
+    open_refund(page, 1)
+    save(page, "phone")
+    page.click("text=Let somebody without an account decide")
+    page.locator("input[name=name]").fill("Lena Roth")
+    page.click("button:has-text('Make the link')")
+    page.wait_for_load_state()
+    return page.locator("pre.hitl-code").inner_text().strip()
+
+
+def take_link(browser: Browser, address: str, link: str) -> None:
+    """Takes the page of a link, as somebody without an account sees it."""
+    page = browser.new_page(viewport=PHONE, locale="en", color_scheme="light")
+    page.goto(link if link.startswith("http") else address + link)
+    save(page, "link")
+    page.close()
+
+
+def main() -> None:
+    """Takes all pictures."""
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    with running_demo() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        with window(browser, address, DESK, "rita") as page:
+            wait_for_questions(page)
+            share_out(browser, address)
+            take_desk(page)
+        with window(browser, address, DESK, "olga") as page:
+            take_run(page)
+        with window(browser, address, PHONE, "rita") as page:
+            link = take_phone(page)
+        take_link(browser, address, link)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Settings of the project that the reference is made in: every default in force."""
+
+from __future__ import annotations
+
+SECRET_KEY = "nothing is signed here"
+USE_TZ = True
+ROOT_URLCONF = "hitl_django.urls"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "rest_framework",
+    "django_q",
+    "hitl_django",
+]
+Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

@@ -1,0 +1,55 @@
+"""The README is a first page: short, and what it leads to is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.core.management import get_commands
+
+import hitl_django
+
+from .pages import PAGES, README, ROOT, Page
+
+COMMANDS = {
+    "demo": r"^python3 -m venv \.venv && .* manage\.py demo$",
+    "tests": r"^python3 -m venv \.venv && .* -m tests$",
+}
+
+
+def test_it_is_short() -> None:
+    assert len(README.text.encode()) <= 10_000
+
+
+def test_its_graph_is_short() -> None:
+    assert len(README.programs[0].code.splitlines()) <= 27
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_commands_are_one_line_each(command: str) -> None:
+    assert len(re.findall(rf"(?m){COMMANDS[command]}", README.text)) == 1
+
+
+def test_its_links_lead_somewhere() -> None:
+    """Those of the other pages are checked when the site is built."""
+    targets = re.findall(r"\]\(([^)]+)\)", README.text)
+    assert targets
+    for target in targets:
+        if not target.startswith("https://"):
+            assert (ROOT / target).is_file(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_the_commands_that_a_page_names_exist(page: Page) -> None:
+    named = set(re.findall(r"manage\.py (\w+)", page.text))
+    # The demo belongs to the project that runs it, which is not installed in the tests.
+    assert named <= get_commands().keys() | {"demo"}
+    assert (ROOT / "project" / "management" / "commands" / "demo.py").is_file()
+
+
+def test_what_is_said_not_to_be_there_is_not() -> None:
+    page = Page("docs/explanation/differences.md")
+    (sentence,) = re.findall(r"(?m)^Not there yet: (.+?)\. ", page.text)
+    absent = set(re.findall(r"`(\w+)`", sentence))
+    assert absent
+    assert absent.isdisjoint(hitl_django.__all__)

@@ -1,0 +1,103 @@
+"""The reference has all that the code has: what is made from it is not made of a part."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+
+import pytest
+
+import hitl_django
+from docs.extension import (
+    checks,
+    commands,
+    errors,
+    names,
+    operations,
+    permissions,
+    settings,
+    sources,
+    states,
+)
+from hitl_django.api.urls import urlpatterns
+from hitl_django.conf import Settings
+
+from .pages import PAGES, ROOT
+
+REFERENCE = "\n".join(page.text for page in PAGES if page.name.startswith("docs/reference/"))
+
+
+def test_every_part_stands_on_one_page() -> None:
+    tree = ast.parse((ROOT / "docs/extension/directives.py").read_text())
+    parts = {
+        ast.literal_eval(key)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if key is not None
+    }
+    used = re.findall(r"(?m)^```\{(hitl-[\w-]+)\}(.*)$", REFERENCE)
+    assert len(used) == len(set(used))
+    assert {name for name, _ in used} == parts
+
+
+def test_every_setting_has_its_type_default_and_meaning() -> None:
+    page = settings.page()
+    for key in fields(Settings):
+        entry = f"```{{confval}} {key.name}\n:type: `{key.type}`\n:default: `{key.default!r}`\n"
+        assert f"{entry}\n{key.metadata['doc']}\n" in page
+
+
+def test_every_public_name_is_documented() -> None:
+    assert names.ungrouped() == set()
+    used = re.findall(r"\{hitl-group\} (\w+)", REFERENCE)
+    assert sorted(used) == sorted(names.GROUPS)
+    for name in hitl_django.__all__:
+        assert re.search(rf"\b{name}\b", names.index()), name
+
+
+def test_every_transition_has_its_reason() -> None:
+    assert set(states.transitions()) == states.REASONS.keys()
+
+
+def test_every_verb_of_the_command_is_documented() -> None:
+    used = re.findall(r"\{hitl-command\} (\w+)", REFERENCE)
+    assert sorted(used) == sorted(commands.verbs())
+    assert "--grace SECONDS" in commands.section("worker")
+
+
+def test_every_address_is_documented() -> None:
+    routes = {"/" + re.sub(r"<\w+:(\w+)>", r"{\1}", str(each.pattern)) for each in urlpatterns}
+    assert {address for _, address, _ in operations.operations()} == routes
+
+
+def test_every_error_is_documented_with_its_answer() -> None:
+    page = errors.tree()
+    for error in errors.classes():
+        assert f".. autoexception:: {errors.public_path(error)}\n" in page
+    assert "Over HTTP: 409 Conflict, ``held``." in page
+    assert "`held`" in errors.problems()
+
+
+def test_every_check_is_documented_with_its_severity() -> None:
+    severities = {"E": ("Error", "Critical"), "W": ("Warning",), "I": ("Info",)}
+    found = checks.messages()
+    assert len({message.id for message in found}) > 20
+    for message in found:
+        assert message.severity in severities[message.id[0]], message
+        assert message.words, message
+
+
+def test_every_permission_is_one_that_the_policy_asks_for() -> None:
+    asked = permissions.questions_of_the_policy()
+    assert permissions.labels().keys() <= asked.keys()
+    assert "view_interrupt" in asked
+
+
+@pytest.mark.parametrize(
+    "path", [value for name, value in vars(sources).items() if name.isupper()], ids=str
+)
+def test_every_source_is_there(path: str | tuple[str, ...]) -> None:
+    for each in [path] if isinstance(path, str) else path:
+        sources.load(each)

@@ -1,0 +1,82 @@
+"""Every Python snippet of the documentation runs.
+
+The snippets of a page share one namespace, from the top to the bottom: what is shown first is used
+by what follows. Each page begins with no graph registered. A block that only a server or another
+project can run is no ``python``: ``console`` and ``sh`` are for shells, ``text`` for the rest. What
+is ``python file=…`` or ``python append=…`` is for a file of the tutorial's project, whose own test
+writes it there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import RequestFactory
+
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run
+
+from .pages import PAGES, Page
+
+#: Where the registry keeps what is registered.
+REGISTERED = ("_entries", "_duplicates", "_built", "_failed")
+
+Reader = Callable[[Page], dict[str, Any]]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """Runs the snippets of a page, and returns the names that they leave behind."""
+    for name in REGISTERED:
+        monkeypatch.setattr(registry, name, {})
+
+    def run(page: Page) -> dict[str, Any]:
+        # Type hints are looked up in the module that a class says it is from.
+        module = ModuleType("documentation")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        for snippet in page.programs:
+            above = "\n" * snippet.above  # a traceback then names the line of the page
+            exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
+        return module.__dict__
+
+    return run
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("page", [page for page in PAGES if page.programs], ids=str)
+def test_the_snippets_of_a_page_run(page: Page, read: Reader) -> None:
+    read(page)
+
+
+@pytest.mark.django_db
+def test_the_view_that_a_page_shows_starts_a_run(read: Reader) -> None:
+    (page,) = (page for page in PAGES if "def return_order(" in page.text)
+    view = read(page)["return_order"]
+
+    request = RequestFactory().post("/orders/7/return")
+    request.user = User.objects.create_user("carla")
+    assert view(request, cents=700).status_code == 202
+    assert Run.objects.get(graph="order").started_by == request.user
+
+
+def test_only_the_tutorial_shows_files_of_a_project() -> None:
+    shown = [page for page in PAGES for snippet in page.snippets if "=" in snippet.info]
+    assert {page.name for page in shown} <= {"docs/tutorial.md"}
+
+
+def test_what_is_fenced_is_of_a_language_that_is_shown_in_colour() -> None:
+    """A fence without a language, or with one misspelt, would be left out in silence."""
+    known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
+    known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}
+    found = {
+        (str(page), snippet.language)
+        for page in PAGES
+        for snippet in page.snippets
+        if not snippet.language.startswith("{")
+    }
+    assert {(page, language) for page, language in found if language not in known} == set()
