@@ -1,7 +1,8 @@
 """A durable graph engine with people in the loop, for Django.
 
-Importing this package pulls in neither Django nor the engine: each public name is loaded at its
-first use.
+Here is what an app needs; ``hitl_django.langgraph`` has LangGraph's names in LangGraph's modules,
+``hitl_django.errors`` all errors, ``hitl_django.services`` all verbs. Importing this package pulls
+in neither Django nor the engine: each name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+#: Where each public name is defined. Those that aren't in ``__all__`` have another module to be
+#: imported from; from here they are importable for code that was written before.
 _NAMES = {
     "engine.graph.node_builder": ("NodeBuilder",),
     "engine.loop.node_cache": ("BaseCache", "InMemoryCache"),
@@ -100,7 +103,12 @@ _NAMES = {
     "engine.graph.functional": ("entrypoint", "task"),
     "engine.graph.state_graph": ("CompiledStateGraph", "StateGraph"),
     "engine.savers.memory": ("InMemorySaver", "MemorySaver"),
-    "engine.state.messages": ("MessagesState", "RemoveMessage", "add_messages"),
+    "engine.state.messages": (
+        "REMOVE_ALL_MESSAGES",
+        "MessagesState",
+        "RemoveMessage",
+        "add_messages",
+    ),
     "engine.task.node_api": (
         "get_config",
         "get_runtime",
@@ -184,11 +192,35 @@ _NAMES = {
     "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
 }
 
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "END",
+    "START",
+    "Command",
+    "ReviewPolicy",
+    "Send",
+    "StateGraph",
+    "afollow",
+    "cancel",
+    "decide",
+    "entrypoint",
+    "follow",
+    "fork",
+    "interrupt",
+    "once",
+    "register",
+    "retry",
+    "review",
+    "start",
+    "task",
+    "transact",
+]
 
 if TYPE_CHECKING:
+    from hitl_django.engine.channels import *  # noqa: F403
+    from hitl_django.engine.constants import END as END
+    from hitl_django.engine.constants import START as START
     from hitl_django.engine.graph.functional import entrypoint as entrypoint
     from hitl_django.engine.graph.functional import task as task
     from hitl_django.engine.graph.state_graph import StateGraph as StateGraph
@@ -196,25 +228,28 @@ if TYPE_CHECKING:
     from hitl_django.engine.state.messages import add_messages as add_messages
     from hitl_django.engine.task.node_api import get_config as get_config
     from hitl_django.engine.task.node_api import interrupt as interrupt
+    from hitl_django.engine.task.node_api import once as once
     from hitl_django.engine.task.node_api import review as review
+    from hitl_django.engine.task.node_api import transact as transact
     from hitl_django.engine.task.runtime import RunControl as RunControl
     from hitl_django.engine.task.runtime import Runtime as Runtime
+    from hitl_django.engine.types import Command as Command
+    from hitl_django.engine.types import Interrupt as Interrupt
+    from hitl_django.engine.types import RetryPolicy as RetryPolicy
+    from hitl_django.engine.types import Send as Send
     from hitl_django.graph_registry.registry import register as register
     from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
-
-    from .engine.channels import *  # noqa: F403
-    from .engine.constants import END as END
-    from .engine.constants import START as START
-    from .engine.types import Command as Command
-    from .engine.types import Interrupt as Interrupt
-    from .engine.types import RetryPolicy as RetryPolicy
-    from .engine.types import Send as Send
-    from .services import decide as decide
-    from .services import start as start
+    from hitl_django.services import afollow as afollow
+    from hitl_django.services import cancel as cancel
+    from hitl_django.services import decide as decide
+    from hitl_django.services import follow as follow
+    from hitl_django.services import fork as fork
+    from hitl_django.services import retry as retry
+    from hitl_django.services import start as start
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
+    home = HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
@@ -223,4 +258,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *HOMES]

@@ -26,7 +26,7 @@ def classes() -> list[type[BaseException]]:
 def public_path(error: type[BaseException]) -> str:
     """Return the shortest path from which an error is imported."""
     name = error.__name__
-    return f"hitl_django.{name}" if name in hitl_django.__all__ else f"{error.__module__}.{name}"
+    return f"hitl_django.{name}" if name in hitl_django.HOMES else f"{error.__module__}.{name}"
 
 
 def answers() -> dict[str, list[tuple[str, Any]]]:

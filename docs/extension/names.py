@@ -13,7 +13,14 @@ from .errors import classes
 
 #: The names that ``hitl_django`` itself has, each in one group.
 GROUPS: Mapping[str, Sequence[str]] = {
-    "graphs": ("StateGraph", "NodeBuilder", "MessagesState", "add_messages", "RemoveMessage"),
+    "graphs": (
+        "StateGraph",
+        "NodeBuilder",
+        "MessagesState",
+        "add_messages",
+        "RemoveMessage",
+        "REMOVE_ALL_MESSAGES",
+    ),
     "running": (
         "CompiledStateGraph",
         "Pregel",
@@ -130,7 +137,7 @@ def ungrouped() -> set[str]:
     """
     errors = {error.__name__ for error in classes()}
     grouped = {name for names in GROUPS.values() for name in names}
-    return grouped ^ set(hitl_django.__all__) - errors
+    return grouped ^ set(hitl_django.HOMES) - errors
 
 
 def group(title: str) -> str:
@@ -206,7 +213,7 @@ def _section(path: str, name: str, value: Any) -> str:
         options.append("members")
         if is_typeddict(value) and "Annotated" not in str(value.__annotations__):
             options.append("undoc-members")  # its fields are all that it is
-        if value.__base__.__name__ in hitl_django.__all__:
+        if value.__base__.__name__ in hitl_django.HOMES:
             options.append("show-inheritance")
         elif value.__base__.__module__.startswith("hitl_django."):
             options.append("inherited-members")  # of a base that has no public name
@@ -232,14 +239,31 @@ def _written(value: Any) -> str:
 
 
 def index() -> str:
-    """Return the table of all public names."""
-    return markdown.table(["name", ""], map(_indexed, hitl_django.__all__))
+    """Return the table of all public names, each with the module to import it from."""
+    names = sorted(hitl_django.HOMES, key=lambda name: (name not in hitl_django.__all__, name))
+    return markdown.table(["name", "import from", ""], map(_indexed, names))
 
 
 def _indexed(name: str) -> list[str]:
-    """Return a name with the first paragraph of its documentation, or with its value."""
+    """Return a name, its module, and the first paragraph of its documentation or its value."""
     value = getattr(hitl_django, name)
+    module = markdown.code(_module_of(name))
     if not _kind(value):
-        return [markdown.code(name), markdown.code(_written(value))]
+        return [markdown.code(name), module, markdown.code(_written(value))]
     summary = (inspect.getdoc(value) or "").partition("\n\n")[0]
-    return [f"{{py:obj}}`{name} <hitl_django.{name}>`", markdown.from_docstring(summary)]
+    linked = f"{{py:obj}}`{name} <hitl_django.{name}>`"
+    return [linked, module, markdown.from_docstring(summary)]
+
+
+def _module_of(name: str) -> str:
+    """Return the shortest path of a public module that has the name."""
+    if name in hitl_django.__all__:
+        return "hitl_django"
+    ported = [path for path, names in sources.ported().items() if name in names]
+    if ported:
+        return min(ported, key=len)
+    return (
+        "hitl_django.errors"
+        if name in sources.errors()
+        else f"hitl_django.{hitl_django.HOMES[name]}"
+    )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pkgutil import resolve_name, walk_packages
 from typing import Any
+
+from hitl_django import errors as _errors
+from hitl_django import langgraph
 
 #: The dataclass of the settings: a key for each field.
 SETTINGS = "hitl_django.conf.Settings"
@@ -47,3 +52,14 @@ SVG = "hitl_django.graph_registry.svg.svg"
 def load(path: str) -> Any:
     """Return the module, or what is in one, at a dotted path."""
     return resolve_name(path)
+
+
+def ported() -> Mapping[str, Sequence[str]]:
+    """Return the modules that have LangGraph's names, each with those names."""
+    found = walk_packages(langgraph.__path__, f"{langgraph.__name__}.")
+    return {each.name: getattr(import_module(each.name), "__all__", ()) for each in found}
+
+
+def errors() -> Sequence[str]:
+    """Return the names of the module of errors."""
+    return _errors.__all__

@@ -1,0 +1,3 @@
+"""Caches of nodes."""
+
+from __future__ import annotations

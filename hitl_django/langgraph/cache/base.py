@@ -1,0 +1,7 @@
+"""The interface of node caches."""
+
+from __future__ import annotations
+
+from hitl_django.engine.loop.node_cache import BaseCache
+
+__all__ = ["BaseCache"]

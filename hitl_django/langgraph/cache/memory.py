@@ -1,0 +1,7 @@
+"""The cache that keeps results in memory."""
+
+from __future__ import annotations
+
+from hitl_django.engine.loop.node_cache import InMemoryCache
+
+__all__ = ["InMemoryCache"]

@@ -1,0 +1,11 @@
+"""Handlers that are called when a run pauses and when it goes on."""
+
+from __future__ import annotations
+
+from hitl_django.engine.task.callbacks import (
+    GraphCallbackHandler,
+    GraphInterruptEvent,
+    GraphResumeEvent,
+)
+
+__all__ = ["GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"]

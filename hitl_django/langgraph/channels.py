@@ -1,0 +1,29 @@
+"""Channel classes: how the writes of a super-step become a value."""
+
+from __future__ import annotations
+
+from hitl_django.engine.channels import (
+    AnyValue,
+    BaseChannel,
+    BinaryOperatorAggregate,
+    EphemeralValue,
+    LastValue,
+    LastValueAfterFinish,
+    NamedBarrierValue,
+    NamedBarrierValueAfterFinish,
+    Topic,
+    UntrackedValue,
+)
+
+__all__ = [
+    "AnyValue",
+    "BaseChannel",
+    "BinaryOperatorAggregate",
+    "EphemeralValue",
+    "LastValue",
+    "LastValueAfterFinish",
+    "NamedBarrierValue",
+    "NamedBarrierValueAfterFinish",
+    "Topic",
+    "UntrackedValue",
+]

@@ -1,0 +1,3 @@
+"""Checkpointers."""
+
+from __future__ import annotations

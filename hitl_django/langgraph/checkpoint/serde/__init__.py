@@ -1,0 +1,3 @@
+"""Serializers of state."""
+
+from __future__ import annotations

@@ -1,0 +1,7 @@
+"""Workflows as functions."""
+
+from __future__ import annotations
+
+from hitl_django.engine.graph.functional import entrypoint, task
+
+__all__ = ["entrypoint", "task"]

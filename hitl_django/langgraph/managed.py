@@ -1,0 +1,7 @@
+"""State values that the run itself provides."""
+
+from __future__ import annotations
+
+from hitl_django.engine.state.schema import IsLastStep, RemainingSteps
+
+__all__ = ["IsLastStep", "RemainingSteps"]

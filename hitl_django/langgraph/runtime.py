@@ -1,0 +1,8 @@
+"""What a run hands to its nodes."""
+
+from __future__ import annotations
+
+from hitl_django.engine.task.node_api import get_runtime
+from hitl_django.engine.task.runtime import ExecutionInfo, RunControl, Runtime
+
+__all__ = ["ExecutionInfo", "RunControl", "Runtime", "get_runtime"]

@@ -1,0 +1,3 @@
+"""Stores."""
+
+from __future__ import annotations
