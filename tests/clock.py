@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from django.utils import timezone
-
 OFF = struct.Struct("d")
 
 
@@ -94,6 +92,8 @@ def follow(path: Path) -> None:
 
     It is a step of the clock, not of the time that passes: ``time.monotonic`` goes on as it does.
     """
+    from django.utils import timezone
+
     with path.open("rb") as file:
         off = mmap.mmap(file.fileno(), OFF.size, access=mmap.ACCESS_READ)
     ticks, now = time.time, timezone.now

@@ -1,19 +1,46 @@
-"""What every test may use, and which tests a second database leaves out."""
+"""What every test may use, and which tests a run leaves out.
+
+The engine knows no Django, and neither do its tests: where only they are asked for, Django isn't
+loaded. Everything else has ``tests/django_fixtures.py`` as a plugin.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test import TransactionTestCase
-from django.utils import translation
 from hypothesis import HealthCheck, settings
 
-from tests import clock, databases
+from tests import clock
+
+#: Folders whose tests need no Django.
+PLAIN = (Path(__file__).with_name("engine"),)
+#: Set for the workers of a run that needs none.
+WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
+
+
+def needs_django() -> bool:
+    """Say whether anything is asked for beside what needs no Django."""
+    paths = [Path(argument.partition("::")[0]) for argument in sys.argv[1:]]
+    asked = [path.resolve() for path in paths if path.name and path.exists()]
+    plain = [path for path in asked if any(path.is_relative_to(folder) for folder in PLAIN)]
+    return not asked or plain != asked
+
+
+if os.environ.get(WITHOUT_DJANGO) or not needs_django():
+    os.environ[WITHOUT_DJANGO] = "1"
+    connection = None
+else:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    import django
+
+    django.setup()
+    from django.db import connection
 
 # No bounds of time: how long an example takes says more about the machine than about the code. And
 # the same examples each time, on any machine; ``--soak`` looks for others.
@@ -51,10 +78,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--soak"):
         settings.load_profile("soak")
+    if connection is not None:
+        from tests import django_fixtures
+
+        config.pluginmanager.register(django_fixtures)
 
 
 def pytest_report_header() -> str:
-    return f"database: {connection.vendor}"
+    return f"database: {vendor()}"
+
+
+def vendor() -> str:
+    """Name the kind of database behind Django, if there is one."""
+    return "none" if connection is None else connection.vendor
 
 
 @pytest.hookimpl(wrapper=True)
@@ -87,7 +123,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ]
     if found:
         seed = terminalreporter.config.getoption("randomly_seed", 0)
-        terminalreporter.section(f"figures: {connection.vendor}, --randomly-seed={seed}")
+        terminalreporter.section(f"figures: {vendor()}, --randomly-seed={seed}")
     for nodeid, line, duration in sorted(found):
         terminalreporter.write_line(f"{nodeid}\n    {line} ({duration:.0f} s)")
 
@@ -97,7 +133,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--database-only"):
         keep(uses_database, config, items)
     # Of what is about one database, the run on the other has nothing to say.
-    keep(lambda item: is_about(connection.vendor, item), config, items)
+    keep(lambda item: is_about(vendor(), item), config, items)
     if config.getoption("--soak"):
         keep(has_long_form, config, items)
     for item in items:
@@ -131,51 +167,10 @@ def uses_database(item: pytest.Item) -> bool:
         return True
     if DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
         return True
+    from django.test import TransactionTestCase
+
     cls = getattr(item, "cls", None)
     return cls is not None and issubclass(cls, TransactionTestCase)
-
-
-@pytest.fixture
-def preparing() -> Iterator[None]:
-    """Has the server keep what it has planned, where it is one."""
-    options = connection.settings_dict["OPTIONS"]
-    before = dict(options)
-    connection.close()
-    if connection.vendor == "postgresql":
-        options["prepare_threshold"] = 0
-    yield
-    connection.close()
-    options.clear()
-    options.update(before)
-
-
-@pytest.fixture(autouse=True)
-def _no_webhooks_of_another_test() -> None:
-    """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
-    from hitl_django.notifications import outbox
-
-    outbox.forget()
-
-
-@pytest.fixture(autouse=True)
-def _no_shapes_of_another_test() -> None:
-    """Has each test store the shapes of its graphs itself: their rows go with the test."""
-    from hitl_django.graph_registry import compatibility
-
-    compatibility._stored.clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_language_of_another_test() -> Iterator[None]:
-    """Has each test begin in the settings' language: a request leaves its own behind."""
-    yield
-    translation.deactivate()
-
-
-@pytest.fixture
-def database_url(transactional_db: None) -> Iterator[str]:
-    """The test database's URL: DATABASE_URL for a child process that is to work on it."""
-    return databases.to_url(connection)
 
 
 @pytest.fixture

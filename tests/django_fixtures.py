@@ -1,0 +1,52 @@
+"""What every test with Django may use, and what is put in order between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.utils import translation
+
+from hitl_django.graph_registry import compatibility
+from hitl_django.notifications import outbox
+from tests import databases
+
+
+@pytest.fixture
+def preparing() -> Iterator[None]:
+    """Has the server keep what it has planned, where it is one."""
+    options = connection.settings_dict["OPTIONS"]
+    before = dict(options)
+    connection.close()
+    if connection.vendor == "postgresql":
+        options["prepare_threshold"] = 0
+    yield
+    connection.close()
+    options.clear()
+    options.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _no_webhooks_of_another_test() -> None:
+    """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
+    outbox.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_shapes_of_another_test() -> None:
+    """Has each test store the shapes of its graphs itself: their rows go with the test."""
+    compatibility._stored.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_language_of_another_test() -> Iterator[None]:
+    """Has each test begin in the settings' language: a request leaves its own behind."""
+    yield
+    translation.deactivate()
+
+
+@pytest.fixture
+def database_url(transactional_db: None) -> Iterator[str]:
+    """The test database's URL: DATABASE_URL for a child process that is to work on it."""
+    return databases.to_url(connection)
