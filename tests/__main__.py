@@ -1,9 +1,13 @@
 """Runs the suite on SQLite, then on PostgreSQL what a database can have a say in.
 
-    python -m tests [arguments for pytest]
+    python -m tests             the product whole, in some minutes: of each test the first cases
+    python -m tests --all       every case
+    python -m tests --rest      every case that the first command leaves out
+    python -m tests --quick     on SQLite alone, without browsers and kills, in under a minute
+    python -m tests PATH        every case of these tests
 
-The PostgreSQL server comes from a wheel and lives as long as the run; where DATABASE_URL is set,
-that one is used instead.
+Other arguments are pytest's. The PostgreSQL server comes from a wheel and lives as long as the run;
+where DATABASE_URL is set, that one is used instead.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OK, NO_TESTS = 0, 5
 
+#: Which tests a run has, by the argument that asks for it.
+PARTS = {"--all": None, "--rest": "rest", "--quick": "quick"}
+
 #: Arguments with which a person wants to see one process.
 ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect-only", "--co")
 
@@ -29,14 +36,29 @@ ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect
 def main(arguments: Sequence[str]) -> int:
     environment = dict(os.environ)
     url = environment.pop("DATABASE_URL", "")
+    part, arguments = chosen(arguments)
+    if part is not None:
+        arguments = ["--part", part, *arguments]
 
     codes = [run("SQLite", arguments, environment)]
+    if part == "quick":
+        return codes[0]
     if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
         return codes[0]
     with database(url) as found:
         environment["DATABASE_URL"] = found
         codes.append(run("PostgreSQL", ["--database-only", *arguments], environment))
     return total(codes)
+
+
+def chosen(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return which part of the suite is asked for, None for all of it, and the other arguments."""
+    others = [argument for argument in arguments if argument not in PARTS]
+    for argument in arguments:
+        if argument in PARTS:
+            return PARTS[argument], others
+    has_path = any((ROOT / argument.partition("::")[0]).exists() for argument in others)
+    return None if has_path or "--soak" in others else "sample", others
 
 
 def run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -69,6 +69,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the tests that use no database, or show nothing of it",
     )
     parser.addoption(
+        "--part",
+        choices=PARTS,
+        help="run the first cases of every test, what these leave out, or what takes no time",
+    )
+    parser.addoption(
         "--soak",
         action="store_true",
         help="run only the tests that have a long form, and those in their long form",
@@ -136,6 +141,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     keep(lambda item: is_about(vendor(), item), config, items)
     if config.getoption("--soak"):
         keep(has_long_form, config, items)
+    if part := config.getoption("--part"):
+        keep(PARTS[part], config, items)
     for item in items:
         for name in IN_TURN:
             if item.get_closest_marker(name):
@@ -153,6 +160,34 @@ def keep(
 def is_about(vendor: str, item: pytest.Item) -> bool:
     marker = item.get_closest_marker("database")
     return marker is None or vendor in marker.args
+
+
+def in_sample(item: pytest.Item) -> bool:
+    """Say whether a test is among those that show the product whole, in a few minutes.
+
+    Of a test with many cases these are its first, and the second along each of its parameters.
+    """
+    return distance(item) <= 1
+
+
+def in_rest(item: pytest.Item) -> bool:
+    """Say whether the sample leaves a test out."""
+    return not in_sample(item)
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Say whether a test is a first case that starts nothing and waits for nothing."""
+    return distance(item) == 0 and not any(item.get_closest_marker(name) for name in LONG)
+
+
+def distance(item: pytest.Item) -> int:
+    """Return how far a case is from the first of its test, along all parameters."""
+    call = getattr(item, "callspec", None)
+    return 0 if call is None else sum(call.indices.values())
+
+
+#: The parts of the suite that a run can be about.
+PARTS = {"sample": in_sample, "rest": in_rest, "quick": is_quick}
 
 
 def has_long_form(item: pytest.Item) -> bool:

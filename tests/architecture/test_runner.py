@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import ROOT, spread, total
+from tests.__main__ import PARTS, ROOT, chosen, spread, total
+from tests.conftest import PARTS as KEPT
 from tests.conftest import uses_database
 
 
@@ -20,6 +21,28 @@ from tests.conftest import uses_database
 )
 def test_the_worst_pass_decides_and_an_empty_one_does_not(codes: list[int], code: int) -> None:
     assert total(codes) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "sample"),
+        (["-x"], "sample"),
+        (["--all"], None),
+        (["--all", "-x"], None),
+        (["--rest"], "rest"),
+        (["--quick"], "quick"),
+        (["tests/engine"], None),
+        (["tests/architecture/test_runner.py::test_anything", "-x"], None),
+        (["--soak"], None),
+    ],
+)
+def test_a_run_is_about_a_part_unless_tests_are_named(
+    arguments: list[str], part: str | None
+) -> None:
+    others = [argument for argument in arguments if argument not in PARTS]
+    assert chosen(arguments) == (part, others)
+    assert part is None or part in KEPT
 
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])

@@ -25,7 +25,7 @@ from hitl_django.notifications import webhooks
 from hitl_django.notifications.webhooks import claims
 from hitl_django.notifications.webhooks import delivery as sending
 from hitl_django.worker.sweeper import sweep
-from tests.architecture.test_readme import snippets
+from tests.docs.pages import Page
 from tests.notifications import receiver as faults
 
 from .receiver import PATIENCE, Received, Receiver, answering
@@ -722,7 +722,8 @@ def test_where_there_is_nothing_to_do_nothing_is_done_and_nothing_goes_wrong(
 
 def test_the_readme_s_way_to_check_a_message_works(hook: Hook, receive: Receive) -> None:
     names: dict[str, Any] = {}
-    (snippet,) = [text for text in snippets("python") if "def verify(" in text]
+    programs = Page("docs/guides/webhooks.md").programs
+    (snippet,) = [program.code for program in programs if "def verify(" in program.code]
     exec(snippet, names)
     verify = names["verify"]
     receiver = receive()
