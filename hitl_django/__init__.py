@@ -124,7 +124,7 @@ _NAMES = {
     "engine.task.runtime": ("ExecutionInfo", "RunControl", "Runtime"),
     "engine.state.schema": ("IsLastStep", "RemainingSteps"),
     "engine.serde": ("Codec", "JsonPlusSerializer", "register_model", "register_type"),
-    "engine.loop.task_status": ("TaskStatus", "read_task_statuses"),
+    "engine.task.task_status": ("TaskStatus", "read_task_statuses"),
     "engine.tools": (
         "ActionRequest",
         "HumanInterrupt",

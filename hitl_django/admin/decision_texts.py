@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.answers import APPROVE, EDIT, RAW, REJECT, RESPOND
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
-from hitl_django.engine.graph.subgraphs import node_path
+from hitl_django.engine.graph.subgraphs import split_path
 from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry, svg
 from hitl_django.models import Interrupt
@@ -68,7 +68,7 @@ def then_of(item: Interrupt) -> str:
         graph = registry.get(item.graph).graph
     except HitlError:
         return ""
-    here = ":".join((*node_path(item.checkpoint_ns), item.node))
+    here = ":".join((*split_path(item.checkpoint_ns), item.node))
     following = dict.fromkeys(
         edge.target
         for edge in svg.picture_of(graph).edges

@@ -15,8 +15,6 @@ from hitl_django.db.outages import is_database_lost
 from hitl_django.db.retry import is_conflict, retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.constants import KEYED, NULL_TASK_ID, RESUME
-from hitl_django.engine.loop.stream_modes import Chunk
-from hitl_django.engine.loop.task_status import record_answer
 from hitl_django.engine.savers.checkpoint import (
     BaseCheckpointSaver,
     Checkpoint,
@@ -28,7 +26,8 @@ from hitl_django.engine.savers.checkpoint import (
     Version,
 )
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
-from hitl_django.engine.types import RunnableConfig
+from hitl_django.engine.task.task_status import record_answer
+from hitl_django.engine.types import Chunk, RunnableConfig
 
 from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
@@ -175,8 +174,8 @@ class DjangoSaver(BaseCheckpointSaver):
         batch.commit(durable=not self._together or get_ident() not in self._together)
 
     def _tell(self, commit: Commit, batch: WriteBatch) -> None:
-        if commit.told and self.tell is not None:
-            self.tell(batch, commit.told)
+        if commit.chunks and self.tell is not None:
+            self.tell(batch, commit.chunks)
 
     def _write_unbound(self, rows: CommitRows, place: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to

@@ -17,7 +17,7 @@ from django.db.models.functions import Substr
 
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import ThreadNotFound
-from hitl_django.engine.savers.pruning import keep_latest, latest_of
+from hitl_django.engine.savers.pruning import find_latest, keep_latest
 from hitl_django.errors import RunStateError
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite, Run, Thread
 
@@ -113,7 +113,7 @@ class _History:
 
     def to_keep(self) -> set[Place]:
         """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
-        heads = latest_of(self.places)
+        heads = find_latest(self.places)
         metadata = {
             ns: (checkpoint_id, codec.decode(bytes(about)))
             for ns, checkpoint_id, about in self._chosen(

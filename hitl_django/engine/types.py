@@ -21,6 +21,8 @@ All = Literal["*"]
 StreamWriter = Callable[[Any], None]
 Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
+#: What a stream is made of: the namespace by its levels, the stream mode, the data.
+Chunk = tuple[tuple[str, ...], str, Any]
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import GraphChangedError
-from hitl_django.engine.graph.fingerprint import changes
+from hitl_django.engine.graph.fingerprint import list_changes
 from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import LeaseLostError
 from hitl_django.models import GraphShape, Run, Thread
@@ -107,7 +107,7 @@ def refuse_if_changed(
             place["checkpoint_id"] = checkpoint_id
         return saver.get_tuple({"configurable": place})
 
-    found = changes(row.shape, registered.graph, load, new_input=new_input)
+    found = list_changes(row.shape, registered.graph, load, new_input=new_input)
     if found:
         raise GraphChangedError(
             f"The thread was stored under another shape of the graph {registered.name!r}: "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hitl_django.engine.graph.fingerprint import Shape, fingerprint_of, shape_of
+from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.models.events import STATES, chosen
 
@@ -239,14 +239,14 @@ def _refuse_if_failed(name: str) -> None:
 def _build(entry: _Entry) -> Registered:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
-    shape = shape_of(graph)
+    shape = describe_shape(graph)
     return Registered(
         entry.name,
         entry.version,
         entry.title,
         graph,
         shape,
-        fingerprint_of(shape),
+        hash_shape(shape),
         entry.events,
         entry.redact,
     )

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from hitl_django.engine.drawing import Picture, PlacedEdge, PlacedNode
-from hitl_django.engine.drawing import picture as lay_out
+from hitl_django.engine.drawing import lay_out_graph as lay_out
 from hitl_django.engine.drawing.layout.text_size import LINE
 from hitl_django.json_text.sanitize import visible
 

@@ -26,7 +26,7 @@ from hitl_django.models.events import modes_of, tells_of_subgraphs
 from .redaction import redact_value
 
 if TYPE_CHECKING:
-    from hitl_django.engine.loop.stream_modes import Chunk
+    from hitl_django.engine.types import Chunk
 
 #: Adds events; a number that is taken is an IntegrityError, and with it nothing is written.
 ADD = BulkInsert(RunEvent, ["run", "seq", "kind", "ns", "data", "truncated"], fresh=True)

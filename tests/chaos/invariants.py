@@ -36,8 +36,8 @@ from hitl_django.checkpoints import inline_values
 from hitl_django.checkpoints.codec import codec
 from hitl_django.conf import hitl
 from hitl_django.engine.constants import CONTROL_SLOTS, KEYED, NULL_TASK_ID, RESUME
-from hitl_django.engine.loop.task_status import Unanswered
 from hitl_django.engine.serde import digest
+from hitl_django.engine.task.task_status import Unanswered
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,

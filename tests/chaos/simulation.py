@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from hitl_django.engine.drivers.direct import answer_from
-from hitl_django.engine.drivers.task_steps import perform
+from hitl_django.engine.drivers.direct import perform_saver_call
+from hitl_django.engine.drivers.task_steps import perform_task
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.graph.run_options import Options, open_loop
@@ -103,7 +103,7 @@ class Worker:
             # Whichever comes first: side by side they end in any order.
             context = running.pop(self.chance.randrange(len(running)))
             assert not self.world.is_redone(self.lease, context.task.id), "stored, and done again"
-            return [perform(context)]
+            return [perform_task(context)]
         if isinstance(effect, Cancel):
             dropped = len(running)
             running.clear()
@@ -111,7 +111,7 @@ class Worker:
         assert graph.saver is not None
         if isinstance(effect, Save):
             return graph.saver.commit(effect.commit)
-        return answer_from(effect, graph.saver)  # type: ignore[arg-type]
+        return perform_saver_call(effect, graph.saver)  # type: ignore[arg-type]
 
 
 class Simulation:

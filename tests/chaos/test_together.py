@@ -291,7 +291,7 @@ def test_another_thread_that_stores_a_result_is_let_through(node: Any) -> None:
     def held(state: Any) -> Any:
         context = current.get()
         assert context is not None
-        context.deeds.storing = Reluctant()
+        context.once_guard.storing = Reluctant()
         return {"total": transact("k", act)}
 
     seen: list[int] = []

@@ -12,6 +12,7 @@ import pytest
 
 from hitl_django.engine.channels import EphemeralValue
 from hitl_django.engine.loop import checkpoint_upgrade
+from hitl_django.engine.loop.channel_state import restore_channels
 
 from .engines import LANGGRAPH, OURS, Engine
 
@@ -218,12 +219,12 @@ def test_the_stored_checkpoint_is_left_as_it_is(case: Case) -> None:
     graph = case.graph(OURS).compile()
     checkpoint = stored(OURS, case)
     before = copy.deepcopy(checkpoint)
-    graph.blueprint.state_from(checkpoint)
+    restore_channels(graph.spec, checkpoint)
     assert checkpoint == before
 
 
 def test_a_checkpoint_of_today_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl_django.engine.loop.graph_spec.upgraded", None)
+    monkeypatch.setattr("hitl_django.engine.loop.channel_state.upgrade_checkpoint", None)
     graph = line(OURS).compile(checkpointer=OURS.InMemorySaver())
     graph.invoke({"log": ["in"]}, CONFIG)
     assert graph.get_state(CONFIG).values["log"] == ["in", "a:state", "b:state"]
@@ -270,5 +271,5 @@ def test_what_starts_a_node_is_held_as_its_channel_holds_it() -> None:
 
     graph = line(OURS).compile()
     channels = {**graph.channels, "branch:to:b": Twice(Any, "branch:to:b")}
-    found = checkpoint_upgrade.upgraded(stored(OURS, CASES[1]), graph.nodes, channels)
+    found = checkpoint_upgrade.upgrade_checkpoint(stored(OURS, CASES[1]), graph.nodes, channels)
     assert found["channel_values"]["branch:to:b"] == ["a", "a"]

@@ -9,7 +9,7 @@ import pytest
 
 from hitl_django.engine import ids
 from hitl_django.engine.drivers.task_calls import CalledTask
-from hitl_django.engine.loop.plan import Origin, Task
+from hitl_django.engine.task.task import Origin, Task
 
 from .driving import CONFIG, Case, attempted
 from .engines import LANGGRAPH, OURS
@@ -44,7 +44,7 @@ def expected(graph: Any, checkpoint_id: str, ns: str, step: int, task: Any) -> s
         return ids.task_id(
             checkpoint, place, str(step), task.name, "__pregel_push", str(task.path[1])
         )
-    triggers = graph.blueprint.nodes[task.name].sorted_triggers
+    triggers = graph.spec.nodes[task.name].sorted_triggers
     return ids.task_id(checkpoint, place, str(step), task.name, "__pregel_pull", *triggers)
 
 
@@ -126,7 +126,7 @@ def test_called_tasks_have_langgraphs_ids_and_namespaces() -> None:
     started = list(theirs.get_state_history(CONFIG))[-1]
     graph = OURS.entrypoint()(flow)
     place = started.config["configurable"]["checkpoint_id"]
-    origin = Origin(graph.blueprint, {}, place, "", 0, 10)
+    origin = Origin(graph.spec, {}, place, "", 0, 10)
     node = graph.nodes["flow"]
     root = Task("flow", node, ("__pregel_pull", "flow"), ("__start__",), 1, origin)
     called = CalledTask(node, "outer", root, 0, None)

@@ -7,8 +7,8 @@ from typing import Any
 from hitl_django import InMemorySaver
 from hitl_django.engine.constants import RESUME
 from hitl_django.engine.graph.pregel import Pregel
-from hitl_django.engine.loop.task_status import read_task_statuses, record_answer
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, PendingWrite
+from hitl_django.engine.task.task_status import read_task_statuses, record_answer
 
 
 class Crash(BaseException):

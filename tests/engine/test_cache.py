@@ -98,13 +98,13 @@ def test_a_cache_is_used_by_many_threads_at_once() -> None:
 
 def test_the_same_input_has_the_same_key_in_every_process() -> None:
     said = (
-        "from hitl_django.engine.loop.node_cache import key_of\n"
+        "from hitl_django.engine.loop.node_cache import make_cache_key\n"
         "from hitl_django.engine.task.nodes import Node\n"
-        "from hitl_django.engine.loop.plan import Task\n"
+        "from hitl_django.engine.task.task import Task\n"
         "from hitl_django import CachePolicy\n"
         "node = Node(None, (), (), cache=CachePolicy())\n"
         "value = {'set': {'a', 'b', 'c', 'd'}, 'n': [1, 2.5, None, ('t',)]}\n"
-        "print(key_of(Task('a', node, ('p', 'a'), (), value, None))[1])"
+        "print(make_cache_key(Task('a', node, ('p', 'a'), (), value, None))[1])"
     )
     keys = {
         subprocess.run(

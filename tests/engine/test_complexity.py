@@ -11,8 +11,8 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.state import complexity
 from hitl_django.engine.state.complexity import contains_itself, is_too_complex
 from hitl_django.engine.state.schema import MAX_FAULTS, check_input, coerce
-from hitl_django.engine.tools.tool import Function
-from hitl_django.engine.tools.tool_call import BadCall, Call
+from hitl_django.engine.tools.tool import Tool
+from hitl_django.engine.tools.tool_call import BadCall, ToolCall
 
 seen: list[Any] = []
 
@@ -161,8 +161,8 @@ def test_the_arguments_of_a_tool_are_counted_too() -> None:
     def find(condition: Condition) -> str:
         return "found"
 
-    tool = Function(find)
-    call = Call("find", {"condition": nested(60)}, "1", "key", 0, 1)
+    tool = Tool(find)
+    call = ToolCall("find", {"condition": nested(60)}, "1", "key", 0, 1)
     with pytest.raises(BadCall, match="too complex"):
         tool.arguments(call)
 

@@ -10,9 +10,9 @@ import pytest
 
 from hitl_django import END, START, Command, NodeBuilder, Pregel, StateGraph
 from hitl_django.engine.channels import EphemeralValue, LastValue
-from hitl_django.engine.drawing import Picture, draw_mermaid, picture
-from hitl_django.engine.drawing.layout.ordering import crossings
-from hitl_django.engine.drawing.layout.text_size import LONGEST, broken, width_of
+from hitl_django.engine.drawing import Picture, draw_mermaid, lay_out_graph
+from hitl_django.engine.drawing.layout.ordering import count_crossings
+from hitl_django.engine.drawing.layout.text_size import LONGEST, break_lines, measure_text
 
 
 class State(TypedDict, total=False):
@@ -87,7 +87,7 @@ def test_a_graph_that_calls_itself_is_drawn_once() -> None:
     compiled = graph.compile()
 
     assert set(compiled.get_graph(xray=True).nodes) == {START, "a", "again", END}
-    assert len(picture(compiled).nodes) == 4
+    assert len(lay_out_graph(compiled).nodes) == 4
 
 
 def test_a_subgraph_with_two_ways_in_keeps_its_start() -> None:
@@ -243,13 +243,13 @@ def assert_tidy(drawn: Picture) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_nothing_in_a_picture_lies_over_another(seed: int) -> None:
-    assert_tidy(picture(random_graph(seed).compile()))
+    assert_tidy(lay_out_graph(random_graph(seed).compile()))
 
 
 def test_what_a_node_calls_is_drawn_inside_it() -> None:
     middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
     graph = graph_of("p q", (START, "p"), ("p", "mid"), ("mid", "q"), ("q", "p"))
-    drawn = picture(graph.add_node("mid", middle.compile()).compile())
+    drawn = lay_out_graph(graph.add_node("mid", middle.compile()).compile())
 
     assert_tidy(drawn)
     assert {node.id for node in drawn.nodes if node.holds} == {"mid", "mid:low"}
@@ -257,12 +257,12 @@ def test_what_a_node_calls_is_drawn_inside_it() -> None:
 
 
 def test_the_same_graph_is_drawn_the_same_way() -> None:
-    assert picture(random_graph(3).compile()) == picture(random_graph(3).compile())
+    assert lay_out_graph(random_graph(3).compile()) == lay_out_graph(random_graph(3).compile())
 
 
 def test_edges_lead_downwards_but_for_those_that_lead_back() -> None:
     graph = graph_of("a b c", (START, "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("b", "b"))
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
     tops = {node.id: node.y for node in drawn.nodes}
 
     back = {(edge.source, edge.target) for edge in drawn.edges if edge.back}
@@ -280,7 +280,7 @@ def test_edges_that_can_do_without_crossing_do_not_cross() -> None:
         ("b", "y"),
         ("c", "z"),
     )
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
     middles = {node.id: node.x for node in drawn.nodes}
 
     assert sorted("abc", key=middles.__getitem__) == [
@@ -289,20 +289,20 @@ def test_edges_that_can_do_without_crossing_do_not_cross() -> None:
 
 
 def test_crossings_are_counted_by_pairs() -> None:
-    assert crossings([[0, 1], [2, 3]], [[3], [2], [], []]) == 1
-    assert crossings([[0, 1], [2, 3]], [[2, 3], [2, 3], [], []]) == 1
-    assert crossings([[0, 1], [2, 3]], [[2], [2, 3], [], []]) == 0
+    assert count_crossings([[0, 1], [2, 3]], [[3], [2], [], []]) == 1
+    assert count_crossings([[0, 1], [2, 3]], [[2, 3], [2, 3], [], []]) == 1
+    assert count_crossings([[0, 1], [2, 3]], [[2], [2, 3], [], []]) == 0
 
 
 def test_a_label_has_room_of_its_own() -> None:
     graph = graph_of("a b c", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"left of it": "b", "right of it": "c"})
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
 
     one, other = (edge for edge in drawn.edges if edge.label)
     apart = abs(one.label_at[0] - other.label_at[0])  # type: ignore[index]
 
-    assert apart > (width_of(one.shown) + width_of(other.shown)) / 2
+    assert apart > (measure_text(one.shown) + measure_text(other.shown)) / 2
     assert all(node.y > one.label_at[1] for node in drawn.nodes if node.id in "bc")  # type: ignore[index]
 
 
@@ -310,7 +310,7 @@ def test_answers_that_lead_the_same_way_share_an_edge() -> None:
     graph = graph_of("a b", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"yes": "b", "surely": "b", "no": END})
 
-    labels = {edge.label for edge in picture(graph.compile()).edges}
+    labels = {edge.label for edge in lay_out_graph(graph.compile()).edges}
 
     assert labels == {"", "yes / surely", "no"}
 
@@ -318,7 +318,7 @@ def test_answers_that_lead_the_same_way_share_an_edge() -> None:
 def test_nodes_that_only_an_undeclared_choice_can_reach_are_guessed_to_be_reached_by_it() -> None:
     graph = graph_of("a b c", (START, "a"), ("b", "c"))
     graph.add_conditional_edges("a", lambda state: "b")
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
 
     assert [(e.source, e.target) for e in drawn.edges if e.leads == "guessed"] == [("a", "b")]
     assert ("a", "b", None, True) not in edges_of(graph.compile())
@@ -327,7 +327,7 @@ def test_nodes_that_only_an_undeclared_choice_can_reach_are_guessed_to_be_reache
 def test_an_error_handler_hangs_on_its_node() -> None:
     graph = graph_of("", (START, "a")).add_node("a", nothing, error_handler=nothing)
 
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
 
     assert [e.source for e in drawn.edges if e.leads == "on_error"] == ["a"]
 
@@ -337,10 +337,10 @@ def test_a_node_is_as_wide_as_its_name_until_it_breaks() -> None:
     graph = graph_of("", (START, names[0]))
     for name in names:
         graph.add_node(name, nothing)
-    nodes = {node.name: node for node in picture(graph.compile()).nodes}
+    nodes = {node.name: node for node in lay_out_graph(graph.compile()).nodes}
 
     for name in names:
-        assert nodes[name].width >= max(map(width_of, nodes[name].lines))
+        assert nodes[name].width >= max(map(measure_text, nodes[name].lines))
     assert nodes[names[0]].width < nodes[names[1]].width
     assert len(nodes[names[2]].lines) > 1
     assert nodes[names[3]].lines[-1].endswith("…")
@@ -348,18 +348,21 @@ def test_a_node_is_as_wide_as_its_name_until_it_breaks() -> None:
 
 
 def test_a_long_name_breaks_between_its_words() -> None:
-    assert broken("check_the_customer_and_the_order_of_today") == (
+    assert break_lines("check_the_customer_and_the_order_of_today") == (
         "check_the_customer_and_the_",
         "order_of_today",
     )
-    assert broken("x" * LONGEST) == ("x" * LONGEST,)
-    assert broken("") == ("",)
+    assert break_lines("x" * LONGEST) == ("x" * LONGEST,)
+    assert break_lines("") == ("",)
 
 
 def test_what_is_shown_of_a_name_is_what_is_measured() -> None:
     graph = graph_of("a", (START, "a")).compile()
 
-    by_default, said = picture(graph), picture(graph, say=lambda name: name.ljust(25, "."))
+    by_default, said = (
+        lay_out_graph(graph),
+        lay_out_graph(graph, say=lambda name: name.ljust(25, ".")),
+    )
 
     assert said.width > by_default.width
     assert {node.name for node in said.nodes} == {node.name for node in by_default.nodes}
@@ -371,7 +374,7 @@ def test_a_picture_of_a_thousand_nodes_with_far_edges_is_drawn() -> None:
         ends = {"on": f"n{number + 1}", "stop": END, "over": f"n{(number * 7) % 1000}"}
         graph.add_conditional_edges(f"n{number}", lambda state: "on", ends)
 
-    drawn = picture(graph.compile())
+    drawn = lay_out_graph(graph.compile())
 
     assert len(drawn.nodes) == 1002
     assert all(len(edge.points) >= 2 for edge in drawn.edges)

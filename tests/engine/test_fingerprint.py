@@ -11,7 +11,7 @@ import pytest
 
 from hitl_django import Command, InMemorySaver, Send, StateGraph, interrupt
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.graph.fingerprint import changes, fingerprint_of, shape_of
+from hitl_django.engine.graph.fingerprint import describe_shape, hash_shape, list_changes
 from hitl_django.engine.graph.pregel import Pregel
 
 from .graphs import CONFIG
@@ -206,14 +206,14 @@ def test_an_edit_of_a_graph_that_a_thread_is_paused_in(name: str) -> None:
         place = {**CONFIG["configurable"], "checkpoint_ns": ns}
         return paused.saver.get_tuple({"configurable": place})
 
-    before = json.loads(json.dumps(shape_of(paused)))
-    found = changes(before, edited, load)
+    before = json.loads(json.dumps(describe_shape(paused)))
+    found = list_changes(before, edited, load)
     if fault is not None:
         assert fault in found
         if "'amount'" in fault or "'log'" in fault:
-            assert fault in changes(before, edited, load, new_input=True)
+            assert fault in list_changes(before, edited, load, new_input=True)
         return
-    assert found == changes(before, edited, load, new_input=True) == []
+    assert found == list_changes(before, edited, load, new_input=True) == []
 
     # It does go on: each open question takes its answer, and the run comes to its end.
     while asked := edited.get_state(CONFIG).interrupts:
@@ -236,8 +236,8 @@ def test_a_thread_that_came_to_its_end_minds_only_what_it_holds(name: str) -> No
     assert ended.get_state(CONFIG).next == ()
     plan = Plan()
     edit(plan)
-    found = changes(
-        shape_of(ended),
+    found = list_changes(
+        describe_shape(ended),
         plan.build(),
         lambda ns: ended.saver.get_tuple({"configurable": {**CONFIG["configurable"]}}),
     )
@@ -249,7 +249,7 @@ def test_what_the_nodes_do_is_no_part_of_the_shape() -> None:
     plan = Plan()
     plan.nodes["review"] = asks("something else?")
     plan.edges.reverse()
-    assert fingerprint_of(shape_of(plan.build())) == fingerprint_of(shape_of(Plan().build()))
+    assert hash_shape(describe_shape(plan.build())) == hash_shape(describe_shape(Plan().build()))
 
 
 def test_each_other_edit_gives_another_fingerprint() -> None:
@@ -259,7 +259,9 @@ def test_each_other_edit_gives_another_fingerprint() -> None:
     for name in EDITS.keys() - same:
         plan = Plan()
         EDITS[name][0](plan)
-        assert fingerprint_of(shape_of(plan.build())) != fingerprint_of(shape_of(Plan().build()))
+        assert hash_shape(describe_shape(plan.build())) != hash_shape(
+            describe_shape(Plan().build())
+        )
 
 
 def test_a_graph_that_calls_itself_has_a_shape() -> None:
@@ -269,4 +271,4 @@ def test_a_graph_that_calls_itself_has_a_shape() -> None:
         return graph.invoke(state)
 
     graph = StateGraph(dict).add_node("again", again).add_edge(START, "again").compile()
-    assert "calls" not in shape_of(graph)["nodes"]["again"]
+    assert "calls" not in describe_shape(graph)["nodes"]["again"]

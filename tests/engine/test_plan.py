@@ -14,10 +14,16 @@ from typing_extensions import TypedDict
 
 from hitl_django import END, START, Send, StateGraph
 from hitl_django.engine.errors import InvalidUpdateError
-from hitl_django.engine.loop.apply import InputWrites, apply, count_version
-from hitl_django.engine.loop.graph_spec import Blueprint, State
-from hitl_django.engine.loop.plan import Origin, breakpoint_hits, plan
+from hitl_django.engine.loop.apply import InputWrites, apply_writes, count_version
+from hitl_django.engine.loop.channel_state import (
+    ChannelState,
+    list_durable_values,
+    restore_channels,
+)
+from hitl_django.engine.loop.plan import find_breakpoints, plan
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.engine.task.graph_spec import GraphSpec
+from hitl_django.engine.task.task import Origin
 
 CHECKPOINT = "1f1e575e-a973-6cc3-8000-845cd20a5d8a"
 
@@ -35,25 +41,25 @@ def nothing(state: Any) -> None:
 class Stepper:
     """A graph driven by hand: what is planned, and what tasks are said to have written."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
-        self.blueprint = blueprint
-        self.state = blueprint.state_from(None)
+    def __init__(self, spec: GraphSpec) -> None:
+        self.spec = spec
+        self.state = restore_channels(spec, None)
         self.step = -1
         self.tasks: list[Any] = []
 
     def begin(self, value: Any) -> list[str]:
         """Applies input and the hidden start; returns the names of what is planned."""
-        apply(self.blueprint, self.state, [InputWrites("__input__", [(START, value)])],
+        apply_writes(self.spec, self.state, [InputWrites("__input__", [(START, value)])],
               count_version)  # fmt: skip
         assert self.plan() == [START]
         return self.take({START: self._start_writes(value)})
 
     def _start_writes(self, value: Any) -> list[tuple[str, Any]]:
-        return self.blueprint.nodes[START].collect(value)
+        return self.spec.nodes[START].collect(value)
 
     def plan(self) -> list[str]:
-        origin = Origin(self.blueprint, self.state.values, CHECKPOINT, "", self.step, 99)
-        self.tasks = plan(self.blueprint, self.state, origin)
+        origin = Origin(self.spec, self.state.values, CHECKPOINT, "", self.step, 99)
+        self.tasks = plan(self.spec, self.state, origin)
         return [task.name for task in self.tasks]
 
     def take(self, writes: dict[str, Any], *, reverse: bool = False) -> list[str]:
@@ -61,13 +67,13 @@ class Stepper:
         for task in self.tasks:
             task.writes = writes.get(task.name, task.node.collect({}))
         tasks = list(reversed(self.tasks)) if reverse else self.tasks
-        apply(self.blueprint, self.state, tasks, count_version)
+        apply_writes(self.spec, self.state, tasks, count_version)
         self.step += 1
         return self.plan()
 
 
 def stepper(graph: StateGraph) -> Stepper:
-    return Stepper(graph.compile().blueprint)
+    return Stepper(graph.compile().spec)
 
 
 def diamond(**options: Any) -> StateGraph:
@@ -191,7 +197,7 @@ def test_two_plain_writes_to_one_key_are_refused() -> None:
 def test_input_is_no_super_step() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
-    apply(run.blueprint, run.state, [InputWrites("__input__", [("x", 5)])], count_version)
+    apply_writes(run.spec, run.state, [InputWrites("__input__", [("x", 5)])], count_version)
     assert run.state.values["x"] == 5
     assert run.state.updated == {"x"}
     assert "branch:to:a" in run.state.values
@@ -225,10 +231,10 @@ def test_the_state_depends_on_no_order_in_which_tasks_finished(
     graph = StateGraph(Values).add_node("w", nothing)
     for name in "ab":
         graph.add_node(name, nothing).add_edge(START, name)
-    blueprint = graph.compile().blueprint
+    spec = graph.compile().spec
 
     def after(order: list[int] | None) -> Any:
-        run = Stepper(blueprint)
+        run = Stepper(spec)
         run.begin({"x": 1})
         run.take({"a": [("__pregel_tasks", Send("w", i)) for i in range(len(sent))] +
                   [("branch:to:a", None), ("branch:to:b", None)]})  # fmt: skip
@@ -236,7 +242,7 @@ def test_the_state_depends_on_no_order_in_which_tasks_finished(
         for task, writes in zip(run.tasks, given_writes, strict=True):
             task.writes = writes
         tasks = run.tasks if order is None else [run.tasks[position] for position in order]
-        apply(blueprint, run.state, tasks, count_version)
+        apply_writes(spec, run.state, tasks, count_version)
         run.step += 1
         planned = [
             (task.name, task.path, task.input, task.id) for task in (run.plan(), run.tasks)[1]
@@ -249,14 +255,14 @@ def test_the_state_depends_on_no_order_in_which_tasks_finished(
 
 def test_twelve_sent_tasks_keep_their_order_in_every_permutation_tried() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_node("w", nothing)
-    blueprint = graph.compile().blueprint
+    spec = graph.compile().spec
     for order in itertools.islice(itertools.permutations(range(12)), 0, 5000, 997):
-        run = Stepper(blueprint)
+        run = Stepper(spec)
         run.begin({"x": 1})
         run.take({"a": [("__pregel_tasks", Send("w", i)) for i in range(12)]})
         for number, task in enumerate(run.tasks):
             task.writes = [("log", [number])]
-        apply(blueprint, run.state, [run.tasks[i] for i in order], count_version)
+        apply_writes(spec, run.state, [run.tasks[i] for i in order], count_version)
         assert run.state.values["log"] == list(range(12))
 
 
@@ -271,12 +277,12 @@ def test_planning_twice_gives_the_same_tasks() -> None:
 def test_a_breakpoint_stops_only_where_something_moved() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
-    assert [task.name for task in breakpoint_hits(run.state, ["a"], run.tasks)] == ["a"]
-    assert len(breakpoint_hits(run.state, "*", run.tasks)) == 2
-    assert breakpoint_hits(run.state, ["join"], run.tasks) == []
-    assert breakpoint_hits(run.state, (), run.tasks) == []
+    assert [task.name for task in find_breakpoints(run.state, ["a"], run.tasks)] == ["a"]
+    assert len(find_breakpoints(run.state, "*", run.tasks)) == 2
+    assert find_breakpoints(run.state, ["join"], run.tasks) == []
+    assert find_breakpoints(run.state, (), run.tasks) == []
     run.state.seen["__interrupt__"] = {"__interrupt__": run.state.clock}
-    assert breakpoint_hits(run.state, "*", run.tasks) == []
+    assert find_breakpoints(run.state, "*", run.tasks) == []
 
 
 def test_a_state_is_restored_from_its_checkpoint() -> None:
@@ -284,13 +290,13 @@ def test_a_state_is_restored_from_its_checkpoint() -> None:
     run.begin({"x": 1})
     checkpoint: Any = {
         "v": 4,
-        "channel_values": run.blueprint.durable_values(run.state),
+        "channel_values": list_durable_values(run.spec, run.state),
         "channel_versions": dict(run.state.versions),
         "versions_seen": dict(run.state.seen),
         "updated_channels": sorted(run.state.updated or ()),
     }
-    twin = Stepper(run.blueprint)
-    twin.state, twin.step = run.blueprint.state_from(checkpoint), run.step
+    twin = Stepper(run.spec)
+    twin.state, twin.step = restore_channels(run.spec, checkpoint), run.step
     assert twin.plan() == run.plan() == ["a", "b"]
     assert twin.take({}) == run.take({})
 
@@ -298,7 +304,7 @@ def test_a_state_is_restored_from_its_checkpoint() -> None:
 def test_an_empty_state_plans_nothing() -> None:
     run = stepper(diamond())
     assert run.plan() == []
-    assert isinstance(run.state, State)
+    assert isinstance(run.state, ChannelState)
 
 
 def test_a_savers_versions_grow_and_differ_between_branches() -> None:

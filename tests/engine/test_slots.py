@@ -15,9 +15,9 @@ from hitl_django.engine.constants import (
     RESUME,
 )
 from hitl_django.engine.errors import UnknownInterruptError
-from hitl_django.engine.loop.task_status import (
+from hitl_django.engine.task.task_status import (
     TaskStatus,
-    answers_for,
+    collect_answers,
     is_resume_map,
     plan_resume,
     read_task_statuses,
@@ -140,22 +140,22 @@ def given(**at: Any) -> dict[str, Any]:
 
 
 def test_a_task_gets_the_answer_to_its_open_question() -> None:
-    assert answers_for("a:1", status([], 0), given(p0="x")) == ["x"]
-    assert answers_for("a:1", status(["x"], 1), given(p1="y")) == ["x", "y"]
+    assert collect_answers("a:1", status([], 0), given(p0="x")) == ["x"]
+    assert collect_answers("a:1", status(["x"], 1), given(p1="y")) == ["x", "y"]
 
 
 def test_a_task_gets_no_answer_that_was_given_to_another() -> None:
-    assert list(answers_for("b:2", status([], 0), given(p0="x"))) == []
-    assert list(answers_for("a:1", None, given(p1="x"))) == []
+    assert list(collect_answers("b:2", status([], 0), given(p0="x"))) == []
+    assert list(collect_answers("a:1", None, given(p1="x"))) == []
 
 
 def test_one_map_may_answer_several_questions_of_one_task() -> None:
-    assert answers_for("a:1", status([], 0, 1), given(p0="x", p1="y")) == ["x", "y"]
-    assert answers_for("a:1", status([], 0, 1), given(p1="y")) == [Unanswered(), "y"]
+    assert collect_answers("a:1", status([], 0, 1), given(p0="x", p1="y")) == ["x", "y"]
+    assert collect_answers("a:1", status([], 0, 1), given(p1="y")) == [Unanswered(), "y"]
 
 
 def test_an_answer_given_now_corrects_a_stored_one() -> None:
-    assert answers_for("a:1", status(["x"], 0), given(p0="y")) == ["y"]
+    assert collect_answers("a:1", status(["x"], 0), given(p0="y")) == ["y"]
 
 
 def test_a_status_is_read_from_stored_writes() -> None:

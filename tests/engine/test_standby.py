@@ -15,7 +15,7 @@ from hitl_django.engine.drivers import thread_driver
 from hitl_django.engine.drivers import watchdog as module
 from hitl_django.engine.drivers.thread_driver import SyncDriver
 from hitl_django.engine.drivers.thread_pool import TaskThreads
-from hitl_django.engine.drivers.watchdog import Standby
+from hitl_django.engine.drivers.watchdog import Watchdog
 from hitl_django.engine.savers.checkpoint import Commit
 
 from .graphs import CONFIG, State, saved, says, side_by_side
@@ -167,7 +167,7 @@ def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_REST", 0.01)
-    standby = Standby()
+    standby = Watchdog()
     for _ in range(3):
         worker = Looked()
         standby.add(worker)
@@ -181,7 +181,7 @@ def test_the_thread_ends_when_nobody_needs_it_and_comes_back(
 
 
 def test_a_thread_that_rests_is_woken() -> None:
-    standby = Standby()
+    standby = Watchdog()
     for _ in range(3):
         hasty = Looked()
         standby.add(hasty)
@@ -198,7 +198,7 @@ def test_a_thread_that_rests_is_woken() -> None:
 def test_waking_it_in_vain_leaves_it_awake_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOKS", 1)
     monkeypatch.setattr(module, "_REST", 0.02)
-    standby = Standby()
+    standby = Watchdog()
     for pause in (0.0, 0.001, 0.003, 0.01, 0.03, 0.05):
         hasty = Looked()
         standby.add(hasty)

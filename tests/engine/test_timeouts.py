@@ -172,14 +172,14 @@ def test_sends_with_other_timeouts_are_other_sends() -> None:
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The nodes whose idle timeout began anew, each time that one did."""
     found: list[str] = []
-    touch = timeouts.Watch.touch
+    touch = timeouts.AttemptTimer.touch
 
-    def note(watch: timeouts.Watch) -> None:
+    def note(watch: timeouts.AttemptTimer) -> None:
         if watch.policy.idle_timeout is not None:
             found.append(watch.context.task.name)
         touch(watch)
 
-    monkeypatch.setattr(timeouts.Watch, "touch", note)
+    monkeypatch.setattr(timeouts.AttemptTimer, "touch", note)
     return found
 
 

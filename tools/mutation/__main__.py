@@ -42,8 +42,9 @@ MODULES = (
     "services", "leases", "db", "checkpoints", "worker/runner.py", "worker/sweeper.py",
     "worker/retention.py", "permissions.py", "audit.py", "task_queue/dispatcher.py",
     "notifications/outbox.py", "notifications/webhooks", "link_pages", "api/preconditions.py",
-    "engine/loop/loop.py", "engine/loop/start.py", "engine/loop/stop.py", "engine/loop/commit.py",
-    "engine/loop/plan.py", "engine/loop/apply.py", "engine/loop/task_status.py",
+    "engine/loop/loop.py", "engine/loop/step.py", "engine/loop/start.py", "engine/loop/stop.py",
+    "engine/loop/commit.py", "engine/loop/plan.py", "engine/loop/apply.py",
+    "engine/task/task_status.py",
 )  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .drawable_graph import Drawing, DrawnEdge, DrawnNode, drawing_of
-from .mermaid import draw_mermaid
-from .outline import Outline, OutlineEdge, OutlineNode, outline_of
-from .picture import Picture, PlacedEdge, PlacedNode, picture
+from .drawable_graph import Drawing, build_drawing, draw_mermaid
+from .elements import DrawnEdge, DrawnNode
+from .outline import Outline, OutlineEdge, OutlineNode, build_outline
+from .picture import Picture, PlacedEdge, PlacedNode, lay_out_graph
 
 __all__ = [
     "Drawing",
@@ -17,8 +17,8 @@ __all__ = [
     "Picture",
     "PlacedEdge",
     "PlacedNode",
+    "build_drawing",
+    "build_outline",
     "draw_mermaid",
-    "drawing_of",
-    "outline_of",
-    "picture",
+    "lay_out_graph",
 ]

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..constants import END, START
+from ..loop.compiled_graph import CompiledGraph
 from . import mermaid
-from .outline import Outline, OutlineNode, outline_of
-
-if TYPE_CHECKING:
-    from ..graph.pregel import Pregel
+from .elements import DrawnEdge, DrawnNode
+from .outline import Outline, OutlineNode, build_outline
 
 #: Between the names of the nodes that lead to one inside another.
 BETWEEN = ":"
 #: Edges of an outline that belong to the graph's own description.
 _DECLARED = ("always", "maybe")
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnNode:
-    """A node; one inside others is ``within`` those, and its id begins with their names."""
-
-    id: str
-    name: str
-    metadata: Mapping[str, Any] | None = None
-    within: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnEdge:
-    """An edge; ``data`` is the answer of a conditional edge that leads this way."""
-
-    source: str
-    target: str
-    data: str | None = None
-    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +35,7 @@ class Drawing:
 
     def draw_mermaid(self, *, with_styles: bool = True) -> str:
         """Returns the text from which Mermaid draws the graph as a flowchart."""
-        return mermaid.text_of(self, with_styles)
+        return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
         """Returns nodes and edges as plain JSON."""
@@ -74,13 +53,13 @@ class Drawing:
         return {"nodes": nodes, "edges": edges}
 
 
-def drawing_of(graph: Pregel, xray: int | bool = False) -> Drawing:
+def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
     """Returns the nodes and edges of a graph.
 
     ``xray`` puts in the place of a node that calls a graph the nodes of that graph: True at every
     level, a number that many levels down.
     """
-    return _flat(outline_of(graph, xray))
+    return _flat(build_outline(graph, xray))
 
 
 def _flat(outline: Outline) -> Drawing:
@@ -153,3 +132,8 @@ def _trimmed(drawing: Drawing) -> Drawing:
 def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
     left = [node for name, node in drawing.nodes.items() if name not in taken and name != but]
     return left[0] if len(left) == 1 else None
+
+
+def draw_mermaid(graph: CompiledGraph, *, xray: int | bool = True) -> str:
+    """Returns the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
+    return build_drawing(graph, xray).draw_mermaid()

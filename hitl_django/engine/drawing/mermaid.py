@@ -7,15 +7,11 @@ stands in quotes, with what Mermaid or HTML could read written as an entity.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING
 
 from ..constants import END, START
-
-if TYPE_CHECKING:
-    from ..graph.pregel import Pregel
-    from .drawable_graph import Drawing, DrawnEdge, DrawnNode
+from .elements import DrawnEdge, DrawnNode
 
 #: Names that can stand for themselves; anything else is numbered.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -34,32 +30,29 @@ STYLES = (
 )
 
 
-def draw_mermaid(graph: Pregel, *, xray: int | bool = True) -> str:
-    """Returns the text from which Mermaid draws a graph, and those inside it, as a flowchart."""
-    return graph.get_graph(xray=xray).draw_mermaid()
-
-
-def text_of(drawing: Drawing, with_styles: bool = True) -> str:
-    """Returns the text for a drawing."""
+def write_flowchart(
+    nodes: Mapping[str, DrawnNode], edges: Iterable[DrawnEdge], with_styles: bool = True
+) -> str:
+    """Returns the text from which Mermaid draws these nodes and edges."""
     numbers = count(1)
     ids = {
         node: node
         if _PLAIN.fullmatch(node) and node.lower() not in _KEYWORDS
         else f"n{next(numbers)}_"
-        for node in drawing.nodes
+        for node in nodes
     }
-    lines = ["flowchart TD", *_boxes(drawing, ids, with_styles)]
-    lines += [_arrow(edge, ids) for edge in drawing.edges]
+    lines = ["flowchart TD", *_boxes(nodes.values(), ids, with_styles)]
+    lines += [_arrow(edge, ids) for edge in edges]
     if with_styles:
         lines += STYLES
     return "\n".join(lines) + "\n"
 
 
-def _boxes(drawing: Drawing, ids: dict[str, str], with_styles: bool) -> Iterator[str]:
+def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
     """Yields the nodes, those inside another in a box with its name."""
     numbers = count(1)
     open_: list[str] = []
-    for node in drawing.nodes.values():
+    for node in nodes:
         while tuple(open_) != node.within[: len(open_)]:
             yield f"{'  ' * len(open_)}end"
             open_.pop()

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..channels import LastValueAfterFinish, NamedBarrierValueAfterFinish
 from ..constants import END, START
+from ..loop.compiled_graph import CompiledGraph
 from ..loop.error_handlers import handler_name
-
-if TYPE_CHECKING:
-    from ..graph.pregel import Pregel
-    from ..task.nodes import Node
+from ..task.nodes import Node
 
 Kind = Literal["start", "node", "end"]
 Leads = Literal["always", "maybe", "on_error", "guessed"]
@@ -58,7 +56,9 @@ class Outline:
     edges: tuple[OutlineEdge, ...]
 
 
-def outline_of(graph: Pregel, depth: int | bool = True, _above: tuple[int, ...] = ()) -> Outline:
+def build_outline(
+    graph: CompiledGraph, depth: int | bool = True, _above: tuple[int, ...] = ()
+) -> Outline:
     """Returns the outline of a compiled graph and of those it calls, ``depth`` levels down.
 
     A graph that calls itself is drawn once.
@@ -84,12 +84,12 @@ def outline_of(graph: Pregel, depth: int | bool = True, _above: tuple[int, ...] 
 
 
 def _node(
-    graph: Pregel, name: str, node: Node, depth: int | bool, above: tuple[int, ...]
+    graph: CompiledGraph, name: str, node: Node, depth: int | bool, above: tuple[int, ...]
 ) -> OutlineNode:
     called = graph.subgraph_of(name) if depth else None
     inside = None
     if called is not None and id(called) not in above:
-        inside = outline_of(called, depth if depth is True else depth - 1, above)
+        inside = build_outline(called, depth if depth is True else depth - 1, above)
     return OutlineNode(
         name,
         metadata=node.metadata,
@@ -100,7 +100,7 @@ def _node(
     )
 
 
-def _stops(graph: Pregel, name: str) -> str:
+def _stops(graph: CompiledGraph, name: str) -> str:
     said = [
         word
         for word, names in (
@@ -112,7 +112,7 @@ def _stops(graph: Pregel, name: str) -> str:
     return ",".join(said)
 
 
-def _listeners(graph: Pregel) -> dict[str, list[str]]:
+def _listeners(graph: CompiledGraph) -> dict[str, list[str]]:
     """Returns the nodes that each channel starts."""
     found: dict[str, list[str]] = {}
     for name, node in graph.nodes.items():
@@ -122,7 +122,7 @@ def _listeners(graph: Pregel) -> dict[str, list[str]]:
 
 
 def _leads(
-    graph: Pregel, name: str, node: Node, listeners: Mapping[str, list[str]]
+    graph: CompiledGraph, name: str, node: Node, listeners: Mapping[str, list[str]]
 ) -> Iterator[OutlineEdge]:
     for writer in node.writers:
         for channel, _ in _writes_of(writer):
@@ -142,7 +142,7 @@ def _writes_of(writer: Any) -> Sequence[tuple[str, Any]]:
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
 
-def _command_ends(graph: Pregel, name: str) -> Mapping[str, str | None]:
+def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
     builder = getattr(graph, "builder", None)
     spec = None if builder is None else builder.nodes.get(name)
     return dict(spec.ends) if spec is not None and spec.ends else {}

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..constants import END, START
+from ..loop.compiled_graph import CompiledGraph
 from .drawable_graph import BETWEEN
 from .layout.layout import Plane, Point, Wire, lay_out
-from .layout.text_size import LETTER, LINE, LONGEST, Say, broken, width_of
-from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, outline_of
-
-if TYPE_CHECKING:
-    from ..graph.pregel import Pregel
+from .layout.text_size import LETTER, LINE, LONGEST, Say, break_lines, measure_text
+from .outline import Kind, Leads, Outline, OutlineEdge, OutlineNode, build_outline
 
 MARGIN, PAD_X, PAD_Y, BOX_PAD = 12.0, 18.0, 10.0, 16.0
 #: Room at a node's corner for the mark that says what has become of it.
@@ -69,12 +66,12 @@ class Picture:
     edges: tuple[PlacedEdge, ...]
 
 
-def picture(graph: Pregel, *, xray: int | bool = True, say: Say = str) -> Picture:
+def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
     """Lays out a graph.
 
     ``say`` turns a name into what is shown of it, whose width then counts.
     """
-    drawn = _compose(outline_of(graph, xray), "", say)
+    drawn = _compose(build_outline(graph, xray), "", say)
     return Picture(
         drawn.width + 2 * MARGIN,
         drawn.height + 2 * MARGIN,
@@ -156,13 +153,13 @@ def _nodes(
 
 
 def _lines(node: OutlineNode, say: Say) -> tuple[str, ...]:
-    return () if node.name in (START, END) else broken(say(node.name))
+    return () if node.name in (START, END) else break_lines(say(node.name))
 
 
 def _size(node: OutlineNode, lines: tuple[str, ...], held: Picture | None) -> Point:
     if node.kind != "node":
         return DOT, DOT
-    text = max(width_of(line) for line in lines)
+    text = max(measure_text(line) for line in lines)
     width = max(LEAST, text + 2 * PAD_X + MARK)
     height = len(lines) * LINE + 2 * PAD_Y
     if held is None:
@@ -186,7 +183,7 @@ def _cut(label: str) -> str:
 
 
 def _label_width(text: str) -> float:
-    return width_of(text) + 2 * LETTER if text else 0.0
+    return measure_text(text) + 2 * LETTER if text else 0.0
 
 
 def _moved_nodes(nodes: Iterable[PlacedNode], dx: float, dy: float) -> list[PlacedNode]:

@@ -7,8 +7,8 @@ task runs has its saver calls made here. A single task runs inline, without a th
 
 from __future__ import annotations
 
-from .asyncio_driver import AsyncDriver, aask
-from .direct import ask
+from .asyncio_driver import AsyncDriver, arun_query
+from .direct import run_query
 from .thread_driver import SyncDriver
 
-__all__ = ["AsyncDriver", "SyncDriver", "aask", "ask"]
+__all__ = ["AsyncDriver", "SyncDriver", "arun_query", "run_query"]

@@ -14,7 +14,6 @@ from typing import Any
 from ..errors import DrainSignal
 from ..loop.effects import (
     Await,
-    Call,
     Cancel,
     Emit,
     Keep,
@@ -26,25 +25,25 @@ from ..loop.effects import (
     Run,
     RunBeside,
     Save,
-    Wait,
 )
-from ..loop.loop import Loop
-from ..loop.plan import Task
-from ..loop.stream_modes import Chunk
+from ..loop.state import LoopState
 from ..savers.checkpoint import BaseCheckpointSaver
-from ..task.callbacks import atell
-from ..task.context import TaskContext, akeep, current, saver_calls
+from ..task.callbacks import acall_handlers
+from ..task.context import TaskContext, astore_commit, current, saver_calls
+from ..task.effects import Call, Wait
 from ..task.nodes import Action
-from ..task.task_runner import attempt, raised, returned
+from ..task.task import Task
+from ..task.task_runner import run_task, take_error, take_result
+from ..types import Chunk
 from .asyncio_pool import AsyncTasks
-from .direct import answer_from
-from .node_call import as_failure, injected
+from .direct import perform_saver_call
+from .node_call import convert_cancellation, get_injected
 from .task_steps import call_here
 from .thread_pool import MOST_THREADS
-from .timeouts import Watch
+from .timeouts import AttemptTimer, open_effects
 
 
-async def aask(query: Query, saver: BaseCheckpointSaver) -> Any:
+async def arun_query(query: Query, saver: BaseCheckpointSaver) -> Any:
     """Like ask, on the running event loop."""
     reply: Any = None
     try:
@@ -78,7 +77,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
     """Starts a call; returns what to await for its result."""
     action = call.action
     if action.is_async:
-        given = injected(context, action) if action.injected else {}
+        given = get_injected(context, action) if action.injected else {}
         awaited: Awaitable[Any] = action.call(call.value, **given)
         return awaited
     place = contextvars.copy_context()
@@ -89,7 +88,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 async def _wait(context: TaskContext, wait: Wait) -> None:
     """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
-        await akeep(context, wait.commit)
+        await astore_commit(context, wait.commit)
     control = context.run.control
     if control is None:
         await asyncio.sleep(wait.seconds)
@@ -97,7 +96,7 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
         raise DrainSignal
 
 
-async def aperform(context: TaskContext) -> Task:
+async def aperform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
     try:
@@ -120,15 +119,15 @@ async def _acall_once(context: TaskContext, action: Action) -> None:
     try:
         output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:
-        raised(context, as_failure(context, error))
+        take_error(context, convert_cancellation(context, error))
     else:
-        returned(context, output)
+        take_result(context, output)
 
 
 async def _go_through(context: TaskContext) -> None:
-    steps = attempt(context)
+    steps = run_task(context)
     limit = context.task.node.timeout
-    watch = None if limit is None else Watch(limit, context, _acall)
+    watch = None if limit is None else AttemptTimer(limit, context, _acall)
     reply: Any = None
     try:
         step = next(steps)
@@ -140,7 +139,7 @@ async def _go_through(context: TaskContext) -> None:
                     await _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
-                step = steps.throw(as_failure(context, error))
+                step = steps.throw(convert_cancellation(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:
@@ -150,9 +149,9 @@ async def _go_through(context: TaskContext) -> None:
 class AsyncDriver:
     """Drives a loop from a coroutine; the tasks of a step of several go side by side."""
 
-    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
-        self.loop = loop
-        self.guard = saver_calls if loop.run.within else nullcontext
+    def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
+        self.state = state
+        self.guard = saver_calls if state.run.within else nullcontext
         self.limit = max_concurrency or None
         self.chunks: deque[Chunk] = deque()
         #: The tasks of steps of several.
@@ -160,12 +159,12 @@ class AsyncDriver:
         self.home: asyncio.AbstractEventLoop | None = None
         #: Threads for the tasks that sync nodes call.
         self.pool: ThreadPoolExecutor | None = None
-        loop.run.crew = self
+        state.run.spawner = self
 
     async def chunks_of(self) -> AsyncGenerator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
         self.home = asyncio.get_running_loop()
-        effects = self.loop.effects()
+        effects = open_effects(self.state)
         reply: Any = None
         try:
             effect = next(effects)
@@ -193,11 +192,11 @@ class AsyncDriver:
                     elif kind is RunBeside:
                         reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
                     elif kind is Recall:
-                        reply = await self.loop.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
+                        reply = await self.state.graph.cache.aget(effect.keys)  # type: ignore[union-attr]
                     elif kind is Keep:
-                        reply = await self.loop.graph.cache.aset(effect.pairs)  # type: ignore[union-attr]
+                        reply = await self.state.graph.cache.aset(effect.pairs)  # type: ignore[union-attr]
                     elif kind is Notify:
-                        await atell(self.loop.run.callbacks, effect.event)  # type: ignore[union-attr]
+                        await acall_handlers(self.state.run.callbacks, effect.event)  # type: ignore[union-attr]
                         reply = None
                     else:
                         reply = await self._ask_saver(effect)  # type: ignore[arg-type]
@@ -229,25 +228,25 @@ class AsyncDriver:
         self.pool.submit(work)
 
     async def _ask_saver(self, effect: Load | List | Save) -> Any:
-        run = self.loop.run
+        run = self.state.run
         saver: Any = run.saver
         with self.guard():
             if run.calls_home:
-                return await asyncio.to_thread(run.perform, answer_from, effect, saver)
+                return await asyncio.to_thread(run.perform, perform_saver_call, effect, saver)
             return await _aanswer(effect, saver)
 
     async def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
         """Starts tasks; returns those that have ended already."""
-        timeout = self.loop.graph.step_timeout
+        timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
-            context.is_async = not self.loop.run.calls_home
+            context.is_async = not self.state.run.calls_home
         if len(contexts) == 1 and not (
-            timeout is not None or self.loop.run.live or beside or _tells_of_calls(contexts[0])
+            timeout is not None or self.state.run.live or beside or _tells_of_calls(contexts[0])
         ):
-            return (await aperform(contexts[0]),)
+            return (await aperform_task(contexts[0]),)
         if self.tasks is None:
-            self.tasks = AsyncTasks(self.limit, aperform)
+            self.tasks = AsyncTasks(self.limit, aperform_task)
         if timeout is not None and not beside:
             self.tasks.deadline = time.monotonic() + timeout
         self.tasks.take_on(contexts)
@@ -260,12 +259,12 @@ class AsyncDriver:
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a saver call for a sync node, which runs on a thread of its own."""
         assert self.home is not None
-        if self.loop.run.calls_home:
-            return self.loop.run.perform(function, *args)
+        if self.state.run.calls_home:
+            return self.state.run.perform(function, *args)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            called = self.loop.run.saver.acall(function, *args)  # type: ignore[union-attr]
+            called = self.state.run.saver.acall(function, *args)  # type: ignore[union-attr]
             return asyncio.run_coroutine_threadsafe(called, self.home).result()
         return function(*args)
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
-from ..loop.plan import Task
 from ..task.context import TaskContext
+from ..task.task import Task
 
 Performing = Coroutine[Any, Any, Task]
 

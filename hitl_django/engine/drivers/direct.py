@@ -6,11 +6,12 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from ..loop.effects import Call, List, Load, Query, Save
+from ..loop.effects import List, Load, Query, Save
 from ..savers.checkpoint import BaseCheckpointSaver
+from ..task.effects import Call
 
 
-def carry_out(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
+def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
     """Performs effects one after the other, with what fails raised where it was asked for.
 
     Returns what they come to.
@@ -28,12 +29,12 @@ def carry_out(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) 
         return done.value
 
 
-def ask(query: Query, saver: BaseCheckpointSaver) -> Any:
+def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
     """Performs a look at, or a change of, what is stored; returns its result."""
-    return carry_out(query, partial(answer_from, saver=saver))
+    return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
-def answer_from(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+def perform_saver_call(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

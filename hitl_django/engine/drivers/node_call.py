@@ -7,12 +7,12 @@ import inspect
 from typing import Any
 
 from ..errors import NodeCancelledError
-from ..loop.error_handlers import failure_of
+from ..loop.error_handlers import handled_failure
 from ..task.context import TaskContext
 from ..task.nodes import Action
 
 
-def injected(context: TaskContext, action: Action) -> dict[str, Any]:
+def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
     """Returns the arguments that the engine fills in by name."""
     given: dict[str, Any] = {}
     for name in action.injected:
@@ -26,14 +26,14 @@ def injected(context: TaskContext, action: Action) -> dict[str, Any]:
             given[name] = context.run.store
         elif name == "previous":
             given[name] = context.previous
-        elif (failure := failure_of(context.task)) is not None:
+        elif (failure := handled_failure(context.task)) is not None:
             given[name] = failure
         elif inspect.signature(action.call).parameters[name].default is inspect.Parameter.empty:
             raise ValueError(f"Missing required config key '{name}' for '{context.task.name}'.")
     return given
 
 
-def as_failure(context: TaskContext, error: BaseException) -> BaseException:
+def convert_cancellation(context: TaskContext, error: BaseException) -> BaseException:
     """Returns what a call raised, as the failure of its task that it is.
 
     A node that raises CancelledError without having been cancelled has failed; taken for a

@@ -9,26 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future
+from dataclasses import replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from .. import ids
 from ..constants import ERROR, NS_SEP, PUSH, RETURN
 from ..errors import GraphInterrupt, PayloadError, annotate
-from ..loop import chunks as telling
-from ..loop.commit_builder import blamed, described, stored_writes
+from ..loop import chunks
+from ..loop.cached_results import depends_on_people
+from ..loop.commit_builder import blame_node, describe_error, list_stored_writes
 from ..loop.effects import Keep, Recall, Run, Save
-from ..loop.node_cache import depends_on_people, key_of
-from ..loop.plan import Task
-from ..loop.task_status import TaskStatus
+from ..loop.node_cache import make_cache_key
+from ..loop.state import LoopState
+from ..loop.step import build_context
 from ..savers.checkpoint import Commit, TaskWrites
-from ..task.context import TaskContext, saver_calls
-from ..task.futures import AnyFuture, CallFuture, resolved, running_loop
+from ..task.context import CalledTasks, TaskContext, saver_calls
+from ..task.futures import AnyFuture, CallFuture, get_running_loop, resolve_future
 from ..task.nodes import Node
-from .asyncio_driver import aperform
-from .task_steps import perform
+from ..task.task import Task
+from ..task.task_status import TaskStatus
+from .asyncio_driver import aperform_task
+from .task_steps import perform_task
 
 _Effect = Run | Save | Recall | Keep
 
@@ -71,19 +75,7 @@ class CalledTask(Task):
 _FIRST = Lock()
 
 
-class Crew(Protocol):
-    """A driver that has threads to spare, and may have an event loop: ``home``."""
-
-    home: asyncio.AbstractEventLoop | None
-
-    def spawns(self) -> bool:
-        """Tells whether the calling thread may leave work to another one and wait for it."""
-
-    def spawn(self, work: Callable[[], None]) -> None:
-        """Does the work on another thread."""
-
-
-class Calls:
+class TaskCalls:
     """The tasks that one running task has called, by id."""
 
     __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
@@ -101,7 +93,7 @@ class Calls:
         self.recalled: set[str] = set()
 
     @classmethod
-    def of(cls, context: TaskContext) -> Calls:
+    def of(cls, context: TaskContext) -> CalledTasks:
         """Returns the calls of a task."""
         with _FIRST:
             if context.calls is None:
@@ -120,33 +112,41 @@ class Calls:
         self.context.progress()
         if self._attempt != self.context.attempt:
             self._attempt, self._index = self.context.attempt, itertools.count()
-        on_loop = running_loop()
+        inherited = self._state.graph.retry_policy
+        if inherited and not node.retry:
+            node = replace(node, retry=inherited)
+        on_loop = get_running_loop()
         if is_async and on_loop is None and not self._may_await():
             raise RuntimeError("In an sync context async tasks cannot be called")
         place = seen.place_of_call(self._index)
         task = CalledTask(node, name, self.context.task, place, value)
-        loop = self.context.run.loop
-        if self.context.run.modes and self.context.run.notes is None:
-            self._emit(telling.of_call(loop, task))
+        state = self._state
+        if self.context.run.modes and self.context.run.chunk_buffer is None:
+            self._emit(chunks.build_call_chunks(state, task))
         known = self._known.get(task.id)
         if known is not None and known[0].error is None and not known[1].cancelled():
             # An earlier attempt of the caller made the same call.
             task, future = known
             done = future.done() and task.writes is not None
-            return resolved(task.returned, on_loop) if done else future
-        status = loop.statuses.get(task.id)
+            return resolve_future(task.returned, on_loop) if done else future
+        status = state.statuses.get(task.id)
         if status is not None and status.finished:
             task.writes = status.output
-            future = resolved(task.returned, on_loop)
+            future = resolve_future(task.returned, on_loop)
         else:
             future = self._start(seen, task, on_loop, is_async)
         self._known[task.id] = task, future
         return future
 
+    @property
+    def _state(self) -> LoopState:
+        state: LoopState = self.context.run.loop_state
+        return state
+
     def _may_await(self) -> bool:
         """Tells whether sync code of this task may wait for what runs on an event loop."""
-        crew = self.context.run.crew
-        return crew is not None and crew.home is not None
+        spawner = self.context.run.spawner
+        return spawner is not None and spawner.home is not None
 
     def _start(
         self,
@@ -158,20 +158,22 @@ class Calls:
         run, before = self.context.run, self._contexts.get(task.id)
         # What an earlier attempt of the caller started, and what failed or was cut off, goes on
         # with what it knew: that is newer than what was stored when the run began.
-        context = TaskContext(task, run, before.known()) if before else run.loop.context_of(task)
+        context = (
+            TaskContext(task, run, before.known()) if before else build_context(self._state, task)
+        )
         self._contexts[task.id] = context
         context.perform, context.is_async = seen.perform, self.context.is_async
         if on_loop is not None:
             return on_loop.create_task(self._arun(context))
-        crew = run.crew
+        spawner = run.spawner
         if is_async:
-            assert crew is not None
-            assert crew.home is not None
-            return asyncio.run_coroutine_threadsafe(self._arun(context), crew.home)
+            assert spawner is not None
+            assert spawner.home is not None
+            return asyncio.run_coroutine_threadsafe(self._arun(context), spawner.home)
         place = contextvars.copy_context()
         future = CallFuture(lambda: place.run(self._run, context))
-        if crew is not None and crew.spawns() and seen is self.context:
-            crew.spawn(future.run)
+        if spawner is not None and spawner.spawns() and seen is self.context:
+            spawner.spawn(future.run)
         else:
             # Saver calls are made on this thread, which must not wait for another one then. Or
             # it is that of a tool, which has others running beside it.
@@ -218,10 +220,10 @@ class Calls:
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
         """Takes the result from the cache or runs the task; makes its end last."""
-        loop, task = context.run.loop, context.task
+        state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
-        if policy and loop.graph.cache is not None and not depends_on_people(loop, task):
+        if policy and state.graph.cache is not None and not depends_on_people(state, task):
             key = self._key(task)
             if task.error is not None:
                 return
@@ -242,7 +244,7 @@ class Calls:
 
     def _key(self, task: Task) -> Any:
         try:
-            return key_of(task)
+            return make_cache_key(task)
         except Exception as error:
             annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
             task.error = error
@@ -250,23 +252,23 @@ class Calls:
 
     def _stored(self, context: TaskContext) -> Generator[_Effect, Any, None]:
         """Stores a task's end; a value that can't be stored is its failure."""
-        loop, task = context.run.loop, context.task
+        state, task = self._state, context.task
         # A question is recorded with the task that waits for this one: it surfaces once.
-        writes = task.memory if task.questions else stored_writes(task)
-        told = self._told(context) if context.run.notes is not None else ()
-        if loop.saver is None or not writes:
+        writes = task.memory if task.questions else list_stored_writes(task)
+        told = self._told(context) if context.run.chunk_buffer is not None else ()
+        if state.saver is None or not writes:
             return
         kept = TaskWrites(task.id, task.path_key, writes)
-        if loop.exits:
-            loop.ledger.unsaved.append(kept)
-            loop.ledger.told += told
+        if state.exits:
+            state.commits.unsaved.append(kept)
+            state.commits.chunks += told
             return
-        place = loop.ledger.config_for(task.origin.checkpoint_id)
+        place = state.commits.config_for(task.origin.checkpoint_id)
         try:
-            yield Save(Commit(place, [kept], told=told))
+            yield Save(Commit(place, [kept], chunks=told))
         except PayloadError as error:
-            task.writes, task.error = None, blamed(error, task.name, writes)
-            failure = [(ERROR, described(task.error)), *task.memory]
+            task.writes, task.error = None, blame_node(error, task.name, writes)
+            failure = [(ERROR, describe_error(task.error)), *task.memory]
             yield Save(Commit(place, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _ended(self, context: TaskContext) -> Any:
@@ -276,29 +278,29 @@ class Calls:
         self.context.progress()
         if task.questions:
             raise GraphInterrupt(task.questions)
-        if self.context.run.modes and self.context.run.notes is None:
+        if self.context.run.modes and self.context.run.chunk_buffer is None:
             self._emit(self._end_of(context))
         if task.error is not None:
             raise task.error
         # Whoever calls it may itself be called again, by a task that is tried again.
-        context.run.loop.statuses[task.id] = TaskStatus.ended(task.writes or ())
+        self._state.statuses[task.id] = TaskStatus.ended(task.writes or ())
         return task.returned
 
     def _end_of(self, context: TaskContext) -> list[Any]:
         if context.task.id in self.recalled:
-            return telling.of_recalled(context.run.loop, context.task)
-        return telling.of_task(context.run.loop, context.task)
+            return chunks.build_cached_chunks(self._state, context.task)
+        return chunks.build_task_chunks(self._state, context.task)
 
     def _told(self, context: TaskContext) -> list[Any]:
         """Returns what is stored with a task's end: that it began, what it told, how it ended."""
-        loop, task = context.run.loop, context.task
-        if loop.saver is None or task.questions:
-            loop.run.notes.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
+        state, task = self._state, context.task
+        if state.saver is None or task.questions:
+            state.run.chunk_buffer.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
             return []
-        return [*telling.of_call(loop, task), *self._end_of(context)]
+        return [*chunks.build_call_chunks(state, task), *self._end_of(context)]
 
-    def _emit(self, chunks: list[Any]) -> None:
-        for chunk in chunks:
+    def _emit(self, emitted: list[Any]) -> None:
+        for chunk in emitted:
             self.context.run.emit(chunk)
 
     # At the end of the task that called.
@@ -353,24 +355,24 @@ class Calls:
 def _performed(context: TaskContext, effect: _Effect) -> Any:
     run = context.run
     if isinstance(effect, Run):
-        return perform(context)
+        return perform_task(context)
     if isinstance(effect, Save):
         with saver_calls():
             return context.perform(run.saver.commit, effect.commit)  # type: ignore[union-attr]
-    cache: Any = run.loop.graph.cache
+    cache: Any = run.loop_state.graph.cache
     return cache.get(effect.keys) if isinstance(effect, Recall) else cache.set(effect.pairs)
 
 
 async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
     saver: Any = context.run.saver
     if isinstance(effect, Run):
-        return await aperform(context)
+        return await aperform_task(context)
     if isinstance(effect, Save):
         with saver_calls():
             if context.is_async:
                 return await saver.acommit(effect.commit)
             return await asyncio.to_thread(context.perform, saver.commit, effect.commit)
-    cache: Any = context.run.loop.graph.cache
+    cache: Any = context.run.loop_state.graph.cache
     if isinstance(effect, Recall):
         return await cache.aget(effect.keys)
     return await cache.aset(effect.pairs)

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import DrainSignal
-from ..loop.effects import Call, Wait
-from ..loop.plan import Task
-from ..task.context import TaskContext, current, keep
+from ..task.context import TaskContext, current, store_commit
+from ..task.effects import Call, Wait
 from ..task.nodes import Action
-from ..task.task_runner import attempt, raised, returned
+from ..task.task import Task
+from ..task.task_runner import run_task, take_error, take_result
 from ..types import TimeoutPolicy
-from .node_call import as_failure, injected
-from .timeouts import Watch, check_stoppable
+from .node_call import convert_cancellation, get_injected
+from .timeouts import AttemptTimer, check_stoppable
 
 
 def call_here(context: TaskContext, call: Call) -> Any:
@@ -33,7 +33,7 @@ def call_here(context: TaskContext, call: Call) -> Any:
 
 def _called(context: TaskContext, action: Action, value: Any) -> Any:
     if action.injected:
-        return action.call(value, **injected(context, action))
+        return action.call(value, **get_injected(context, action))
     return action.call(value)
 
 
@@ -43,12 +43,12 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
     That is how a worker runs async nodes.
     """
     _refuse_loop(context)
-    return asyncio.run(_awaited(context, action.call(value, **injected(context, action))))
+    return asyncio.run(_awaited(context, action.call(value, **get_injected(context, action))))
 
 
 def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskContext, Call], Any]:
     """Returns what makes the calls of a task that has a timeout."""
-    watch = Watch(limit, context, _started)
+    watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:
         if call.action.is_async:
@@ -62,7 +62,7 @@ def _call_within(limit: TimeoutPolicy, context: TaskContext) -> Callable[[TaskCo
 
 
 def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
-    running: Awaitable[Any] = call.action.call(call.value, **injected(context, call.action))
+    running: Awaitable[Any] = call.action.call(call.value, **get_injected(context, call.action))
     return running
 
 
@@ -89,7 +89,7 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 def _wait(context: TaskContext, wait: Wait) -> None:
     """Waits before a task's next attempt; a run that is asked to stop meanwhile stops."""
     if wait.commit is not None:
-        keep(context, wait.commit)
+        store_commit(context, wait.commit)
     control = context.run.control
     if control is None:
         time.sleep(wait.seconds)
@@ -107,12 +107,12 @@ def _call_plain(context: TaskContext, action: Action) -> None:
             with around(task.name):
                 output = _called(context, action, task.input)
     except BaseException as error:
-        raised(context, as_failure(context, error))
+        take_error(context, convert_cancellation(context, error))
     else:
-        returned(context, output)
+        take_result(context, output)
 
 
-def perform(context: TaskContext) -> Task:
+def perform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
     try:
@@ -129,7 +129,7 @@ def perform(context: TaskContext) -> Task:
 
 
 def _go_through(context: TaskContext) -> None:
-    steps = attempt(context)
+    steps = run_task(context)
     limit = context.task.node.timeout
     call = call_here if limit is None else _call_within(limit, context)
     reply: Any = None
@@ -143,7 +143,7 @@ def _go_through(context: TaskContext) -> None:
                     _wait(context, step)  # type: ignore[arg-type]
                     reply = None
             except BaseException as error:
-                step = steps.throw(as_failure(context, error))
+                step = steps.throw(convert_cancellation(context, error))
             else:
                 step = steps.send(reply)
     except StopIteration:

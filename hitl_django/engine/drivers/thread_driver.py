@@ -12,15 +12,17 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..loop.effects import Await, Cancel, Effect, Emit, Keep, Notify, Recall, Run, RunBeside, Save
-from ..loop.loop import Loop
-from ..loop.plan import Task
-from ..loop.stream_modes import Chunk
-from ..task.callbacks import tell
+from ..loop.state import LoopState
+from ..loop.step import take_in
+from ..task.callbacks import call_handlers
 from ..task.context import TaskContext, saver_calls
-from .direct import answer_from, carry_out
-from .task_steps import perform
+from ..task.task import Task
+from ..types import Chunk
+from .direct import perform_effects, perform_saver_call
+from .task_steps import perform_task
 from .thread_pool import MOST_THREADS, TaskThreads
-from .watchdog import standby
+from .timeouts import open_effects
+from .watchdog import watchdog
 
 #: How long the driver runs one task after the other, in seconds, before it tells the loop.
 _SPELL = 0.01
@@ -46,9 +48,9 @@ class SyncDriver:
     #: Whether a deputy has had the loop take in the last of a step's tasks.
     settled = False
 
-    def __init__(self, loop: Loop, max_concurrency: int | None = None) -> None:
-        self.loop = loop
-        self.guard = saver_calls if loop.run.within else nullcontext
+    def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
+        self.state = state
+        self.guard = saver_calls if state.run.within else nullcontext
         self.limit = max_concurrency or MOST_THREADS
         self.ended: list[Task] = []
         #: What nodes emit, on whatever thread they run.
@@ -56,7 +58,7 @@ class SyncDriver:
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
-        effects = self.loop.effects()
+        effects = open_effects(self.state)
         reply: Any = None
         try:
             effect = next(effects)
@@ -70,7 +72,7 @@ class SyncDriver:
                         reply, self.ended = self.ended, []
                     elif kind is Save:
                         with self.guard():
-                            self.loop.run.perform(self.loop.run.saver.commit, effect.commit)  # type: ignore[union-attr]
+                            self.state.run.perform(self.state.run.saver.commit, effect.commit)  # type: ignore[union-attr]
                         reply = None
                     elif kind is Emit:
                         yield from effect.chunks  # type: ignore[union-attr]
@@ -93,33 +95,35 @@ class SyncDriver:
 
     def _perform(self, effect: Effect) -> Any:
         """Performs an effect that is neither waited for nor told; returns the reply."""
-        kind, run = type(effect), self.loop.run
+        kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
         if kind is RunBeside or kind is Run:
             return self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
         if kind is Recall:
-            return self.loop.graph.cache.get(effect.keys)  # type: ignore[union-attr]
+            return self.state.graph.cache.get(effect.keys)  # type: ignore[union-attr]
         if kind is Keep:
-            return self.loop.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
+            return self.state.graph.cache.set(effect.pairs)  # type: ignore[union-attr]
         if kind is Notify:
-            return tell(run.callbacks, effect.event)  # type: ignore[union-attr]
+            return call_handlers(run.callbacks, effect.event)  # type: ignore[union-attr]
         with self.guard():
-            return run.perform(answer_from, effect, run.saver)
+            return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], beside: bool = False) -> Sequence[Task]:
         """Starts tasks; returns those that have ended already."""
-        timeout = self.loop.graph.step_timeout
+        timeout = self.state.graph.step_timeout
         if (
             timeout is None
             and len(contexts) == 1
-            and not (self.loop.run.live or beside or _stands_apart(contexts[0], self.limit))
+            and not (self.state.run.live or beside or _stands_apart(contexts[0], self.limit))
         ):
-            return (perform(contexts[0]),)
+            return (perform_task(contexts[0]),)
         if self.threads is None:
-            run = self.loop.run
+            run = self.state.run
             leave = None if run.saver is None else run.saver.leave_thread
-            self.threads = TaskThreads(self.limit, perform, tells_each=bool(run.modes), leave=leave)
+            self.threads = TaskThreads(
+                self.limit, perform_task, tells_each=bool(run.modes), leave=leave
+            )
             self.thread = threading.get_ident()
         if not beside:
             self.joins, self.settled = self._may_join(contexts), False
@@ -131,7 +135,7 @@ class SyncDriver:
             return ended
         if timeout is not None and not beside:
             self.threads.deadline = time.monotonic() + timeout
-        self.loop.run.crew = self
+        self.state.run.spawner = self
         for context in contexts:
             context.perform = self.perform_here
         self.threads.begin()
@@ -139,8 +143,8 @@ class SyncDriver:
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
         """Tells whether the driver's own thread may run tasks that have siblings."""
-        run = self.loop.run
-        if run.live or run.modes or self.limit < 2 or self.loop.graph.step_timeout is not None:
+        run = self.state.run
+        if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
         if run.saver is not None and run.saver.thread_bound:
             return False
@@ -160,21 +164,21 @@ class SyncDriver:
         assert threads.place is not None
         threads.join()
         self.at_work = True
-        standby.add(self)
+        watchdog.add(self)
         try:
             while self.deputy is None and threads.waiting:
                 try:
                     context = threads.waiting.popleft()
                 except IndexError:
                     continue  # the deputy's threads take tasks, too
-                task = threads.place.copy().run(perform, context)
+                task = threads.place.copy().run(perform_task, context)
                 threads.finished.append(task)
                 if task.error is not None or time.monotonic() >= ends:
                     break
         except BaseException as error:
             threads.crashed(error)
         finally:
-            standby.remove(self)
+            watchdog.remove(self)
             with threads.appointing:
                 self.at_work = False
         if self.deputy is not None:
@@ -188,9 +192,9 @@ class SyncDriver:
         with threads.appointing:
             if not self.at_work or self.deputy is not None:
                 return
-            unsaved = threads.finished and self.loop.saver is not None
+            unsaved = threads.finished and self.state.saver is not None
             if (threads.waiting or unsaved) and threads.are_held_up():
-                self.loop.run.crew = self
+                self.state.run.spawner = self
                 self.deputy = threads.spawn(self._stand_in)
 
     def _stand_in(self) -> None:
@@ -203,7 +207,7 @@ class SyncDriver:
             pass
         while self.at_work:
             if ended := threads.take():
-                carry_out(self.loop.take_in(ended), self._perform)
+                perform_effects(take_in(self.state, ended), self._perform)
 
     def _relieve(self, deputy: Future[None]) -> None:
         """Takes over again from the deputy; from now on the step's tasks are left to others."""
@@ -214,7 +218,7 @@ class SyncDriver:
             deputy.result()
         finally:
             self.deputy = None
-        self.settled = not self.loop.running
+        self.settled = not self.state.running
 
     def _await(self) -> Iterator[Chunk]:
         """Waits for tasks to end."""
@@ -256,7 +260,7 @@ class SyncDriver:
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
         """Makes a call on the driver's thread and returns its result to the calling thread."""
         assert self.threads is not None
-        return self.threads.ask(self.loop.run.perform, function, *args)
+        return self.threads.ask(self.state.run.perform, function, *args)
 
 
 def _stands_apart(context: TaskContext, threads: int) -> bool:

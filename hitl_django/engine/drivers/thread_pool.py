@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ..loop.plan import Task
 from ..task.context import TaskContext
+from ..task.task import Task
 
 #: As many as the standard library starts by itself.
 MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)

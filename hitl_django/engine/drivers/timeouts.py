@@ -15,11 +15,14 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from ..errors import AttemptOverError, NodeTimeoutError
-from ..loop.effects import Call, Effects
-from ..loop.loop import Loop
+from ..loop.effects import Effects
+from ..loop.loop import run_loop
+from ..loop.state import LoopState
 from ..task.context import TaskContext, changing, current
+from ..task.effects import Call
 from ..task.nodes import Action
-from ..task.once_guard import Deeds
+from ..task.once_guard import OnceGuard
+from ..task.run_context import RunContext
 from ..task.runtime import Runtime
 from ..terms import ReviewTerms
 from ..types import Expiry, TimeoutPolicy
@@ -41,7 +44,7 @@ def check_stoppable(name: str, action: Action) -> None:
         )
 
 
-class Watch:
+class AttemptTimer:
     """Performs the calls of a task that has a timeout; the time counts for each attempt anew."""
 
     def __init__(self, policy: TimeoutPolicy, context: TaskContext, start: Start) -> None:
@@ -132,10 +135,10 @@ class TimedContext(TaskContext):
     __slots__ = ("task_context", "watch")
 
     task_context: TaskContext
-    watch: Watch | None
+    watch: AttemptTimer | None
 
     @classmethod
-    def of(cls, context: TaskContext, watch: Watch) -> TimedContext:
+    def of(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
         """Returns a view of ``context``."""
         view = cls.__new__(cls)
         view.task_context, view.watch = context, watch
@@ -189,9 +192,9 @@ class TimedContext(TaskContext):
         self.task_context.once = results
 
     @property
-    def deeds(self) -> Deeds:
+    def once_guard(self) -> OnceGuard:
         """What code of the task is doing, in whichever attempt."""
-        return self.task_context.deeds
+        return self.task_context.once_guard
 
     def remember(self, key: str, result: Any) -> None:
         """Like the task's own, as long as there is time; counts as progress."""
@@ -224,28 +227,30 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
             setattr(target, name, getattr(source, name))
 
 
-class WatchedLoop(Loop):
-    """A run within a node that has an idle timeout: each thing it does is progress of that node."""
+def open_effects(state: LoopState) -> Effects:
+    """Returns the effects of a run.
 
-    def effects(self) -> Effects:
-        """Runs the graph like any other, and tells of each effect."""
-        return self._told(super().effects())
+    Within a node that has an idle timeout, each thing the run does is progress of that node.
+    """
+    effects = run_loop(state)
+    return effects if state.run.progress is None else _report_progress(state.run, effects)
 
-    def _told(self, effects: Effects) -> Generator[Any, Any, None]:
-        reply: Any = None
-        try:
-            effect = next(effects)
-            while True:
-                if self.run.progress is not None:
-                    self.run.progress()
-                try:
-                    reply = yield effect
-                except GeneratorExit:
-                    effects.close()
-                    raise
-                except BaseException as error:
-                    effect = effects.throw(error)
-                else:
-                    effect = effects.send(reply)
-        except StopIteration:
-            return
+
+def _report_progress(run: RunContext, effects: Effects) -> Generator[Any, Any, None]:
+    reply: Any = None
+    try:
+        effect = next(effects)
+        while True:
+            if run.progress is not None:
+                run.progress()
+            try:
+                reply = yield effect
+            except GeneratorExit:
+                effects.close()
+                raise
+            except BaseException as error:
+                effect = effects.throw(error)
+            else:
+                effect = effects.send(reply)
+    except StopIteration:
+        return

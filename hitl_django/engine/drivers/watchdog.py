@@ -26,7 +26,7 @@ class Worker(Protocol):
         """Does what has to be done for a worker that may be held up; called on another thread."""
 
 
-class Standby:
+class Watchdog:
     """The thread, and whom it looks after."""
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class Standby:
             return True
 
 
-standby = Standby()
+watchdog = Watchdog()
 
 
 def _begin_anew() -> None:
-    standby.__init__()  # type: ignore[misc]
+    watchdog.__init__()  # type: ignore[misc]
 
 
 os.register_at_fork(after_in_child=_begin_anew)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..channels import (
     BaseChannel,
@@ -14,17 +14,15 @@ from ..channels import (
     Topic,
 )
 from ..constants import BRANCH_TO, END, JOIN, ROOT, START, TAG_HIDDEN, TASKS
-from ..state.schema import coercion_for
+from ..state.schema import get_coercion
 from ..task.nodes import Branch, Node, Write
 from ..task.state_writer import StateWriter
 from ..types import Send
-from .policies import applied
-
-if TYPE_CHECKING:
-    from .state_graph import NodeSpec, StateGraph
+from .node_spec import GraphDefinition, NodeSpec
+from .policies import apply_defaults
 
 
-def faults(graph: StateGraph, interrupt: Sequence[str]) -> Iterator[str]:
+def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[str]:
     """Yields in words what keeps a graph from being compiled."""
     known = {*graph.nodes, START}
     starts = {start for start, _ in graph.edges} | set(graph.branches)
@@ -52,8 +50,8 @@ def faults(graph: StateGraph, interrupt: Sequence[str]) -> Iterator[str]:
             yield f"Interrupt node `{name}` not found"
 
 
-def parts_of(
-    graph: StateGraph, specs: Mapping[str, NodeSpec]
+def build_nodes(
+    graph: GraphDefinition, specs: Mapping[str, NodeSpec]
 ) -> tuple[dict[str, Node], dict[str, BaseChannel]]:
     """Returns the nodes and the channels of a graph that hangs together."""
     channels: dict[str, BaseChannel] = dict(graph.channels)
@@ -68,7 +66,7 @@ def parts_of(
     return nodes, channels
 
 
-def _start_node(graph: StateGraph, static: list[Write]) -> Node:
+def _start_node(graph: GraphDefinition, static: list[Write]) -> Node:
     keys = frozenset(key for key in graph.keys_of(graph.input_schema) if key in graph.channels)
     return Node(
         action=None,
@@ -82,7 +80,7 @@ def _start_node(graph: StateGraph, static: list[Write]) -> Node:
 
 
 def _node(
-    graph: StateGraph,
+    graph: GraphDefinition,
     name: str,
     spec: NodeSpec,
     channels: dict[str, BaseChannel],
@@ -95,12 +93,12 @@ def _node(
         else EphemeralValue(Any, guard=False, key=trigger)
     )
     keys = graph.keys_of(spec.input_schema)
-    policies = applied(name, spec.action, spec.policies, graph.defaults)
+    policies = apply_defaults(name, spec.action, spec.policies, graph.defaults)
     return Node(
         action=spec.action,
         triggers=(trigger,),
         keys=ROOT if keys == (ROOT,) else keys,
-        coercion=coercion_for(spec.input_schema),
+        coercion=get_coercion(spec.input_schema),
         writers=(writer,),
         branches=_branches(graph, name, spec.input_schema),
         retry=policies.retry,
@@ -111,7 +109,7 @@ def _node(
     )
 
 
-def _ends(graph: StateGraph) -> dict[str, list[Write]]:
+def _ends(graph: GraphDefinition) -> dict[str, list[Write]]:
     """Returns the writes of each node's own edges."""
     ends: dict[str, list[Write]] = {}
     for start, end in graph.edges:
@@ -120,7 +118,7 @@ def _ends(graph: StateGraph) -> dict[str, list[Write]]:
     return ends
 
 
-def _branches(graph: StateGraph, start: str, schema: Any) -> tuple[Branch, ...]:
+def _branches(graph: GraphDefinition, start: str, schema: Any) -> tuple[Branch, ...]:
     made = []
     for spec in graph.branches.get(start, {}).values():
         seen = spec.input_schema or (graph.state_schema if start == START else schema)
@@ -130,7 +128,7 @@ def _branches(graph: StateGraph, start: str, schema: Any) -> tuple[Branch, ...]:
                 spec.path,
                 spec.ends,
                 ROOT if keys == (ROOT,) else keys,
-                coercion_for(seen),
+                get_coercion(seen),
                 passes_output=spec.input_schema is None,
             )
         )
@@ -138,7 +136,7 @@ def _branches(graph: StateGraph, start: str, schema: Any) -> tuple[Branch, ...]:
 
 
 def _attach_joins(
-    graph: StateGraph, nodes: dict[str, Node], channels: dict[str, BaseChannel]
+    graph: GraphDefinition, nodes: dict[str, Node], channels: dict[str, BaseChannel]
 ) -> None:
     for starts, end in graph.waiting_edges:
         if end == END:

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from .. import ids
 from ..channels import MISSING, BaseChannel
 from ..constants import BRANCH_TO, NS_END, NS_SEP, PULL, PUSH, START, TASKS
+from ..loop.compiled_graph import CompiledGraph
 from ..savers.checkpoint import CheckpointTuple
+from ..task.nodes import Node
 from ..types import Send
-
-if TYPE_CHECKING:
-    from ..task.nodes import Node
-    from .pregel import Pregel
 
 Shape = dict[str, Any]
 #: Reads the newest checkpoint of a namespace.
@@ -30,7 +28,7 @@ Load = Callable[[str], CheckpointTuple | None]
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def shape_of(graph: Pregel, _above: tuple[int, ...] = ()) -> Shape:
+def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> Shape:
     """Returns the shape of a compiled graph."""
     above = (*_above, id(graph))
     return {
@@ -40,19 +38,19 @@ def shape_of(graph: Pregel, _above: tuple[int, ...] = ()) -> Shape:
     }
 
 
-def fingerprint_of(shape: Shape) -> str:
+def hash_shape(shape: Shape) -> str:
     """Names a shape by a hash of it."""
     return ids.fingerprint(shape)
 
 
-def _node(graph: Pregel, name: str, node: Node, above: tuple[int, ...]) -> Shape:
+def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -> Shape:
     leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
     for branch in node.branches:
         leads |= set((branch.ends or {}).values())
     told: Shape = {"triggers": list(node.sorted_triggers), "leads": sorted(map(str, leads))}
     called = graph.subgraph_of(name)
     if called is not None and id(called) not in above:
-        told["calls"] = shape_of(called, above)
+        told["calls"] = describe_shape(called, above)
     return told
 
 
@@ -71,8 +69,8 @@ def _channel(channel: BaseChannel) -> Shape:
     return told
 
 
-def changes(
-    before: Shape, graph: Pregel, load: Load, ns: str = "", *, new_input: bool = False
+def list_changes(
+    before: Shape, graph: CompiledGraph, load: Load, ns: str = "", *, new_input: bool = False
 ) -> list[str]:
     """Says why what was stored under the shape ``before`` can't go on in ``graph``.
 
@@ -83,7 +81,7 @@ def changes(
     saved = load(ns)
     if saved is None:
         return []
-    after = shape_of(graph)
+    after = describe_shape(graph)
     where = f" in '{NS_SEP.join(_path(ns))}'" if ns else ""
     found = [
         said
@@ -136,7 +134,7 @@ def _is_open(channel: Shape, held: Any) -> bool:
 def _node_changes(
     before: Shape,
     after: Shape,
-    graph: Pregel,
+    graph: CompiledGraph,
     load: Load,
     name: str,
     task_ns: str,
@@ -161,10 +159,10 @@ def _node_changes(
         return [f"node '{name}'{where} no longer calls the graph that it waits in"]
     if below["keeps_history"] != (called.checkpointer is True):
         return [f"node '{name}'{where} keeps its graph's history in another place now"]
-    return changes(below, called, load, child_ns)
+    return list_changes(below, called, load, child_ns)
 
 
-def _channel_change(before: Shape, after: Shape, graph: Pregel, name: str, held: Any) -> str:
+def _channel_change(before: Shape, after: Shape, graph: CompiledGraph, name: str, held: Any) -> str:
     old, new = before["channels"].get(name), after["channels"].get(name)
     if old is None or name in (START, TASKS):
         return ""

@@ -12,14 +12,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 from ..channels import EphemeralValue, LastValue
 from ..constants import END, PREVIOUS, PUSH, RETURN, START
-from ..drivers.task_calls import Calls
+from ..drivers.task_calls import TaskCalls
 from ..drivers.timeouts import check_stoppable
-from ..loop.node_cache import BaseCache, namespace_of
+from ..loop.node_cache import BaseCache, cache_namespace
 from ..savers.checkpoint import BaseCheckpointSaver
-from ..state.register_types import adopt
+from ..state.register_types import register_schema_types
 from ..task.futures import AnyFuture
-from ..task.node_api import running
-from ..task.nodes import Action, Node, Write, action_of
+from ..task.node_api import get_context
+from ..task.nodes import Action, Node, Write, build_action
 from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
 from .policies import Policies
 from .pregel import Pregel
@@ -42,7 +42,7 @@ class TaskFunction(Generic[P]):
 
     def __init__(self, function: Callable[P, Any], name: str | None, policies: Policies) -> None:
         functools.update_wrapper(self, function)
-        action = action_of(function)
+        action = build_action(function)
         self.func, self.name = function, name or action.name
         self.__name__ = self.name
         self._places = _places(function, action.injected)
@@ -60,24 +60,21 @@ class TaskFunction(Generic[P]):
             timeout=policies.timeout,
             cache=policies.cache,
         )
-        adopt(_hints(function).get("return"))
+        register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
         """Starts a task, or finds what the same call returned before the run was interrupted."""
-        context = running()
-        calls = Calls.of(context.whole)
-        node, inherited = self._node, context.run.loop.graph.retry_policy
-        if inherited and not node.retry:
-            node = replace(node, retry=inherited)
-        return calls.make(context, node, self.name, (args, kwargs), self._is_async)
+        context = get_context()
+        calls = TaskCalls.of(context.whole)
+        return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
 
     def clear_cache(self, cache: BaseCache) -> None:
         """Drops what a cache keeps of this function's results."""
-        cache.clear([namespace_of(self.name, self._node)])
+        cache.clear([cache_namespace(self.name, self._node)])
 
     async def aclear_cache(self, cache: BaseCache) -> None:
         """Like clear_cache."""
-        await cache.aclear([namespace_of(self.name, self._node)])
+        await cache.aclear([cache_namespace(self.name, self._node)])
 
     def _call(self, value: tuple[tuple[Any, ...], dict[str, Any]], **given: Any) -> Any:
         args, kwargs = value
@@ -172,9 +169,9 @@ class entrypoint:
             raise ValueError("Entrypoint function must have at least one parameter")
         hints = _hints(function)
         takes = hints.get(first, Any)
-        adopt(takes)
-        adopt(hints.get("return"))
-        action = replace(action_of(function), apart=True)
+        register_schema_types(takes)
+        register_schema_types(hints.get("return"))
+        action = replace(build_action(function), apart=True)
         policies = self.policies
         if policies.timeout is not None:
             check_stoppable(action.name, action)

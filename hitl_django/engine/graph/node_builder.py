@@ -7,7 +7,7 @@ from typing import Any
 
 from ..constants import RESERVED_KEYS, START, TASKS
 from ..drivers.timeouts import check_stoppable
-from ..task.nodes import Action, Node, Write, action_of
+from ..task.nodes import Action, Node, Write, build_action
 from ..types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
 
 
@@ -53,7 +53,7 @@ class NodeBuilder:
 
     def do(self, action: Any) -> NodeBuilder:
         """Adds a function; the next one gets what this one returns."""
-        self._actions.append(action_of(action))
+        self._actions.append(build_action(action))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
@@ -143,7 +143,7 @@ def _chained(actions: Sequence[Action]) -> Action | None:
     return Action(arun, is_async=True, sync=sync, name=actions[0].name)
 
 
-def built(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
+def build_node_map(nodes: Mapping[str, Node | NodeBuilder]) -> dict[str, Node]:
     """Returns nodes that are ready to run."""
     made = {}
     for name, node in nodes.items():

@@ -70,7 +70,7 @@ class NodeDefaults:
         self.policies = policies.over(self.policies)
 
 
-def applied(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
+def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
     """Returns the policies of a compiled node; raises ValueError where its timeout can't hold."""
     policies = own.over(defaults.policies)
     if policies.timeout is not None:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..channels import BaseChannel, Topic
 from ..constants import RESERVED_KEYS, ROOT, START, TASKS
-from ..drawing import Drawing, drawing_of
+from ..drawing import Drawing, build_drawing
 from ..drivers import AsyncDriver, SyncDriver
 from ..errors import SaverFailed
-from ..loop.chunk_buffer import keeper
-from ..loop.graph_spec import Blueprint
-from ..loop.loop import Loop
-from ..loop.node_cache import BaseCache, namespaces
-from ..loop.stream_modes import Chunk
+from ..loop.chunks import nested_chunk_sink
+from ..loop.node_cache import BaseCache, list_cache_namespaces
+from ..loop.state import LoopState
 from ..savers.checkpoint import BaseCheckpointSaver, Outcome
-from ..state.schema import ManagedValue, check_input, hints_of, json_schema, updates_of
+from ..state.schema import ManagedValue, check_input, get_hints, json_schema, list_updates
 from ..task.context import current
+from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl
-from ..types import All, RetryPolicy, RunnableConfig, Send, StreamMode
-from . import results, run_options, snapshots
-from .node_builder import NodeBuilder, built, check_graph
+from ..types import All, Chunk, RetryPolicy, RunnableConfig, Send, StreamMode
+from . import results, run_options
+from .node_builder import NodeBuilder, build_node_map, check_graph
 from .run_options import Options
+from .subgraphs import find_called_graph, iterate_subgraphs
 from .thread_states import ThreadStates
 
 
@@ -68,7 +68,7 @@ class Pregel(ThreadStates):
                 "checkpointer must be a checkpoint saver, True, False or None, got "
                 f"{type(checkpointer).__name__}"
             )
-        self.nodes = built(nodes)
+        self.nodes = build_node_map(nodes)
         self.managed = {n: c for n, c in channels.items() if isinstance(c, ManagedValue)}
         self.channels = {
             n: c if c.key else c.bound(n)
@@ -76,7 +76,7 @@ class Pregel(ThreadStates):
             if not isinstance(c, ManagedValue)
         }
         self.channels.setdefault(TASKS, Topic(Send, key=TASKS))
-        self.blueprint = Blueprint(self.nodes, self.channels, self.managed)
+        self.spec = GraphSpec(self.nodes, self.channels, self.managed)
         self.input_keys, self.output_keys = input_channels, output_channels
         self.output_set = frozenset(_several(output_channels))
         if stream_channels is None:
@@ -122,8 +122,8 @@ class Pregel(ThreadStates):
         its questions under ``"__interrupt__"``; with ``version="v2"`` the result is a GraphOutput,
         which has them beside the state. Raises what a node raised.
         """
-        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
-        loop = run_options.open_loop(
+        modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
+        state = run_options.open_run_state(
             self,
             input,
             config,
@@ -132,11 +132,11 @@ class Pregel(ThreadStates):
                 output_keys=output_keys,
             ),
         )  # fmt: skip
-        chunks = list(self._chunks(loop, config))
+        chunks = list(self._chunks(state, config))
         if stream_mode != "values":
-            results.raise_outcome(loop)
-            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return results.result_of(loop, version)
+            results.raise_outcome(state)
+            return [results.unpack_chunk(chunk, stream_mode, False) for chunk in chunks]
+        return results.build_result(state, version)
 
     def stream(
         self,
@@ -163,17 +163,18 @@ class Pregel(ThreadStates):
         """
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
-            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
-            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
+            context, interrupt_before, interrupt_after, durability, control,
+            results.parse_modes(mode), subgraphs, streams=True,
+            output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
-        loop = run_options.open_loop(self, input, config, options)
-        for chunk in self._chunks(loop, config):
+        state = run_options.open_run_state(self, input, config, options)
+        for chunk in self._chunks(state, config):
             yield (
-                results.part_of(self, chunk)
+                results.build_part(self, chunk)
                 if version == "v2"
-                else results.unpacked(chunk, mode, subgraphs)
+                else results.unpack_chunk(chunk, mode, subgraphs)
             )
-        results.raise_outcome(loop)
+        results.raise_outcome(state)
 
     async def ainvoke(
         self,
@@ -190,8 +191,8 @@ class Pregel(ThreadStates):
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Like invoke, on the running event loop."""
-        modes = frozenset() if stream_mode == "values" else results.modes_of(stream_mode)
-        loop = run_options.open_loop(
+        modes = frozenset() if stream_mode == "values" else results.parse_modes(stream_mode)
+        state = run_options.open_run_state(
             self,
             input,
             config,
@@ -200,11 +201,11 @@ class Pregel(ThreadStates):
                 output_keys=output_keys,
             ),
         )  # fmt: skip
-        chunks = [chunk async for chunk in self._achunks(loop, config)]
+        chunks = [chunk async for chunk in self._achunks(state, config)]
         if stream_mode != "values":
-            results.raise_outcome(loop)
-            return [results.unpacked(chunk, stream_mode, False) for chunk in chunks]
-        return results.result_of(loop, version)
+            results.raise_outcome(state)
+            return [results.unpack_chunk(chunk, stream_mode, False) for chunk in chunks]
+        return results.build_result(state, version)
 
     async def astream(
         self,
@@ -224,18 +225,19 @@ class Pregel(ThreadStates):
         """Like stream, on the running event loop."""
         mode = stream_mode or ("updates" if current.get() is None else "values")
         options = Options(
-            context, interrupt_before, interrupt_after, durability, control, results.modes_of(mode),
-            subgraphs, streams=True, output_keys=output_keys or self.stream_keys,
+            context, interrupt_before, interrupt_after, durability, control,
+            results.parse_modes(mode), subgraphs, streams=True,
+            output_keys=output_keys or self.stream_keys,
         )  # fmt: skip
-        loop = run_options.open_loop(self, input, config, options)
-        async with aclosing(self._achunks(loop, config)) as chunks:
+        state = run_options.open_run_state(self, input, config, options)
+        async with aclosing(self._achunks(state, config)) as chunks:
             async for chunk in chunks:
                 yield (
-                    results.part_of(self, chunk)
+                    results.build_part(self, chunk)
                     if version == "v2"
-                    else results.unpacked(chunk, mode, subgraphs)
+                    else results.unpack_chunk(chunk, mode, subgraphs)
                 )
-        results.raise_outcome(loop)
+        results.raise_outcome(state)
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
 
@@ -248,11 +250,11 @@ class Pregel(ThreadStates):
         invalid update raises, with nothing stored. ``modes`` is as for ``advance``.
         """
         options = Options(before=(), after=(), modes=modes, kind="submit")
-        loop = run_options.open_loop(self, input, config, options)
-        for chunk in self._chunks(loop, config):
-            loop.ledger.told.append(chunk)
-        assert loop.ledger.saved_id is not None
-        return loop.ledger.saved_id
+        state = run_options.open_run_state(self, input, config, options)
+        for chunk in self._chunks(state, config):
+            state.commits.chunks.append(chunk)
+        assert state.commits.saved_id is not None
+        return state.commits.saved_id
 
     def advance(
         self,
@@ -274,11 +276,11 @@ class Pregel(ThreadStates):
         options = Options(
             control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep
         )
-        loop = run_options.open_loop(self, None, config, options)
-        for chunk in self._chunks(loop, config):
-            loop.ledger.told.append(chunk)
-        assert loop.outcome is not None
-        return loop.outcome
+        state = run_options.open_run_state(self, None, config, options)
+        for chunk in self._chunks(state, config):
+            state.commits.chunks.append(chunk)
+        assert state.outcome is not None
+        return state.outcome
 
     # Its form.
 
@@ -287,7 +289,7 @@ class Pregel(ThreadStates):
 
         A missing field is no fault, as nodes may fill it; an unknown field is.
         """
-        check_input(hints_of(self.input_schema), self.input_schema, input)
+        check_input(get_hints(self.input_schema), self.input_schema, input)
 
     def input_json_schema(self) -> dict[str, Any]:
         """Returns the JSON schema of the input."""
@@ -304,11 +306,7 @@ class Pregel(ThreadStates):
 
         With ``xray`` the nodes of the graphs that this one calls take the place of their callers.
         """
-        return drawing_of(self, xray)
-
-    def checkpoint_chunk(self, loop: Loop) -> dict[str, Any]:
-        """Returns the ``checkpoints`` chunk of the checkpoint a loop stands at."""
-        return snapshots.checkpoint_chunk(self, loop)
+        return build_drawing(self, xray)
 
     def input_writes(self, value: Any) -> list[Write]:
         """Returns the channel writes in an input; a state object counts as the fields it sets."""
@@ -321,9 +319,9 @@ class Pregel(ThreadStates):
                 and type(value) is not dict  # said faster than of any Mapping
                 and not isinstance(value, Mapping)
                 and START in self.nodes
-                and hints_of(type(value))
+                and get_hints(type(value))
             ):
-                value = dict(updates_of(value, frozenset(self.channels)))
+                value = dict(list_updates(value, frozenset(self.channels)))
             return [(keys, value)]
         if not isinstance(value, dict):
             raise TypeError(f"Expected chunk to be a dict, got {type(value).__name__}")
@@ -340,24 +338,36 @@ class Pregel(ThreadStates):
             for item in update
         ):
             return list(update)
-        if hints_of(type(update)):
-            return updates_of(update, frozenset(self.state_keys))
+        if get_hints(type(update)):
+            return list_updates(update, frozenset(self.state_keys))
         return [(ROOT, update)]
 
     # Cached results.
 
     def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Drops what is cached of the results of ``nodes``, or of all this graph's nodes."""
-        self._known_cache().clear(namespaces(self.nodes, nodes))
+        self._known_cache().clear(list_cache_namespaces(self.nodes, nodes))
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Like clear_cache."""
-        await self._known_cache().aclear(namespaces(self.nodes, nodes))
+        await self._known_cache().aclear(list_cache_namespaces(self.nodes, nodes))
 
     def _known_cache(self) -> BaseCache:
         if self.cache is None:
             raise ValueError("No cache is set for this graph. Cannot clear cache.")
         return self.cache
+
+    def get_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> Iterator[tuple[str, Pregel]]:
+        """Yields the graphs that this graph's nodes call, by their path of node names."""
+        found = iterate_subgraphs(self, namespace, recurse)
+        yield from cast("Iterator[tuple[str, Pregel]]", found)
+
+    def subgraph_of(self, name: str) -> Pregel | None:
+        """Returns the graph that the node calls, as far as that can be seen."""
+        called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
+        return None if called is not None and called.checkpointer is False else called
 
     # Variants.
 
@@ -367,44 +377,46 @@ class Pregel(ThreadStates):
         twin.checkpointer = saver
         return twin
 
-    def _chunks(self, loop: Loop, config: RunnableConfig | None) -> Iterator[Chunk]:
-        driver = SyncDriver(loop, (config or {}).get("max_concurrency"))
-        loop.run.emit, loop.run.loop = driver.emit, loop
-        parent = current.get() if loop.job.nested else None
-        forward = None if parent is None else keeper(loop, parent)
+    def _chunks(self, state: LoopState, config: RunnableConfig | None) -> Iterator[Chunk]:
+        driver = SyncDriver(state, (config or {}).get("max_concurrency"))
+        state.run.emit, state.run.loop_state = driver.emit, state
+        parent = current.get() if state.job.nested else None
+        forward = None if parent is None else nested_chunk_sink(state, parent)
         try:
             for chunk in driver:
-                if forward is not None and chunk[1] in loop.run.forwards:
+                if forward is not None and chunk[1] in state.run.forwards:
                     forward(chunk)
-                if chunk[1] in loop.wanted:
+                if chunk[1] in state.wanted:
                     yield chunk
         except SaverFailed as failed:
-            if loop.run.within:
+            if state.run.within:
                 raise
             raise failed.error from None
         finally:
-            _let_go(loop.run)
+            _let_go(state.run)
 
-    async def _achunks(self, loop: Loop, config: RunnableConfig | None) -> AsyncGenerator[Chunk]:
-        driver = AsyncDriver(loop, (config or {}).get("max_concurrency"))
-        loop.run.emit, loop.run.loop = driver.emit, loop
-        parent = current.get() if loop.job.nested else None
-        forward = None if parent is None else keeper(loop, parent)
+    async def _achunks(
+        self, state: LoopState, config: RunnableConfig | None
+    ) -> AsyncGenerator[Chunk]:
+        driver = AsyncDriver(state, (config or {}).get("max_concurrency"))
+        state.run.emit, state.run.loop_state = driver.emit, state
+        parent = current.get() if state.job.nested else None
+        forward = None if parent is None else nested_chunk_sink(state, parent)
         chunks = driver.chunks_of()
         try:
             async for chunk in chunks:
-                if forward is not None and chunk[1] in loop.run.forwards:
+                if forward is not None and chunk[1] in state.run.forwards:
                     forward(chunk)
-                if chunk[1] in loop.wanted:
+                if chunk[1] in state.wanted:
                     yield chunk
         except SaverFailed as failed:
-            if loop.run.within:
+            if state.run.within:
                 raise
             raise failed.error from None
         finally:
             # Whoever drops the stream half-way has its tasks cancelled now, not some time later.
             await chunks.aclose()
-            _let_go(loop.run)
+            _let_go(state.run)
 
 
 def _several(names: Sequence[str] | str) -> tuple[str, ...]:
@@ -413,5 +425,5 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 
 def _let_go(run: RunContext) -> None:
     """Parts a run from its driver, which holds it: no cycle is left to collect."""
-    run.emit, run.crew = run_options.drop, None
-    del run.loop
+    run.emit, run.spawner = run_options.drop_chunk, None
+    del run.loop_state

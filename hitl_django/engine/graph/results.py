@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..constants import INTERRUPT
 from ..errors import DrainSignal, GraphDrained, GraphInterrupt
-from ..loop.stream_modes import Chunk
-from ..state.schema import coercion_for
-from ..types import GraphOutput
-
-if TYPE_CHECKING:
-    from ..loop.loop import Loop
-    from .pregel import Pregel
+from ..loop.compiled_graph import CompiledGraph
+from ..loop.state import LoopState
+from ..state.schema import get_coercion
+from ..types import Chunk, GraphOutput
 
 
-def result_of(loop: Loop, version: str) -> Any:
+def build_result(state: LoopState, version: str) -> Any:
     """Returns what invoke returns of a loop that has ended, or raises what it raises."""
-    raise_outcome(loop)
-    assert loop.outcome is not None
-    values = loop.values() if loop.has_values else None
-    asked = [q.interrupt for q in loop.outcome.questions if q.kind == "interrupt"]
+    raise_outcome(state)
+    assert state.outcome is not None
+    values = state.read_output() if state.has_values else None
+    asked = [q.interrupt for q in state.outcome.questions if q.kind == "interrupt"]
     if version == "v2":
-        return GraphOutput(_coerced(loop.graph.output_schema, values), tuple(asked))
+        return GraphOutput(_coerced(state.graph.output_schema, values), tuple(asked))
     if not asked:
         return values
     return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
 
 
-def raise_outcome(loop: Loop) -> None:
+def raise_outcome(state: LoopState) -> None:
     """Raises what an outcome means to a caller: an error, or for a parent task its pause."""
-    outcome = loop.outcome
+    outcome = state.outcome
     if outcome is None:
         return
     if outcome.error is not None:
         raise outcome.error
-    if outcome.status == "drained" and loop.job.nested:
+    if outcome.status == "drained" and state.job.nested:
         raise DrainSignal
     if outcome.status == "drained":
-        control = loop.run.control
+        control = state.run.control
         raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
-    if outcome.status == "interrupted" and loop.job.nested:
+    if outcome.status == "interrupted" and state.job.nested:
         raise GraphInterrupt(outcome.questions)
 
 
-def modes_of(stream_mode: Any) -> frozenset[str]:
+def parse_modes(stream_mode: Any) -> frozenset[str]:
     """Returns the stream modes that a caller names, one or several."""
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
-def unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
+def unpack_chunk(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
     """Returns a chunk in the form of version 1: as little around the data as the call asks for."""
     ns, mode, data = chunk
     if isinstance(modes, str):
@@ -57,7 +54,7 @@ def unpacked(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
     return (ns, mode, data) if subgraphs else (mode, data)
 
 
-def part_of(graph: Pregel, chunk: Chunk) -> dict[str, Any]:
+def build_part(graph: CompiledGraph, chunk: Chunk) -> dict[str, Any]:
     """Returns a chunk in the form of version 2."""
     ns, mode, data = chunk
     part = {"type": mode, "ns": ns, "data": data}
@@ -73,5 +70,5 @@ def part_of(graph: Pregel, chunk: Chunk) -> dict[str, Any]:
 
 
 def _coerced(schema: Any, values: Any) -> Any:
-    coercion = coercion_for(schema)
+    coercion = get_coercion(schema)
     return coercion(values) if coercion is not None and isinstance(values, dict) else values

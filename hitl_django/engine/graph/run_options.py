@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..constants import NS_END, NS_SEP
-from ..drivers.timeouts import TimedContext, WatchedLoop
-from ..loop.chunk_buffer import Notes
-from ..loop.effects import Job
-from ..loop.loop import Loop
-from ..loop.stream_modes import Chunk
+from ..drivers.timeouts import TimedContext
+from ..loop.compiled_graph import CompiledGraph
+from ..loop.state import Job, LoopState
 from ..state.schema import is_model
+from ..task.chunk_buffer import ChunkBuffer
 from ..task.context import TaskContext, current
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl, Runtime
-from ..types import All, RunnableConfig
-
-if TYPE_CHECKING:
-    from .pregel import Pregel
+from ..types import All, Chunk, RunnableConfig
 
 #: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
@@ -44,8 +40,13 @@ class Options:
     keep: Callable[[Any], Any] | None = None
 
 
-def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options: Options) -> Loop:
-    """Returns the loop for a call; raises ValueError where the config doesn't make sense."""
+def open_run_state(
+    graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
+) -> LoopState:
+    """Returns the state before the first step of a call's run.
+
+    Raises ValueError where the config doesn't make sense.
+    """
     config = config or {}
     place = config.get("configurable") or {}
     caller = current.get()
@@ -81,8 +82,7 @@ def open_loop(graph: Pregel, input: Any, config: RunnableConfig | None, options:
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(place.get("discard_pending")),
     )
-    kind = Loop if run.progress is None else WatchedLoop
-    return kind(graph, job, run, options.modes, options.output_keys)
+    return LoopState(graph, job, run, options.modes, options.output_keys)
 
 
 def _parent_of(caller: TaskContext | None, place: Mapping[str, Any]) -> TaskContext | None:
@@ -97,7 +97,7 @@ def _parent_of(caller: TaskContext | None, place: Mapping[str, Any]) -> TaskCont
 
 
 def _root_run(
-    graph: Pregel, config: RunnableConfig, place: Mapping[str, Any], options: Options
+    graph: CompiledGraph, config: RunnableConfig, place: Mapping[str, Any], options: Options
 ) -> RunContext:
     saver, thread_id = graph.saver, place.get("thread_id")
     if saver is not None and thread_id is None:
@@ -118,7 +118,7 @@ def _root_run(
         control=options.control,
         durability=options.durability or config.get("durability", "sync"),
         modes=options.modes,
-        emit=drop,
+        emit=drop_chunk,
         forwards=frozenset(),
         subgraphs=options.subgraphs,
         live=False,
@@ -131,12 +131,12 @@ def _root_run(
     # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
     run.reasks = options.kind == "advance"
     if options.modes and options.kind != "call":
-        run.notes = Notes(options.keep)
+        run.chunk_buffer = ChunkBuffer(options.keep)
     return run
 
 
 def _nested_run(
-    graph: Pregel, parent: TaskContext, config: RunnableConfig, options: Options
+    graph: CompiledGraph, parent: TaskContext, config: RunnableConfig, options: Options
 ) -> RunContext:
     above = parent.run
     forwards = above.modes
@@ -151,7 +151,7 @@ def _nested_run(
         control=options.control or above.control,
         durability=options.durability or above.durability,
         modes=options.modes | forwards,
-        emit=drop,
+        emit=drop_chunk,
         forwards=forwards,
         subgraphs=options.subgraphs or above.subgraphs,
         live=False,
@@ -161,8 +161,8 @@ def _nested_run(
         checkpoint_map=above.checkpoint_map,
     )
     run.replay, run.reruns_unanswered = above.replay, above.reruns_unanswered
-    run.notes = above.notes
-    run.wildcard, run.reasks, run.crew = above.wildcard, above.reasks, above.crew
+    run.chunk_buffer = above.chunk_buffer
+    run.wildcard, run.reasks, run.spawner = above.wildcard, above.reasks, above.spawner
     run.resuming = above.resuming or parent.retrying
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin
@@ -171,7 +171,7 @@ def _nested_run(
     return run
 
 
-def _nested_runtime(graph: Pregel, parent: TaskContext, options: Options) -> Runtime[Any]:
+def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options) -> Runtime[Any]:
     runtime = parent.run.runtime
     if options.context is not None:
         context = _coerced(graph.context_schema, options.context)
@@ -194,7 +194,7 @@ def _coerced(schema: Any, context: Any) -> Any:
     return context
 
 
-def drop(chunk: Chunk) -> None:
+def drop_chunk(chunk: Chunk) -> None:
     """Takes what nobody listens to."""
 
 

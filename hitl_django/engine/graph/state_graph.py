@@ -6,7 +6,6 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,12 +15,13 @@ from ..errors import GraphDefinitionError
 from ..loop.error_handlers import DEFAULT_HANDLER, handler_name
 from ..loop.node_cache import BaseCache
 from ..savers.checkpoint import BaseCheckpointSaver
-from ..state.register_types import adopt
-from ..state.schema import ManagedValue, channels_of, hints_of
-from ..task.nodes import Action, action_of
+from ..state.register_types import register_schema_types
+from ..state.schema import ManagedValue, build_channels, get_hints
+from ..task.nodes import build_action
 from ..task.signatures import command_targets, first_parameter, hints_of_function
 from ..types import All, CachePolicy, RetryPolicy, TimeoutPolicy
-from .compiler import faults, parts_of
+from .compiler import build_nodes, find_faults
+from .node_spec import BranchSpec, NodeSpec
 from .policies import NodeDefaults, Policies, check_free
 from .pregel import Pregel
 
@@ -29,28 +29,6 @@ logger = logging.getLogger("hitl_django")
 
 #: A NUL, or half of a character: no database stores a text that has one.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
-
-@dataclass(slots=True)
-class NodeSpec:
-    """A node as it was added."""
-
-    action: Action
-    input_schema: Any
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    policies: Policies = field(default_factory=Policies)
-    defer: bool = False
-    #: Where its Commands may lead, and what is said of each way.
-    ends: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class BranchSpec:
-    """A conditional edge as it was added."""
-
-    path: Action
-    ends: Mapping[Hashable, str] | None
-    input_schema: Any = None
 
 
 class StateGraph:
@@ -91,7 +69,7 @@ class StateGraph:
     def _add_schema(self, schema: Any, *, of_callers: bool = False) -> None:
         if id(schema) in self.schemas:
             return
-        channels, managed = channels_of(schema)
+        channels, managed = build_channels(schema)
         if managed and of_callers:
             raise ValueError(
                 f"Invalid managed channels detected in {getattr(schema, '__name__', schema)}: "
@@ -105,7 +83,7 @@ class StateGraph:
                 raise ValueError(f"Channel '{name}' already exists with a different type")
         self.managed.update(managed)
         self.schemas[id(schema)] = (*channels, *managed)
-        adopt(schema)
+        register_schema_types(schema)
         self._kept_schemas.append(schema)  # an id is only good while its object lives
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
@@ -118,7 +96,7 @@ class StateGraph:
         hint = hints.get(first_parameter(function) or "")
         if not isinstance(hint, type):
             return None
-        return hint if id(hint) in self.schemas or hints_of(hint) else None
+        return hint if id(hint) in self.schemas or get_hints(hint) else None
 
     # Nodes.
 
@@ -165,7 +143,7 @@ class StateGraph:
         self._add_schema(schema)
         policies = Policies.given(retry_policy, cache_policy, timeout)
         self.nodes[node] = NodeSpec(
-            action_of(action), schema, metadata or {}, policies, defer, ends
+            build_action(action), schema, metadata or {}, policies, defer, ends
         )
         if error_handler is not None:
             policies.handler = handler_name(node)
@@ -180,7 +158,7 @@ class StateGraph:
     def _handler(self, handler: Any) -> NodeSpec:
         ends = _said_of(command_targets(self._described(handler)[1].get("return")))
         policies = Policies(handles=True)
-        return NodeSpec(action_of(handler), self.state_schema, policies=policies, ends=ends)
+        return NodeSpec(build_action(handler), self.state_schema, policies=policies, ends=ends)
 
     def set_node_defaults(
         self,
@@ -249,7 +227,7 @@ class StateGraph:
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
         hints = hints_of_function(function, self._hints_seen)
-        action = action_of(path)
+        action = build_action(path)
         name = action.name or "condition"
         branches = self.branches.setdefault(source, {})
         if name in branches:
@@ -303,7 +281,7 @@ class StateGraph:
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
         """Raises GraphDefinitionError, with all faults, unless the graph hangs together."""
-        found = list(faults(self, interrupt))
+        found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
         return self
@@ -332,7 +310,7 @@ class StateGraph:
         if self.defaults.handler is not None:
             check_free(DEFAULT_HANDLER, DEFAULT_HANDLER in specs)
             specs[DEFAULT_HANDLER] = self._handler(self.defaults.handler)
-        nodes, channels = parts_of(self, specs)
+        nodes, channels = build_nodes(self, specs)
         return CompiledStateGraph(
             builder=self,
             nodes=nodes,

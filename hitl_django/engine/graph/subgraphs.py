@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..constants import NS_END, NS_SEP
-
-if TYPE_CHECKING:
-    from ..task.nodes import Action
-    from .pregel import Pregel
+from ..loop.compiled_graph import CompiledGraph
+from ..task.nodes import Action
 
 
-def called_by(action: Action | None) -> Pregel | None:
+def find_called_graph(action: Action | None) -> CompiledGraph | None:
     """Returns the graph that a node is, or whose name its function mentions.
 
     Sees the function's closure and the globals it names. A graph reached in another way runs as
@@ -49,12 +47,14 @@ def _mentioned(function: Any, code: Any) -> Iterator[Any]:
             yield function.__globals__[name]
 
 
-def find(graph: Pregel, namespace: str | None, recurse: bool) -> Iterator[tuple[str, Pregel]]:
+def iterate_subgraphs(
+    graph: CompiledGraph, namespace: str | None, recurse: bool
+) -> Iterator[tuple[str, CompiledGraph]]:
     """Yields the graphs that ``graph`` calls by their path of node names.
 
     ``namespace`` selects one path; a namespace with task ids is read without them.
     """
-    wanted = None if namespace is None else node_path(namespace)
+    wanted = None if namespace is None else split_path(namespace)
     for name in graph.nodes:
         if wanted is not None and wanted[:1] != (name,):
             continue
@@ -64,16 +64,16 @@ def find(graph: Pregel, namespace: str | None, recurse: bool) -> Iterator[tuple[
         if wanted is None:
             yield name, called
             if recurse:
-                for below, deeper in find(called, None, True):
+                for below, deeper in iterate_subgraphs(called, None, True):
                     yield f"{name}{NS_SEP}{below}", deeper
         elif len(wanted) == 1:
             yield name, called
         elif recurse:
-            for below, deeper in find(called, NS_SEP.join(wanted[1:]), True):
+            for below, deeper in iterate_subgraphs(called, NS_SEP.join(wanted[1:]), True):
                 yield f"{name}{NS_SEP}{below}", deeper
 
 
-def node_path(ns: str) -> tuple[str, ...]:
+def split_path(ns: str) -> tuple[str, ...]:
     """Returns the node names in a namespace, without task ids and call counts."""
     parts = (part.partition(NS_END)[0] for part in ns.split(NS_SEP))
     return tuple(part for part in parts if part and not part.isdigit())

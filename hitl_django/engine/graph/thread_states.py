@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, cast
 
 from ..constants import NS_SEP
-from ..drivers import aask, ask
+from ..drivers import arun_query, run_query
 from ..errors import NoSaverError
+from ..loop.compiled_graph import CompiledGraph
 from ..savers.checkpoint import BaseCheckpointSaver
-from ..task.nodes import Node
 from ..types import RunnableConfig, StateSnapshot, StateUpdate
 from . import run_options, snapshots, subgraphs
 from . import update_state as updates
-
-if TYPE_CHECKING:
-    from .pregel import Pregel
 
 
 class ThreadStates:
     """What a compiled graph tells of its threads, and lets be changed; only branches run."""
 
-    nodes: Mapping[str, Node]
     checkpointer: BaseCheckpointSaver | bool | None
 
     @property
@@ -40,12 +36,12 @@ class ThreadStates:
         ``subgraphs``, each task carries the state of the graph it calls.
         """
         graph, saver, config = self._addressed(config)
-        return ask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
+        return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Like get_state."""
         graph, saver, config = self._addressed(config)
-        return await aask(snapshots.state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
+        return await arun_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
 
     def get_state_history(
         self,
@@ -57,7 +53,7 @@ class ThreadStates:
     ) -> Iterator[StateSnapshot]:
         """Yields the recorded states of a thread, newest first."""
         graph, saver, config = self._addressed(config)
-        yield from ask(snapshots.history(graph, config, filter, before, limit), saver)
+        yield from run_query(snapshots.load_history(graph, config, filter, before, limit), saver)
 
     async def aget_state_history(
         self,
@@ -69,7 +65,9 @@ class ThreadStates:
     ) -> AsyncIterator[StateSnapshot]:
         """Like get_state_history."""
         graph, saver, config = self._addressed(config)
-        for found in await aask(snapshots.history(graph, config, filter, before, limit), saver):
+        for found in await arun_query(
+            snapshots.load_history(graph, config, filter, before, limit), saver
+        ):
             yield found
 
     def update_state(
@@ -94,7 +92,8 @@ class ThreadStates:
     ) -> RunnableConfig:
         """Applies several super-steps of updates; see update_state."""
         graph, saver, config = self._addressed(config)
-        return ask(updates.bulk_update(graph, config, supersteps, saver.get_next_version), saver)  # type: ignore[no-any-return]
+        query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
+        return run_query(query, saver)  # type: ignore[no-any-return]
 
     async def aupdate_state(
         self,
@@ -112,32 +111,22 @@ class ThreadStates:
         """Like bulk_update_state."""
         graph, saver, config = self._addressed(config)
         query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
-        return await aask(query, saver)  # type: ignore[no-any-return]
+        return await arun_query(query, saver)  # type: ignore[no-any-return]
 
     def _addressed(
         self, config: RunnableConfig
-    ) -> tuple[Pregel, BaseCheckpointSaver, RunnableConfig]:
+    ) -> tuple[CompiledGraph, BaseCheckpointSaver, RunnableConfig]:
         """Returns the graph that a config's namespace belongs to, the saver, and the config."""
         if self.saver is None:
             raise NoSaverError("No checkpointer set")
-        config = snapshots.place_of(config)
+        config = snapshots.complete_config(config)
         ns = config["configurable"]["checkpoint_ns"]
+        root = cast(CompiledGraph, self)
         if not ns:
-            return cast("Pregel", self), self.saver, config
-        for _, graph in self.get_subgraphs(namespace=ns, recurse=True):
+            return root, self.saver, config
+        for _, graph in subgraphs.iterate_subgraphs(root, ns, True):
             return graph, self.saver, config
-        raise ValueError(f"Subgraph {NS_SEP.join(subgraphs.node_path(ns))} not found")
-
-    def get_subgraphs(
-        self, *, namespace: str | None = None, recurse: bool = False
-    ) -> Iterator[tuple[str, Pregel]]:
-        """Yields the graphs that this graph's nodes call, by their path of node names."""
-        yield from subgraphs.find(cast("Pregel", self), namespace, recurse)
-
-    def subgraph_of(self, name: str) -> Pregel | None:
-        """Returns the graph that the node calls, as far as that can be seen."""
-        called = subgraphs.called_by(self.nodes[name].action)
-        return None if called is not None and called.checkpointer is False else called
+        raise ValueError(f"Subgraph {NS_SEP.join(subgraphs.split_path(ns))} not found")
 
     def nested_ns(self, ns: str) -> str:
         """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""

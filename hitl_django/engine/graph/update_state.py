@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import ids
 from ..constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
 from ..errors import InvalidUpdateError, OpenQuestionsError
-from ..loop.apply import InputWrites, NextVersion, apply
-from ..loop.commit_builder import Ledger
-from ..loop.effects import Call, Load, Query, Save
-from ..loop.error_handlers import restored
-from ..loop.graph_spec import State
-from ..loop.orphaned_triggers import forget_left_over
-from ..loop.plan import Origin, Task, plan
-from ..loop.task_status import TaskStatus, read_task_statuses
+from ..loop.apply import InputWrites, NextVersion, apply_writes
+from ..loop.channel_state import ChannelState, restore_channels
+from ..loop.commit_builder import CommitBuilder
+from ..loop.compiled_graph import CompiledGraph
+from ..loop.effects import Load, Query, Save
+from ..loop.error_handlers import restore_handlers
+from ..loop.orphaned_triggers import drop_orphaned_triggers
+from ..loop.plan import plan
 from ..savers.checkpoint import CheckpointTuple, TaskWrites, stored_metadata
-from ..state.messages import identified
-from ..task.nodes import Write, fresh_reader
+from ..state.messages import add_message_ids
+from ..task.effects import Call
+from ..task.nodes import Write, make_reader
+from ..task.task import Origin, Task
+from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import RunnableConfig, StateUpdate
-
-if TYPE_CHECKING:
-    from .pregel import Pregel
 
 
 class NodeWrites:
@@ -42,7 +42,7 @@ class _Change:
 
     def __init__(
         self,
-        graph: Pregel,
+        graph: CompiledGraph,
         config: RunnableConfig,
         saved: CheckpointTuple | None,
         version: NextVersion,
@@ -55,28 +55,28 @@ class _Change:
         self.thread_id = str(place["thread_id"])
         self.ns = place.get("checkpoint_ns") or ""
         self.user_metadata = stored_metadata(config)
-        self.state: State = graph.blueprint.state_from(saved.checkpoint if saved else None)
+        self.state: ChannelState = restore_channels(graph.spec, saved.checkpoint if saved else None)
         self.step: int = saved.metadata.get("step", -1) if saved else -1
-        self.ledger = Ledger(graph.blueprint, self.thread_id, self.ns)
+        self.commits = CommitBuilder(graph.spec, self.thread_id, self.ns)
         if saved:
-            self.ledger.take_up(saved)
+            self.commits.continue_from(saved)
         pending = saved.pending_writes or [] if saved else []
         self.statuses: dict[str, TaskStatus] = read_task_statuses(pending)
         null = [(n, v) for task, n, v in pending if task == NULL_TASK_ID and n != RESUME]
         if null:
-            apply(graph.blueprint, self.state, [InputWrites(INPUT, null)], version)
+            apply_writes(graph.spec, self.state, [InputWrites(INPUT, null)], version)
         self.tasks: list[Task] = []
         self.plan()
 
     def plan(self) -> None:
         """Plans the tasks that the checkpoint leads to, with the writes of those that finished."""
-        newest = self.ledger.saved_id
+        newest = self.commits.saved_id
         if newest is None:
             return
-        blueprint, step = self.graph.blueprint, self.step + 1
-        origin = Origin(blueprint, self.state.values, newest, self.ns, step, step + 2)
-        self.tasks = plan(blueprint, self.state, origin)
-        handlers = restored(blueprint, self.tasks, self.statuses)
+        spec, step = self.graph.spec, self.step + 1
+        origin = Origin(spec, self.state.values, newest, self.ns, step, step + 2)
+        self.tasks = plan(spec, self.state, origin)
+        handlers = restore_handlers(spec, self.tasks, self.statuses)
         self.tasks += handlers
         for task in self.tasks:
             status = self.statuses.get(task.id)
@@ -101,29 +101,29 @@ class _Change:
         """Stores the state as a new checkpoint on top of the ledger's newest."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
-        self.ledger.unsaved = list(writes)
+        self.commits.unsaved = list(writes)
         # What comes next is asked of all nodes: an update leaves what else was due as it is.
         self.state.updated = None
-        commit = self.ledger.commit_state(self.state, ids.new_uuid6(), about, None)
-        self.ledger.stored(commit, self.state)
+        commit = self.commits.build_with_state(self.state, ids.new_uuid6(), about, None)
+        self.commits.mark_stored(commit, self.state)
         self.step = step
         return Save(commit)
 
     @property
     def config(self) -> RunnableConfig:
         """The coordinates of the newest checkpoint, with those of the graphs above."""
-        config = self.ledger.config_for(self.ledger.saved_id)
+        config = self.commits.config_for(self.commits.saved_id)
         parents = self.saved.metadata.get("parents") if self.saved else None
         if parents:
             config["configurable"]["checkpoint_map"] = {
                 **parents,
-                self.ns: self.ledger.saved_id,
+                self.ns: self.commits.saved_id,
             }
         return config
 
 
 def bulk_update(
-    graph: Pregel,
+    graph: CompiledGraph,
     config: RunnableConfig,
     supersteps: Sequence[Sequence[StateUpdate]],
     version: NextVersion,
@@ -140,7 +140,7 @@ def bulk_update(
         saved = yield Load(config)
         change = _Change(graph, config, saved, version)
         if saved is not None and change.addressed and position == 0:
-            newest: CheckpointTuple = yield Load(change.ledger.config_for(None))
+            newest: CheckpointTuple = yield Load(change.commits.config_for(None))
             change.superseded = newest.checkpoint["id"] != saved.checkpoint["id"]
         yield from _update(change, [StateUpdate(*update) for update in updates], config)
         place = {**config["configurable"], **change.config["configurable"]}
@@ -188,8 +188,8 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
 def _cleared(change: _Change) -> Save:
     """Ends what was pending; what finished tasks wrote stays."""
     if change.tasks:
-        apply(change.graph.blueprint, change.state, change.tasks, change.next_version)
-    forget_left_over(change.graph.blueprint, change.state)
+        apply_writes(change.graph.spec, change.state, change.tasks, change.next_version)
+    drop_orphaned_triggers(change.graph.spec, change.state)
     return change.commit("update", change.step + 1)
 
 
@@ -197,7 +197,7 @@ def _as_input(change: _Change, values: Any) -> Save:
     writes = change.graph.input_writes(values)
     if not writes:
         raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
-    apply(change.graph.blueprint, change.state, [InputWrites(INPUT, writes)], change.next_version)
+    apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("input", change.step + 1 if change.saved else -1)
 
 
@@ -207,7 +207,7 @@ def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
     if saved is None:
         raise InvalidUpdateError("Cannot copy a non-existent checkpoint")
     above = saved.parent_config["configurable"]["checkpoint_id"] if saved.parent_config else None
-    change.ledger.saved_id = above
+    change.commits.saved_id = above
     yield change.commit("fork", change.step + 1)
     if not values:
         return
@@ -223,7 +223,7 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
     done = [task for task in change.tasks if task.writes is not None]
     if done and not change.addressed:
         # What ran since on an older checkpoint that the caller named belongs to its own branch.
-        apply(graph.blueprint, state, done, change.next_version)
+        apply_writes(graph.spec, state, done, change.next_version)
     prepared: dict[str, list[str]] = {}
     for task in change.tasks:
         prepared.setdefault(task.name, []).append(task.id)
@@ -235,8 +235,8 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
             task_id = free.pop(0) if free else _made_up_id(change, index)
         writes = yield from _written(change, name, values)
         ran.append(NodeWrites(name, index, task_id, writes))
-    apply(graph.blueprint, state, ran, change.next_version)
-    forget_left_over(graph.blueprint, state)
+    apply_writes(graph.spec, state, ran, change.next_version)
+    drop_orphaned_triggers(graph.spec, state)
     stored: list[TaskWrites] = []
     if change.saved and not change.superseded:
         stored = [TaskWrites(n.task_id, "", n.writes or [(NO_WRITES, None)]) for n in ran]
@@ -244,7 +244,7 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
 
 
 def _made_up_id(change: _Change, index: int) -> str:
-    place = uuid.UUID(change.ledger.saved_id or ids.new_uuid6())
+    place = uuid.UUID(change.commits.saved_id or ids.new_uuid6())
     return str(uuid.uuid5(place, f"{INTERRUPT}:{index}" if index else INTERRUPT))
 
 
@@ -253,9 +253,9 @@ def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, lis
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")
-    writes = identified(node.collect(values), change.graph.blueprint.messages)
+    writes = add_message_ids(node.collect(values), change.graph.spec.messages)
     for branch in node.branches:
-        read = fresh_reader(change.graph.blueprint.channels, change.state.values, writes)
+        read = make_reader(change.graph.spec.channels, change.state.values, writes)
         chosen = yield Call(branch.path, branch.view(values, read))
         writes = [*writes, *branch.route(chosen)]
     return writes

@@ -13,8 +13,9 @@ from .. import ids
 from ..channels import MISSING, SAME
 from ..constants import CONTROL_WRITES, PULL, PUSH
 from ..savers.checkpoint import Version
+from ..task.graph_spec import GraphSpec
 from ..task.nodes import Write
-from .graph_spec import Blueprint, State
+from .channel_state import ChannelState
 
 logger = logging.getLogger("hitl_django")
 
@@ -50,9 +51,9 @@ def count_version(current: Version | None, channel: None) -> int:
     return 1 if current is None else current + 1
 
 
-def apply(
-    blueprint: Blueprint,
-    state: State,
+def apply_writes(
+    spec: GraphSpec,
+    state: ChannelState,
     writers: Sequence[Writer],
     next_version: NextVersion,
 ) -> None:
@@ -77,17 +78,17 @@ def apply(
             if starts := writer.path[0] == PULL:
                 _forget_passed(state)
         _mark_seen(state, writer)
-        if starts and blueprint.spent.issuperset(triggers):
+        if starts and spec.spent.issuperset(triggers):
             passed.append(writer.name)
-        if blueprint.consumable:
-            _consume(blueprint, state, triggers, version)
-    _fold(blueprint, state, _by_channel(blueprint, writers), version, updated)
+        if spec.consumable:
+            _consume(spec, state, triggers, version)
+    _fold(spec, state, _by_channel(spec, writers), version, updated)
     if is_step:
-        _expire(blueprint, state, version, updated)
+        _expire(spec, state, version, updated)
         if starts:
             state.passed = passed
-        if blueprint.finishing and blueprint.trigger_to_nodes.keys().isdisjoint(updated):
-            _finish(blueprint, state, version, updated)
+        if spec.finishing and spec.trigger_to_nodes.keys().isdisjoint(updated):
+            _finish(spec, state, version, updated)
     state.updated = updated
 
 
@@ -100,13 +101,13 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
     return True
 
 
-def _forget_passed(state: State) -> None:
+def _forget_passed(state: ChannelState) -> None:
     """Drops what the step before the newest kept to say which nodes ran last."""
     for name in state.passed:
         state.seen.pop(name, None)
 
 
-def _mark_seen(state: State, writer: Writer) -> None:
+def _mark_seen(state: ChannelState, writer: Writer) -> None:
     versions, read = state.versions, {}
     for trigger in writer.triggers:
         if trigger in versions:
@@ -115,8 +116,8 @@ def _mark_seen(state: State, writer: Writer) -> None:
     state.seen[writer.name] = {**before, **read} if before else read
 
 
-def _by_channel(blueprint: Blueprint, writers: Iterable[Writer]) -> dict[str, list[Any]]:
-    channels = blueprint.channels
+def _by_channel(spec: GraphSpec, writers: Iterable[Writer]) -> dict[str, list[Any]]:
+    channels = spec.channels
     grouped: dict[str, list[Any]] = {}
     for writer in writers:
         for name, value in writer.writes or ():
@@ -132,16 +133,16 @@ def _by_channel(blueprint: Blueprint, writers: Iterable[Writer]) -> dict[str, li
 
 
 def _fold(
-    blueprint: Blueprint,
-    state: State,
+    spec: GraphSpec,
+    state: ChannelState,
     grouped: dict[str, list[Any]],
     version: Version,
     updated: set[str],
 ) -> None:
     """Has each channel take what was written to it."""
-    channels, plain, values = blueprint.channels, blueprint.plain, state.values
+    channels, plain, values = spec.channels, spec.plain, state.values
     for name, written in grouped.items():
-        if len(written) == 1 and name in blueprint.replacing:
+        if len(written) == 1 and name in spec.replacing:
             held = written[0]
         else:
             held = channels[name].fold(values.get(name, MISSING), written)
@@ -153,13 +154,13 @@ def _fold(
             state.versions[name] = state.clock = version
             state.touched.add(name)
             updated.add(name)
-            if name in blueprint.expiring:
+            if name in spec.expiring:
                 state.live.add(name)
-        elif _hold(blueprint, state, name, held, version):
+        elif _hold(spec, state, name, held, version):
             updated.add(name)
 
 
-def _hold(blueprint: Blueprint, state: State, name: str, held: Any, version: Version) -> bool:
+def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version) -> bool:
     """Stores what a channel holds now; tells whether it can be read."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
@@ -168,25 +169,27 @@ def _hold(blueprint: Blueprint, state: State, name: str, held: Any, version: Ver
         state.live.discard(name)
         return False
     state.values[name] = held
-    if name in blueprint.expiring:
+    if name in spec.expiring:
         state.live.add(name)
-    return name in blueprint.plain or blueprint.channels[name].is_held(held)
+    return name in spec.plain or spec.channels[name].is_held(held)
 
 
-def _consume(blueprint: Blueprint, state: State, triggers: Sequence[str], version: Version) -> None:
+def _consume(
+    spec: GraphSpec, state: ChannelState, triggers: Sequence[str], version: Version
+) -> None:
     """Resets the channels that are used up by the node that they started."""
     for name in triggers:
-        if name in blueprint.consumable:
-            held = blueprint.channels[name].consume(state.values.get(name, MISSING))
+        if name in spec.consumable:
+            held = spec.channels[name].consume(state.values.get(name, MISSING))
             if held is not SAME:
-                _hold(blueprint, state, name, held, version)
+                _hold(spec, state, name, held, version)
 
 
-def _expire(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
     """Tells the channels that nobody wrote to that a super-step has passed."""
     values = state.values
     for name in state.live - updated:
-        if name in blueprint.spent:
+        if name in spec.spent:
             # It has started its node: nothing is kept of it.
             state.clock = version
             values.pop(name, None)
@@ -194,14 +197,14 @@ def _expire(blueprint: Blueprint, state: State, version: Version, updated: set[s
             state.live.discard(name)
             state.touched.discard(name)
             continue
-        held = blueprint.channels[name].expire(values.get(name, MISSING))
-        if held is not SAME and _hold(blueprint, state, name, held, version):
+        held = spec.channels[name].expire(values.get(name, MISSING))
+        if held is not SAME and _hold(spec, state, name, held, version):
             updated.add(name)
 
 
-def _finish(blueprint: Blueprint, state: State, version: Version, updated: set[str]) -> None:
+def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
     """Opens the channels that wait until nothing else would run."""
-    for name in blueprint.finishing:
-        held = blueprint.channels[name].finish(state.values.get(name, MISSING))
-        if held is not SAME and _hold(blueprint, state, name, held, version):
+    for name in spec.finishing:
+        held = spec.channels[name].finish(state.values.get(name, MISSING))
+        if held is not SAME and _hold(spec, state, name, held, version):
             updated.add(name)

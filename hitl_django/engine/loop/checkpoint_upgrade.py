@@ -19,7 +19,7 @@ from ..task.nodes import Node
 LAYOUT = 4  # the newest, and the only one that is written
 
 
-def upgraded(
+def upgrade_checkpoint(
     checkpoint: Checkpoint, nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> Checkpoint:
     """Returns a checkpoint of an earlier layout in today's; the given one stays as it is.

@@ -1,91 +1,134 @@
-"""What a loop tells while it goes: which chunks, in which of the modes that were asked for."""
+"""Stream chunks of a run: which, and in which of the modes that were asked for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from ..constants import INTERRUPT
 from ..errors import DrainSignal, ParentCommand
+from ..task.context import TaskContext
+from ..task.task import Task
+from ..types import Chunk
 from . import stream_modes
-from .plan import Task
-from .stream_modes import Chunk
-
-if TYPE_CHECKING:
-    from .loop import Loop
+from .checkpoint_chunk import build_checkpoint_chunk
+from .effects import Effects, Emit
+from .state import LoopState
 
 
-def of_step(loop: Loop) -> list[Chunk]:
+def emit_values(state: LoopState, tasks: Sequence[Task] | None) -> Effects:
+    """Emits the output where what ``tasks`` wrote reached it (None: in any case)."""
+    if tasks is not None and not is_output_changed(state, tasks):
+        return
+    state.has_values = True
+    if "values" in state.run.modes:
+        yield Emit([(state.ns, "values", state.read_output())])
+
+
+def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
+    """Tells whether an output channel was updated, and by what one of ``tasks`` wrote."""
+    output = state.output_set
+    if output.isdisjoint(state.channel_state.updated or ()):
+        return False
+    for task in tasks:
+        for name, _ in task.writes or ():
+            if name in output:
+                return True
+    return False
+
+
+def emit_step(state: LoopState) -> Effects:
+    """Emits the chunks of the super-step about to begin."""
+    if state.run.modes and (chunks := build_step_chunks(state)):
+        yield Emit(chunks)
+
+
+def build_step_chunks(state: LoopState) -> list[Chunk]:
     """Returns the chunks of a super-step about to begin, or of the run that ends before it.
 
     The checkpoint it starts from, its tasks, and what those had done that don't run again.
     """
     chunks: list[Chunk] = []
-    if loop.saver is not None:
-        _add(loop, chunks, "checkpoints", loop.graph.checkpoint_chunk, loop)
-    if loop.outcome is None:
-        shown = [task for task in loop.tasks if not task.node.hidden]
-        about = (loop.user_metadata, loop.run.config.get("tags") or ())
+    if state.saver is not None:
+        _add(state, chunks, "checkpoints", build_checkpoint_chunk, state)
+    if state.outcome is None:
+        shown = [task for task in state.tasks if not task.node.hidden]
+        about = (state.user_metadata, state.run.config.get("tags") or ())
         for task in shown:
-            _add(loop, chunks, "tasks", stream_modes.task_started, task, *about)
+            _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
         for task in shown:
-            if task.writes and "updates" in loop.run.modes:
-                update = stream_modes.updates_of_task(
-                    task, task.writes, loop.output_keys, cached=True
+            if task.writes and "updates" in state.run.modes:
+                update = stream_modes.build_update(
+                    task, task.writes, state.output_keys, cached=True
                 )
-                chunks.append((loop.ns, "updates", update))
-    elif loop.outcome.status == "interrupted" and "updates" in loop.run.modes:
-        chunks.append((loop.ns, "updates", {INTERRUPT: ()}))
+                chunks.append((state.ns, "updates", update))
+    elif state.outcome.status == "interrupted" and "updates" in state.run.modes:
+        chunks.append((state.ns, "updates", {INTERRUPT: ()}))
     return chunks
 
 
-def of_call(loop: Loop, task: Task) -> list[Chunk]:
+def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
     """Returns the chunks of a task that a running one calls."""
     chunks: list[Chunk] = []
-    about = (loop.user_metadata, loop.run.config.get("tags") or ())
-    _add(loop, chunks, "tasks", stream_modes.task_started, task, *about)
+    about = (state.user_metadata, state.run.config.get("tags") or ())
+    _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
     return chunks
 
 
-def of_recalled(loop: Loop, task: Task) -> list[Chunk]:
+def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
     """Returns the chunks of a task whose result came from the cache."""
-    if "updates" not in loop.run.modes:
+    if "updates" not in state.run.modes:
         return []
-    update = stream_modes.updates_of_task(task, task.writes or (), loop.output_keys, cached=True)
-    return [(loop.ns, "updates", update)]
+    update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=True)
+    return [(state.ns, "updates", update)]
 
 
-def of_task(loop: Loop, task: Task) -> list[Chunk]:
+def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     """Returns the chunks of a task that has ended, after what it told and was held back."""
-    chunks = [] if loop.run.notes is None else loop.run.notes.take(task.id)
-    if loop.run.notes is not None and isinstance(task.error, DrainSignal):
+    chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
+    if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # it runs again, and tells it then
-    modes = loop.run.modes
+    modes = state.run.modes
     if task.questions:
         asked = task.asked
         if "updates" in modes:
-            chunks.append((loop.ns, "updates", {INTERRUPT: asked}))
+            chunks.append((state.ns, "updates", {INTERRUPT: asked}))
         if not asked:
             return chunks  # it stopped at a breakpoint further down, and has nothing to say
         if "values" in modes:
-            values = loop.values()
+            values = state.read_output()
             whole = {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
-            chunks.append((loop.ns, "values", whole))
+            chunks.append((state.ns, "values", whole))
     elif task.error is None and "updates" in modes:
-        update = stream_modes.updates_of_task(
-            task, task.writes or (), loop.output_keys, cached=False
-        )
-        chunks.append((loop.ns, "updates", update))
+        update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=False)
+        chunks.append((state.ns, "updates", update))
     if not isinstance(task.error, ParentCommand):
-        _add(loop, chunks, "tasks", stream_modes.task_ended, task, loop.graph.stream_keys)
+        _add(state, chunks, "tasks", stream_modes.describe_end, task, state.graph.stream_keys)
     return chunks
 
 
-def _add(loop: Loop, chunks: list[Chunk], mode: str, make: Any, *args: Any) -> None:
-    modes = loop.run.modes
+def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any) -> None:
+    modes = state.run.modes
     if mode not in modes and "debug" not in modes:
         return
     data = make(*args)
     if mode in modes:
-        chunks.append((loop.ns, mode, data))
+        chunks.append((state.ns, mode, data))
     if "debug" in modes:
-        chunks.append((loop.ns, "debug", stream_modes.in_debug(mode, loop.origin.step, data)))
+        chunks.append(
+            (state.ns, "debug", stream_modes.wrap_for_debug(mode, state.origin.step, data))
+        )
+
+
+def nested_chunk_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
+    """Returns what takes the chunks of a graph to the task which calls it.
+
+    Where they are stored they go with the graph's own commits, if it makes any.
+    """
+    buffer = parent.run.chunk_buffer
+    if buffer is None:
+        return parent.run.emit
+    if state.saver is not None:
+        return state.commits.chunks.append
+    return partial(buffer.forward, parent.task.id)

@@ -1,20 +1,113 @@
-"""How a run comes to be stored: each commit, what becomes of one that can't be, and the last."""
+"""The end of a super-step: its writes applied, the next one planned, the checkpoint stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from .. import ids
 from ..constants import ERROR, INPUT
-from ..errors import PayloadError
+from ..errors import PayloadError, annotate
 from ..savers.checkpoint import Commit, Outcome, TaskWrites
-from .commit_builder import blamed
-from .effects import Effects, Save
+from ..task.context import refuse_storage_error
+from ..task.task import Origin, Task
+from .apply import apply_writes
+from .chunks import emit_step, emit_values, is_output_changed
+from .commit_builder import blame_node
+from .effects import Effect, Effects, Save
+from .plan import plan
+from .state import LoopState
+from .stop import find_outcome
 
-if TYPE_CHECKING:
-    from .loop import Loop
+
+def commit_step(state: LoopState) -> Iterable[Effect]:
+    """Makes the channel state that the step's tasks lead to the next checkpoint.
+
+    The effects are to store it and to emit it.
+    """
+    if not _apply_tasks(state):
+        return stop_run(state)
+    if not state.is_silent:
+        return _emit_and_store(state)
+    state.has_values = state.has_values or is_output_changed(state, state.tasks)
+    _finish_step(state)
+    return ()
 
 
-def store(loop: Loop, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
+def _apply_tasks(state: LoopState) -> bool:
+    """Applies what the step's tasks wrote; False where that can't be done."""
+    tasks = state.tasks
+    if state.exits:
+        # What is stored at the exit must not be a step that was applied by half.
+        state.channel_state = state.channel_state.copy()
+    try:
+        apply_writes(state.spec, state.channel_state, tasks, state.next_version)
+    except Exception as error:
+        refuse_storage_error(state.run, error)
+        # Two writes where one may be, a reducer that raises: the step's tasks have finished
+        # and stay finished, the step can't be taken.
+        wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
+        annotate(error, f"While applying what {wrote} wrote in step {state.origin.step}")
+        state.outcome = Outcome("failed", next=state.list_due(), error=error)
+        state.channel_state.touched = set()
+        return False
+    return True
+
+
+def _finish_step(state: LoopState) -> None:
+    """Goes on from the channel state that the step has led to."""
+    state.statuses = {}
+    state.run.resuming = False
+    state.run.answers = {}
+    _make_checkpoint(state, "loop", state.tasks)
+
+
+def _emit_and_store(state: LoopState) -> Effects:
+    if state.run.modes or not state.has_values:
+        yield from emit_values(state, state.tasks)
+    _finish_step(state)
+    yield from _store_checkpoint(state, raises=False)
+
+
+def commit_checkpoint(state: LoopState, source: str) -> Effects:
+    """Makes the channel state a checkpoint, plans what follows, and stores both at once."""
+    _make_checkpoint(state, source, ())
+    yield from _store_checkpoint(state, raises=True)
+
+
+def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None:
+    step = state.origin.step
+    if not state.is_silent:
+        state.checkpoint_id = ids.new_uuid6() if state.saver is not None else None
+        state.metadata = {"source": source, "step": step, "parents": state.run.checkpoint_ids}
+    plan_step(state, step + 1)
+    if state.job.kind != "submit":
+        state.outcome = find_outcome(state, ran)
+
+
+def plan_step(state: LoopState, step: int) -> None:
+    """Plans the tasks of ``step``."""
+    stop = state.origin.stop
+    state.origin = Origin(
+        state.spec, state.channel_state.values, state.checkpoint_id, state.job.ns, step, stop
+    )
+    state.tasks = plan(state.spec, state.channel_state, state.origin)
+
+
+def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
+    if state.records:
+        yield from emit_step(state)
+    if state.saver is not None:
+        if not state.exits:
+            yield from store(state, _build_state_commit(state, state.outcome), raises=raises)
+        else:
+            state.commits.unsaved = []
+            if state.outcome is not None:
+                yield from stop_run(state)
+    if state.run.modes and not state.records:
+        yield from emit_step(state)
+
+
+def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool = False) -> Effects:
     """Stores a commit.
 
     A value that can't be stored is the fault of the node that returned it: what the others
@@ -26,44 +119,50 @@ def store(loop: Loop, commit: Commit, *, raises: bool = False, held: bool = Fals
     except PayloadError as error:
         if raises:
             raise
-        yield from _store_rest(loop, commit, error, held)
+        yield from _store_rest(state, commit, error, held)
     else:
-        loop.ledger.stored(commit, loop.state)
+        state.commits.mark_stored(commit, state.channel_state)
 
 
-def _store_rest(loop: Loop, commit: Commit, error: PayloadError, held: bool) -> Effects:
+def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
     """Stores each task's writes that can be stored, and the others' failure."""
-    names = {task.id: task.name for task in loop.ran}
+    names = {task.id: task.name for task in state.ran}
     for writes in commit.writes:
         try:
             yield Save(Commit(commit.config, [writes]))
         except PayloadError as found:
-            error = blamed(found, names.get(writes.task_id, INPUT), writes.writes)
+            error = blame_node(found, names.get(writes.task_id, INPUT), writes.writes)
             failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
             yield Save(Commit(commit.config, [failure]))
-    outcome = Outcome("failed", next=tuple(t.name for t in loop.ran), error=error)
+    outcome = Outcome("failed", next=tuple(t.name for t in state.ran), error=error)
     if held:
-        loop.broken = outcome
+        state.broken = outcome
         return
-    loop.outcome = outcome
+    state.outcome = outcome
     yield Save(Commit(commit.config, outcome=outcome))
 
 
-def leave(loop: Loop) -> Effects:
+def stop_run(state: LoopState) -> Effects:
     """Stores what is left when the run stops where it is."""
-    if loop.broken is not None:
-        loop.outcome = loop.broken
-    if loop.saver is None:
+    if state.broken is not None:
+        state.outcome = state.broken
+    if state.saver is None:
         return
-    if loop.exits and loop.state.touched and loop.origin.checkpoint_id != loop.ledger.saved_id:
+    if (
+        state.exits
+        and state.channel_state.touched
+        and state.origin.checkpoint_id != state.commits.saved_id
+    ):
         # The writes stand on this checkpoint, so it has to be there first.
-        writes, loop.ledger.unsaved = loop.ledger.unsaved, []
-        yield from store(loop, state_commit(loop, None))
-        loop.ledger.unsaved = writes
-    yield from store(loop, loop.ledger.commit(loop.outcome))
+        writes, state.commits.unsaved = state.commits.unsaved, []
+        yield from store(state, _build_state_commit(state, None))
+        state.commits.unsaved = writes
+    yield from store(state, state.commits.build(state.outcome))
 
 
-def state_commit(loop: Loop, outcome: Outcome | None) -> Commit:
+def _build_state_commit(state: LoopState, outcome: Outcome | None) -> Commit:
     """Returns a commit of the state as the next checkpoint."""
-    about = {**loop.user_metadata, **loop.metadata}
-    return loop.ledger.commit_state(loop.state, loop.origin.checkpoint_id, about, outcome)
+    about = {**state.user_metadata, **state.metadata}
+    return state.commits.build_with_state(
+        state.channel_state, state.origin.checkpoint_id, about, outcome
+    )

@@ -25,31 +25,31 @@ from ..savers.checkpoint import (
     Outcome,
     TaskWrites,
 )
+from ..task.graph_spec import GraphSpec
 from ..task.nodes import Write
-from ..types import RunnableConfig
-from .error_handlers import takes
-from .graph_spec import Blueprint, State
-from .plan import Task
-from .stream_modes import Chunk
+from ..task.task import Task
+from ..types import Chunk, RunnableConfig
+from .channel_state import ChannelState, list_durable_values
+from .error_handlers import has_handler
 
 #: Characters of a failure's repr that are stored: the error itself is the run's outcome.
 LONGEST_ERROR = 20_000
 
 
-class Ledger:
+class CommitBuilder:
     """The newest stored checkpoint, the one before it, and what waits for the next commit."""
 
-    __slots__ = ("blueprint", "ns", "parent_id", "saved_id", "thread_id", "told", "unsaved")
+    __slots__ = ("chunks", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
 
-    def __init__(self, blueprint: Blueprint, thread_id: str | None, ns: str) -> None:
-        self.blueprint, self.thread_id, self.ns = blueprint, thread_id, ns
+    def __init__(self, spec: GraphSpec, thread_id: str | None, ns: str) -> None:
+        self.spec, self.thread_id, self.ns = spec, thread_id, ns
         self.saved_id: str | None = None
         self.parent_id: str | None = None
         self.unsaved: list[TaskWrites] = []
         #: What the next commit tells, where that is stored.
-        self.told: list[Chunk] = []
+        self.chunks: list[Chunk] = []
 
-    def take_up(self, saved: CheckpointTuple) -> None:
+    def continue_from(self, saved: CheckpointTuple) -> None:
         """Continues from a stored checkpoint."""
         self.saved_id = saved.checkpoint["id"]
         ids.follow(self.saved_id)
@@ -63,52 +63,56 @@ class Ledger:
             place["checkpoint_id"] = checkpoint_id
         return {"configurable": place}
 
-    def note(self, task: Task) -> None:
+    def add_task(self, task: Task) -> None:
         """Notes what is to be stored of a task that has ended."""
-        writes = stored_writes(task)
-        undurable = self.blueprint.undurable
+        writes = list_stored_writes(task)
+        undurable = self.spec.undurable
         if undurable:
             writes = [write for write in writes if write[0] not in undurable]
         if writes:
             self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
 
-    def commit(self, outcome: Outcome | None) -> Commit:
+    def build(self, outcome: Outcome | None) -> Commit:
         """Returns a commit of what waits, on top of the newest checkpoint."""
         writes, self.unsaved = self.unsaved, []
         commit = Commit(self.config_for(self.saved_id), writes, outcome=outcome)
-        if self.told:
-            commit.told = tuple(self.told)
-            self.told.clear()
+        if self.chunks:
+            commit.chunks = tuple(self.chunks)
+            self.chunks.clear()
         return commit
 
-    def commit_state(
-        self, state: State, checkpoint_id: str, metadata: dict[str, Any], outcome: Outcome | None
+    def build_with_state(
+        self,
+        state: ChannelState,
+        checkpoint_id: str,
+        metadata: dict[str, Any],
+        outcome: Outcome | None,
     ) -> Commit:
         """Returns a commit of what waits, and of the state as the next checkpoint."""
-        commit = self.commit(outcome)
-        commit.checkpoint = checkpoint_of(self.blueprint, state, checkpoint_id)
+        commit = self.build(outcome)
+        commit.checkpoint = build_checkpoint(self.spec, state, checkpoint_id)
         commit.metadata = CheckpointMetadata(**metadata)  # type: ignore[typeddict-item]
-        undurable = self.blueprint.undurable
+        undurable = self.spec.undurable
         commit.new_versions = {
             name: state.versions[name] for name in state.touched if name not in undurable
         }
         return commit
 
-    def stored(self, commit: Commit, state: State) -> None:
+    def mark_stored(self, commit: Commit, state: ChannelState) -> None:
         """Notes that a commit has been stored."""
         if commit.checkpoint is not None:
             state.touched = set()
             self.parent_id, self.saved_id = self.saved_id, commit.checkpoint["id"]
 
 
-def checkpoint_of(blueprint: Blueprint, state: State, checkpoint_id: str) -> Checkpoint:
+def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -> Checkpoint:
     """Returns a state as a checkpoint."""
     # copy() clones a dict that has lost keys, as these have; dict() would insert each key again.
     return {
         "v": 4,
         "id": checkpoint_id,
         "ts": datetime.now(UTC).isoformat(),
-        "channel_values": blueprint.durable_values(state),
+        "channel_values": list_durable_values(spec, state),
         "channel_versions": state.versions.copy(),
         "versions_seen": state.seen.copy(),
         "updated_channels": None if state.updated is None else sorted(state.updated),
@@ -116,7 +120,7 @@ def checkpoint_of(blueprint: Blueprint, state: State, checkpoint_id: str) -> Che
     }
 
 
-def stored_writes(task: Task) -> Sequence[Write]:
+def list_stored_writes(task: Task) -> Sequence[Write]:
     """Returns what is stored of a task that has run: its writes, or why it has none."""
     if task.writes is not None:
         # A task that wrote nothing has to look finished all the same.
@@ -127,12 +131,12 @@ def stored_writes(task: Task) -> Sequence[Write]:
         return task.memory
     if not task.questions:
         # A handler that runs later, in another process, is told the same words.
-        source = [(ERROR_SOURCE_NODE, [task.name, _said(task.error)])] if takes(task) else []
-        return [(ERROR, described(task.error)), *source, *task.memory]
+        source = [(ERROR_SOURCE_NODE, [task.name, _said(task.error)])] if has_handler(task) else []
+        return [(ERROR, describe_error(task.error)), *source, *task.memory]
     return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory
 
 
-def described(error: BaseException | None) -> str:
+def describe_error(error: BaseException | None) -> str:
     """Returns an error as it is stored: its repr, which a node's own class may have spoiled."""
     try:
         said = repr(error)
@@ -146,7 +150,7 @@ def _said(error: BaseException | None) -> str:
     try:
         return _storable(str(error))
     except Exception:
-        return described(error)
+        return describe_error(error)
 
 
 def _storable(said: str) -> str:
@@ -155,7 +159,7 @@ def _storable(said: str) -> str:
     return said.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
 
 
-def blamed(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
+def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
     """Returns a refusal to store a task's writes in words that name the node and the key."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(

@@ -1,38 +1,15 @@
-"""What the loop asks of a driver, and what a run was asked to do."""
+"""What the loop asks of its driver."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..savers.checkpoint import Commit
 from ..task.callbacks import GraphInterruptEvent, GraphResumeEvent
 from ..task.context import TaskContext
-from ..task.nodes import Action
-from ..types import All, RunnableConfig
-from .stream_modes import Chunk
-
-
-class Call:
-    """Asks for a function of the user's to be called."""
-
-    __slots__ = ("action", "value")
-
-    def __init__(self, action: Action, value: Any) -> None:
-        self.action, self.value = action, value
-
-
-class Wait:
-    """Asks for a pause, before the next attempt at a task.
-
-    ``commit`` (None where nothing is stored) comes first: it says how often the task was tried.
-    """
-
-    __slots__ = ("commit", "seconds")
-
-    def __init__(self, seconds: float, commit: Commit | None = None) -> None:
-        self.seconds, self.commit = seconds, commit
+from ..task.effects import Call
+from ..types import Chunk, RunnableConfig
 
 
 class Load:
@@ -136,23 +113,3 @@ Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]
 AWAIT, CANCEL = Await(), Cancel()
-
-
-@dataclass(slots=True)
-class Job:
-    """What a run of a graph was asked to do.
-
-    ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
-    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint.
-    """
-
-    kind: str
-    input: Any
-    ns: str
-    checkpoint_id: str | None
-    addressed: bool
-    nested: bool
-    recursion_limit: int
-    before: All | Sequence[str]
-    after: All | Sequence[str]
-    discard_pending: bool = False

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from .. import ids
 from ..constants import PUSH
 from ..errors import InvalidAnswerError
+from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node
+from ..task.task import Task
+from ..task.task_status import TaskStatus
 from ..types import NodeError
-from .graph_spec import Blueprint
-from .plan import Task
-from .task_status import TaskStatus
 
 #: The name of the handler that set_node_defaults gives to nodes without one of their own.
 DEFAULT_HANDLER = "__default_error_handler__"
@@ -65,12 +65,12 @@ class HandlerTask(Task):
         return self._id
 
 
-def failure_of(task: Task) -> NodeError | None:
+def handled_failure(task: Task) -> NodeError | None:
     """Returns the failure that a task handles."""
     return task.failure if isinstance(task, HandlerTask) else None
 
 
-def takes(task: Task) -> bool:
+def has_handler(task: Task) -> bool:
     """Tells whether a task's failure goes to a handler.
 
     Pauses and drains are no failures. A wrong answer is the reviewer's, who can give another one.
@@ -82,17 +82,17 @@ def takes(task: Task) -> bool:
     )
 
 
-def hand_over(blueprint: Blueprint, failed: Task) -> HandlerTask:
+def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
     """Returns the task that takes a failure; the failed one has then ended without writes."""
     assert failed.node.handler is not None
     assert failed.error is not None
     name, error = failed.node.handler, failed.error
     failed.error, failed.writes = None, ()
-    return HandlerTask(name, blueprint.nodes[name], failed, error)
+    return HandlerTask(name, spec.nodes[name], failed, error)
 
 
-def restored(
-    blueprint: Blueprint, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
+def restore_handlers(
+    spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
     """Returns the handlers of the tasks whose failure was stored to be handled."""
     found = []
@@ -103,5 +103,5 @@ def restored(
         name = task.node.handler
         if name is not None:
             error = StoredFailure(status.handled or str(status.error), str(status.error))
-            found.append(HandlerTask(name, blueprint.nodes[name], task, error))
+            found.append(HandlerTask(name, spec.nodes[name], task, error))
     return found

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xxhash import xxh3_128_hexdigest
 
-from ..errors import PayloadError, UnserializableError, annotate
+from ..errors import UnserializableError
 from ..serde import Codec
 from ..task.nodes import Node
-from . import stream_modes
-from .effects import Effects, Emit, Keep, Recall
-from .plan import Task
-
-if TYPE_CHECKING:
-    from .loop import Loop
-
-logger = logging.getLogger("hitl_django")
+from ..task.task import Task
 
 #: The function's module and name, and the node's name; what is cached belongs to both.
 Namespace = tuple[str, ...]
@@ -107,7 +99,7 @@ class InMemoryCache(BaseCache):
                 self._kept.pop(namespace, None)
 
 
-def namespace_of(name: str, node: Node) -> Namespace:
+def cache_namespace(name: str, node: Node) -> Namespace:
     """Returns where the results of a node are kept."""
     source = getattr(node.action, "source", None)
     named = getattr(source, "__qualname__", None)
@@ -115,13 +107,15 @@ def namespace_of(name: str, node: Node) -> Namespace:
     return (_WRITES, identity, name)
 
 
-def namespaces(nodes: Mapping[str, Node], names: Iterable[str] | None) -> list[Namespace]:
+def list_cache_namespaces(
+    nodes: Mapping[str, Node], names: Iterable[str] | None
+) -> list[Namespace]:
     """Returns the namespaces of the named nodes, or of all."""
     wanted = nodes if names is None else [name for name in names if name in nodes]
-    return [namespace_of(name, nodes[name]) for name in wanted]
+    return [cache_namespace(name, nodes[name]) for name in wanted]
 
 
-def key_of(task: Task) -> FullKey:
+def make_cache_key(task: Task) -> FullKey:
     """Works out under which key a task's result is kept.
 
     Equal inputs have equal keys, in every process: the key is a hash of the input's bytes, in
@@ -146,75 +140,6 @@ def key_of(task: Task) -> FullKey:
             f"The cache key of node '{task.name}' has to be str or bytes, not "
             f"{type(made).__name__}."
         )
-    return namespace_of(task.name, task.node), xxh3_128_hexdigest(
+    return cache_namespace(task.name, task.node), xxh3_128_hexdigest(
         made.encode() if isinstance(made, str) else made
     )
-
-
-class Recaller:
-    """What one run takes from the cache, and what it leaves there."""
-
-    __slots__ = ("keys",)
-
-    def __init__(self) -> None:
-        #: The keys of the tasks that are running, by task id.
-        self.keys: dict[str, FullKey] = {}
-
-    def recall(self, loop: Loop, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-        """Gives tasks what is kept for their input; returns those that have to run."""
-        self.keys = {}
-        for task in tasks:
-            if task.node.cache is None or depends_on_people(loop, task):
-                continue
-            try:
-                self.keys[task.id] = key_of(task)
-            except Exception as error:
-                annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
-                task.error = error
-                return list(tasks)
-        if not self.keys:
-            return list(tasks)
-        found: dict[FullKey, Any] = yield Recall(list(self.keys.values()))
-        left = []
-        for task in tasks:
-            writes = found.get(self.keys.get(task.id, ((), "")))
-            if writes is None:
-                left.append(task)
-                continue
-            del self.keys[task.id]
-            task.writes = [(name, value) for name, value in writes]
-            yield from _tell(loop, task)
-        return left
-
-    def keep(self, ended: Sequence[Task]) -> Effects:
-        """Keeps what tasks wrote that neither failed nor asked."""
-        for task in ended:
-            policy = task.node.cache
-            if policy is None or not task.writes or task.id not in self.keys:
-                continue
-            try:
-                yield Keep({self.keys[task.id]: (list(task.writes), policy.ttl)})
-            except PayloadError as error:
-                # Whether that is a fault is for the saver to say: a run without one goes on.
-                logger.warning("What node %s returned can't be cached: %s", task.name, error)
-
-
-def depends_on_people(loop: Loop, task: Task) -> bool:
-    """Tells whether a task was answered, or may be about to be.
-
-    What a person decided of one case holds for no other.
-    """
-    status = loop.statuses.get(task.id)
-    if loop.run.wildcard:
-        return True
-    return status is not None and bool(status.answers or status.keyed or status.interrupts)
-
-
-def _tell(loop: Loop, task: Task) -> Effects:
-    if loop.saver is not None:
-        loop.ledger.note(task)
-    if "updates" in loop.run.modes:
-        update = stream_modes.updates_of_task(
-            task, task.writes or (), loop.output_keys, cached=True
-        )
-        yield Emit([(loop.ns, "updates", update)])

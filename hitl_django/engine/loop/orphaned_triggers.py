@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from ..constants import BRANCH_TO, JOIN
-from .graph_spec import Blueprint, State
+from ..task.graph_spec import GraphSpec
+from .channel_state import ChannelState
 
 
-def left_over(blueprint: Blueprint, state: State) -> dict[str, str]:
+def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, str]:
     """Returns what is held to start nodes that aren't in the graph any more, by channel.
 
     With each goes its node: one that is gone, or one that a join starts which is gone.
     """
     held: dict[str, str] = {}
-    for name in state.values.keys() - blueprint.channels.keys():
+    for name in state.values.keys() - spec.channels.keys():
         if name.startswith(BRANCH_TO):
             held[name] = name.removeprefix(BRANCH_TO)
         elif name.startswith(JOIN):
@@ -23,8 +24,8 @@ def left_over(blueprint: Blueprint, state: State) -> dict[str, str]:
     return held
 
 
-def forget_left_over(blueprint: Blueprint, state: State) -> None:
+def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
     """Drops what was to start nodes that are gone, as a step drops what started none."""
-    for name in left_over(blueprint, state):
+    for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

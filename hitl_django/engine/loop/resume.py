@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..constants import BRANCH_TO, NULL_TASK_ID, START, TASKS
 from ..errors import (
@@ -14,17 +14,15 @@ from ..errors import (
     ThreadNotFound,
 )
 from ..savers.checkpoint import CheckpointTuple, TaskWrites
-from ..state.messages import identified
+from ..state.messages import add_message_ids
 from ..task.nodes import Write, goto_writes
+from ..task.task_status import is_resume_map, plan_resume
 from ..types import Command, Send
 from .plan import plan
-from .task_status import is_resume_map, plan_resume
-
-if TYPE_CHECKING:
-    from .loop import Loop
+from .state import LoopState
 
 
-def refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | None) -> None:
+def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTuple | None) -> None:
     """Raises unless the Command can be taken; nothing is stored before."""
     if command.graph == Command.PARENT:
         raise InvalidUpdateError("There is no parent graph")
@@ -35,70 +33,70 @@ def refuse_command(loop: Loop, command: Command[Any], saved: CheckpointTuple | N
                 "Command(resume={id: None})."
             )
         return
-    if loop.saver is None:
+    if state.saver is None:
         raise NoSaverError("Cannot use Command(resume=...) without checkpointer")
     if saved is None:
         raise ThreadNotFound(
-            f"Thread {loop.run.thread_id!r} has no checkpoint to resume.",
-            thread_id=loop.run.thread_id,
+            f"Thread {state.run.thread_id!r} has no checkpoint to resume.",
+            thread_id=state.run.thread_id,
         )
 
 
 def take_command(
-    loop: Loop, command: Command[Any], stored: Sequence[Write], superseded: bool
+    state: LoopState, command: Command[Any], stored: Sequence[Write], superseded: bool
 ) -> list[Write]:
     """Notes the answers and returns the null task's writes, the stored ones first."""
     if command.resume is not None:
-        _take_answers(loop, command.resume, superseded)
-    added = _command_writes(loop, command)
+        _take_answers(state, command.resume, superseded)
+    added = _command_writes(state, command)
     writes = [*stored, *added]
     if added:
-        loop.ledger.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
+        state.commits.unsaved.append(TaskWrites(NULL_TASK_ID, "", writes))
     return writes
 
 
-def _take_answers(loop: Loop, resume: Any, superseded: bool) -> None:
+def _take_answers(state: LoopState, resume: Any, superseded: bool) -> None:
     # A checkpoint that the thread has moved past runs again, so what was asked there is asked
     # again, whatever was answered since.
-    asked = _asked_ids(loop) if superseded else open_ids(loop)
+    asked = _asked_ids(state) if superseded else list_open_ids(state)
     if asked or is_resume_map(resume):
-        loop.run.answers = plan_resume(resume, asked)
+        state.run.answers = plan_resume(resume, asked)
     elif superseded:
-        loop.run.wildcard = [resume]
-    elif not plan(loop.blueprint, loop.state, loop.origin):
+        state.run.wildcard = [resume]
+    elif not plan(state.spec, state.channel_state, state.origin):
         # A static breakpoint asks nothing but to go on, so any value will do there.
         raise NothingPendingError(
-            f"Thread {loop.run.thread_id!r} waits for nothing: it has no open question and no "
+            f"Thread {state.run.thread_id!r} waits for nothing: it has no open question and no "
             "next node. Nothing was stored.",
-            thread_id=loop.run.thread_id,
+            thread_id=state.run.thread_id,
         )
 
 
-def _command_writes(loop: Loop, command: Command[Any]) -> list[Write]:
+def _command_writes(state: LoopState, command: Command[Any]) -> list[Write]:
     """Returns the writes in a Command's goto and update; refuses unknown nodes and keys."""
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
     for target in targets:
         if not isinstance(target, (str, Send)):
             raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
     writes = goto_writes(targets, START)
-    writes += identified(loop.graph.update_writes(command.update), loop.blueprint.messages)
-    known = loop.blueprint.channels
+    writes += add_message_ids(state.graph.update_writes(command.update), state.spec.messages)
+    known = state.spec.channels
     for name, value in writes:
         node = value.node if name == TASKS else name.removeprefix(BRANCH_TO)
         if name.startswith(BRANCH_TO) or name == TASKS:
-            if node not in loop.blueprint.nodes:
-                nodes = ", ".join(n for n in loop.blueprint.nodes if n != START)
+            if node not in state.spec.nodes:
+                nodes = ", ".join(n for n in state.spec.nodes if n != START)
                 raise InvalidUpdateError(f"goto names unknown node '{node}'. Nodes: {nodes}.")
         elif name not in known:
-            keys = ", ".join(loop.graph.state_keys)
+            keys = ", ".join(state.graph.state_keys)
             raise InvalidUpdateError(f"update names unknown key '{name}'. Keys: {keys}.")
     return writes
 
 
-def open_ids(loop: Loop) -> list[str]:
+def list_open_ids(state: LoopState) -> list[str]:
     """Returns the ids of the questions that wait for an answer."""
-    return [interrupt.id for status in loop.statuses.values() for interrupt in status.open]
+    return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
-def _asked_ids(loop: Loop) -> list[str]:
-    return [interrupt.id for status in loop.statuses.values() for interrupt in status.interrupts]
+def _asked_ids(state: LoopState) -> list[str]:
+    return [interrupt.id for status in state.statuses.values() for interrupt in status.interrupts]

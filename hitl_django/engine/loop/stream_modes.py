@@ -12,13 +12,11 @@ from typing import Any
 
 from ..constants import RETURN
 from ..task.nodes import Write
+from ..task.task import Task
 from ..types import Interrupt
-from .plan import Task
-
-Chunk = tuple[tuple[str, ...], str, Any]
 
 
-def updates_of_task(
+def build_update(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:
     """Returns the ``updates`` chunk of a finished task: what it wrote, by node."""
@@ -39,7 +37,7 @@ def updates_of_task(
     return chunk
 
 
-def task_started(
+def describe_start(
     task: Task, metadata: Mapping[str, Any], tags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the ``tasks`` chunk of a task about to run."""
@@ -57,21 +55,21 @@ def task_started(
     return chunk
 
 
-def task_ended(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
+def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
     """Returns the ``tasks`` chunk of a task that has run."""
     keys = (keys,) if isinstance(keys, str) else keys
     return {
         "id": task.id,
         "name": task.name,
         "error": task.error,
-        "result": folded_writes(
+        "result": group_writes(
             [write for write in task.writes or () if write[0] in keys or write[0] == RETURN]
         ),
-        "interrupts": [as_dict(question.interrupt) for question in task.questions],
+        "interrupts": [describe_interrupt(question.interrupt) for question in task.questions],
     }
 
 
-def folded_writes(writes: Iterable[Write]) -> dict[str, Any]:
+def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
     """Returns writes by channel; several to one channel become ``{"$writes": [...]}``."""
     result: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -86,12 +84,12 @@ def folded_writes(writes: Iterable[Write]) -> dict[str, Any]:
     return result
 
 
-def as_dict(interrupt: Interrupt) -> dict[str, Any]:
+def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
     """Returns a question as a plain dict."""
     return asdict(interrupt)
 
 
-def in_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
+def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
     """Returns a tasks or checkpoints chunk in the wrapping of the ``debug`` mode."""
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {

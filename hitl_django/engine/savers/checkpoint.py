@@ -13,7 +13,7 @@ from ..terms import ReviewTerms
 from ..types import Expiry, Interrupt, RunnableConfig
 
 if TYPE_CHECKING:
-    from ..loop.stream_modes import Chunk
+    from ..types import Chunk
 
 Version = Any  # whatever get_next_version returns: ordered, and one per super-step
 PendingWrite = tuple[str, str, Any]  # task id, channel, value
@@ -144,8 +144,8 @@ class Commit:
     ``checkpoint`` (None while tasks are still running or one has paused) becomes its child.
     ``new_versions`` holds the channels that this step changed, those that it emptied included.
     ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
-    ``checkpoint_ns``) speaks for the run. ``told`` are the chunks that tell of all this, where
-    they are to be stored as well.
+    ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
+    where they are to be stored as well.
     """
 
     config: RunnableConfig
@@ -154,7 +154,7 @@ class Commit:
     metadata: CheckpointMetadata | None = None
     new_versions: dict[str, Version] | None = None
     outcome: Outcome | None = None
-    told: Sequence[Chunk] = ()
+    chunks: Sequence[Chunk] = ()
 
 
 # A version counts super-steps in its high half. The low half is random, so that two branches of

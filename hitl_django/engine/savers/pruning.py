@@ -19,7 +19,7 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
     return list(dict.fromkeys(map(str, thread_ids)))
 
 
-def latest_of(places: Iterable[tuple[str, str]]) -> dict[str, str]:
+def find_latest(places: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns of (namespace, checkpoint id) pairs the newest id of each namespace."""
     latest: dict[str, str] = {}
     for ns, checkpoint_id in places:

@@ -116,7 +116,9 @@ def _with_ids(messages: Any) -> tuple[list[Any], list[str | None]]:
     return found, names
 
 
-def identified(writes: Sequence[tuple[str, Any]], keys: frozenset[str]) -> list[tuple[str, Any]]:
+def add_message_ids(
+    writes: Sequence[tuple[str, Any]], keys: frozenset[str]
+) -> list[tuple[str, Any]]:
     """Returns writes in which every message for a channel of ``keys`` has an id.
 
     Ids are given before a write is stored: given later, a write that is applied twice, for a

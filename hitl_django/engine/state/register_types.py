@@ -13,12 +13,12 @@ from enum import Enum
 from typing import Any, get_args
 
 from ..serde import adopt_model
-from .schema import hints_of, is_model
+from .schema import get_hints, is_model
 
 _LANGCHAIN = "langchain_core.messages"
 
 
-def adopt(schema: Any) -> None:
+def register_schema_types(schema: Any) -> None:
     """Registers the dataclasses, models, enums and named tuples that a schema mentions.
 
     Where the application uses langchain's messages, they are registered as well: a list of
@@ -45,7 +45,7 @@ def _classes(annotation: Any, seen: set[Any]) -> Iterator[type]:
     if _is_storable(annotation):
         yield annotation
     try:
-        hints = hints_of(annotation) or {}
+        hints = get_hints(annotation) or {}
     except (NameError, TypeError):
         return  # it mentions a name that doesn't exist at run time
     for hint in hints.values():

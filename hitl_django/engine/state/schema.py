@@ -52,7 +52,7 @@ IsLastStep = Annotated[bool, ManagedValue(lambda step, stop: step == stop - 1, "
 RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "RemainingSteps")]
 
 
-def hints_of(schema: Any) -> dict[str, Any] | None:
+def get_hints(schema: Any) -> dict[str, Any] | None:
     """Returns the annotated fields of a state class, or None when it has none."""
     if not isinstance(schema, type):
         return None
@@ -67,19 +67,19 @@ def is_model(schema: Any) -> bool:
     return isinstance(schema, type) and hasattr(schema, "model_validate")
 
 
-def channels_of(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
+def build_channels(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
     """Returns the channels and the managed values that a state class declares."""
-    hints = hints_of(schema)
+    hints = get_hints(schema)
     if hints is None:
-        return {ROOT: channel_of(ROOT, schema)}, {}
+        return {ROOT: build_channel(ROOT, schema)}, {}
     channels: dict[str, BaseChannel] = {}
     managed: dict[str, ManagedValue] = {}
     for name, annotation in hints.items():
-        value = managed_of(annotation)
+        value = get_managed_value(annotation)
         if value is not None:
             managed[name] = value
         else:
-            channels[name] = channel_of(name, annotation)
+            channels[name] = build_channel(name, annotation)
     return channels, managed
 
 
@@ -89,13 +89,13 @@ def _unwrapped(annotation: Any) -> Any:
     return annotation
 
 
-def managed_of(annotation: Any) -> ManagedValue | None:
+def get_managed_value(annotation: Any) -> ManagedValue | None:
     """Returns the managed value an annotation names, if it does."""
     metadata = getattr(_unwrapped(annotation), "__metadata__", ())
     return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
 
 
-def channel_of(name: str, annotation: Any) -> BaseChannel:
+def build_channel(name: str, annotation: Any) -> BaseChannel:
     """Returns the channel for one field: by its last annotation, or one that keeps a value."""
     annotation = _unwrapped(annotation)
     metadata = getattr(annotation, "__metadata__", ())
@@ -124,14 +124,14 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
         )
 
 
-def coercion_for(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
+def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
     """Returns what turns a state dict into a state object; None for schemas that are dicts."""
     if is_model(schema) or dataclasses.is_dataclass(schema):
         return lambda values: schema(**values)
     return None
 
 
-def updates_of(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
+def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
     """Returns the channel writes in what a node returned: a dict's, or a state object's."""
     if isinstance(output, Mapping):
         return [(key, value) for key, value in output.items() if key in keys]
@@ -154,7 +154,7 @@ def _changed_fields(value: Any) -> Sequence[str] | None:
             for name, field in type(value).model_fields.items()
             if name in given or getattr(value, name) is not None or field.default is not None
         ]
-    hints = hints_of(type(value))
+    hints = get_hints(type(value))
     return None if hints is None else [name for name in hints if hasattr(value, name)]
 
 
@@ -215,12 +215,12 @@ def json_schema(schema: Any) -> dict[str, Any]:
     try:
         return dict(_adapter_for(schema).json_schema())
     except (PydanticSchemaGenerationError, PydanticUserError):
-        hints = hints_of(schema)
+        hints = get_hints(schema)
         if hints is None:
             return {}
         fields = {name: _plain_type(hint) for name, hint in hints.items()}
         properties = {
-            name: {} if hints_of(field) is not None and not is_typeddict(field) else _loose(field)
+            name: {} if get_hints(field) is not None and not is_typeddict(field) else _loose(field)
             for name, field in fields.items()
         }
         return {"title": schema.__name__, "type": "object", "properties": properties}

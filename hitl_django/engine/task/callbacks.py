@@ -54,7 +54,7 @@ class GraphCallbackHandler:
         """Hears that a graph goes on from a stored checkpoint."""
 
 
-def handlers_of(callbacks: Any) -> list[GraphCallbackHandler]:
+def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
     """Returns the graph handlers among a config's callbacks: a list, or a manager with handlers."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
@@ -68,7 +68,7 @@ def _calls(
         yield handler, handler.on_interrupt if pauses else handler.on_resume
 
 
-def tell(
+def call_handlers(
     handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
 ) -> None:
     """Calls each handler with the event."""
@@ -81,7 +81,7 @@ def tell(
             logger.exception("Callback handler %s failed", type(handler).__name__)
 
 
-async def atell(
+async def acall_handlers(
     handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
 ) -> None:
     """Like tell; a handler may be async."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .. import ids
 from ..constants import ASKED, ATTEMPTS, CHANGED, KEYED, ONCE, PREVIOUS, RESUME
@@ -30,20 +30,40 @@ from ..savers.checkpoint import Commit, Question, TaskWrites
 from ..state.schema import coerce, json_schema, list_faults
 from ..terms import ReviewTerms
 from ..types import Expiry, Interrupt, RunnableConfig
-from .once_guard import Deeds
+from .futures import AnyFuture
+from .nodes import Node
+from .once_guard import OnceGuard
 from .run_context import RunContext
 from .runtime import ExecutionInfo, Runtime
-from .task_memory import UNANSWERED, Memory
-
-if TYPE_CHECKING:
-    from ..drivers.task_calls import Calls
-    from ..loop.plan import Task
+from .task import Task
+from .task_memory import UNANSWERED, TaskMemory
 
 logger = logging.getLogger("hitl_django")
 #: A node may ask and remember from several threads of its own: each call gets a number of its own,
 #: and nothing that one of them remembers is lost.
 changing = threading.Lock()
 ContextT = TypeVar("ContextT")
+
+
+class CalledTasks(Protocol):
+    """The tasks that one running task has called; a driver runs them."""
+
+    def make(
+        self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
+    ) -> AnyFuture:
+        """Starts a call, or finds what came of the same call before."""
+
+    def settle(self) -> None:
+        """Waits for the called tasks; the calling one waits for their answers."""
+
+    async def asettle(self) -> None:
+        """Like settle, on an event loop."""
+
+    async def wait(self) -> None:
+        """Waits for the tasks that run on this event loop."""
+
+    def drop(self) -> None:
+        """Cancels what still runs on the event loop."""
 
 
 class TaskContext:
@@ -55,16 +75,32 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_asked", "_children", "_deeds", "_first_attempt_time", "_has_prints", "_memory", "answers",
-        "asked", "attempt", "calls", "changed", "consumed", "is_async", "keyed", "once", "open",
-        "perform", "run", "task",
+        "_asked",
+        "_children",
+        "_first_attempt_time",
+        "_has_prints",
+        "_memory",
+        "_once_guard",
+        "answers",
+        "asked",
+        "attempt",
+        "calls",
+        "changed",
+        "consumed",
+        "is_async",
+        "keyed",
+        "once",
+        "open",
+        "perform",
+        "run",
+        "task",
     )  # fmt: skip
 
-    def __init__(self, task: Task, run: RunContext, memory: Memory) -> None:
+    def __init__(self, task: Task, run: RunContext, memory: TaskMemory) -> None:
         self.task, self.run, self.perform = task, run, run.perform
         self.is_async = False
         #: The tasks it has called.
-        self.calls: Calls | None = None
+        self.calls: CalledTasks | None = None
         self._memory = memory
         self.answers = memory.answers
         # Shared by the tasks that remember nothing: replaced before the first change.
@@ -213,10 +249,10 @@ class TaskContext:
             return interrupt
         return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
-    def known(self) -> Memory:
+    def known(self) -> TaskMemory:
         """Returns what the task knows by now, for the same task when it is called again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
-        memory = Memory(self.answers, keyed, self.asked, self.once)
+        memory = TaskMemory(self.answers, keyed, self.asked, self.once)
         memory.voided = self._memory.voided
         return memory
 
@@ -255,16 +291,16 @@ class TaskContext:
         """Refuses what an attempt would do after its time; this one has no end."""
 
     @property
-    def deeds(self) -> Deeds:
+    def once_guard(self) -> OnceGuard:
         """What code of the task is doing by once()."""
         with changing:
-            if not hasattr(self, "_deeds"):
-                self._deeds = Deeds()
-            return self._deeds
+            if not hasattr(self, "_once_guard"):
+                self._once_guard = OnceGuard()
+            return self._once_guard
 
     def doing(self, key: str) -> AbstractContextManager[None]:
         """Keeps this attempt from doing the same by once() twice at a time."""
-        return self.deeds.doing(self.task.name, self.attempt, key)
+        return self.once_guard.doing(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once()."""
@@ -367,10 +403,10 @@ class TaskContext:
         """Emits a custom stream chunk."""
         if "custom" in self.run.modes:
             ns = tuple(self.task.origin.ns.split("|")) if self.task.origin.ns else ()
-            if self.run.notes is None:
+            if self.run.chunk_buffer is None:
                 self.run.emit((ns, "custom", chunk))
             else:
-                self.run.notes.write(self.task.id, ns, chunk)
+                self.run.chunk_buffer.write(self.task.id, ns, chunk)
 
 
 def _checked(answer: Any, schema: Any, task: Task) -> Any:
@@ -418,13 +454,13 @@ def refuse_storage_error(run: RunContext, error: Exception) -> None:
         raise SaverFailed(error) from error
 
 
-def keep(context: TaskContext, commit: Commit) -> None:
+def store_commit(context: TaskContext, commit: Commit) -> None:
     """Stores what a task has to remember while it is still under way."""
     with saver_calls():
         context.perform(context.run.saver.commit, commit)  # type: ignore[union-attr]
 
 
-async def akeep(context: TaskContext, commit: Commit) -> None:
+async def astore_commit(context: TaskContext, commit: Commit) -> None:
     """Like keep, for a task on an event loop."""
     saver: Any = context.run.saver
     with saver_calls():
@@ -434,14 +470,14 @@ async def akeep(context: TaskContext, commit: Commit) -> None:
             await asyncio.to_thread(context.perform, saver.commit, commit)
 
 
-def keep_results(context: TaskContext) -> None:
+def store_results(context: TaskContext) -> None:
     """Stores the results of once(), if they are stored while their task is under way."""
     if context.results() is not None:
         with saver_calls():
             context.perform(_store_results, context)
 
 
-async def akeep_results(context: TaskContext) -> None:
+async def astore_results(context: TaskContext) -> None:
     """Like keep_results, for a task on an event loop."""
     saver: Any = context.run.saver
     if context.results() is not None:
@@ -453,6 +489,6 @@ async def akeep_results(context: TaskContext) -> None:
 
 
 def _store_results(context: TaskContext) -> None:
-    with context.deeds.storing:
+    with context.once_guard.storing:
         # Whatever is known by now, and not what was when this thread's own was noted.
         context.run.saver.commit(context.results())  # type: ignore[union-attr, arg-type]

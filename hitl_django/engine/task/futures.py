@@ -49,7 +49,7 @@ class CallFuture(Future[Any]):
         return super().exception(timeout)
 
 
-def running_loop() -> asyncio.AbstractEventLoop | None:
+def get_running_loop() -> asyncio.AbstractEventLoop | None:
     """Returns the event loop of this thread, where one is running."""
     try:
         return asyncio.get_running_loop()
@@ -57,7 +57,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def resolved(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
+def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
     """Returns a future that has its result already, for sync code or for an event loop."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from ..errors import NoSaverError
 from ..terms import ReviewTerms
 from ..types import Expiry, RunnableConfig
-from .context import TaskContext, akeep_results, current, keep_results
+from .context import TaskContext, astore_results, current, store_results
 from .runtime import Runtime
-from .transact import call_together
+from .transact import call_in_transaction
 
 ContextT = TypeVar("ContextT")
 
 
-def running() -> TaskContext:
+def get_context() -> TaskContext:
     """Returns the context of the running node."""
     context = current.get()
     if context is None:
@@ -104,7 +104,7 @@ def review(
 
 def _asking() -> TaskContext:
     """Returns the context of the running node, which is about to ask."""
-    context = running()
+    context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
     ):
@@ -125,7 +125,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     Code of a node may do several things at once, by threads or awaiting functions of its own, under
     a key each: AlreadyUnderWayError where a key is used while what it stands for is being done.
     """
-    context = running()
+    context = get_context()
     if inspect.iscoroutinefunction(function):
         return _once_async(context, key, function, args, kwargs)
     with context.doing(key):
@@ -135,7 +135,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
         context.check_in_time()
         result = function(*args, **kwargs)
         context.remember(key, result)
-        keep_results(context)
+        store_results(context)
     return result
 
 
@@ -148,14 +148,14 @@ def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
     as long as the function does, which should be short, and neither ask nor call ``once`` itself.
     TypeError for an async function: Django has no transactions for those.
     """
-    context = running()
+    context = get_context()
     if inspect.iscoroutinefunction(function):
         raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
     with context.doing(key):
         known = context.once
         if key in known:
             return known[key]
-        return call_together(context, key, partial(function, *args, **kwargs))
+        return call_in_transaction(context, key, partial(function, *args, **kwargs))
 
 
 async def _once_async(
@@ -172,25 +172,25 @@ async def _once_async(
         context.check_in_time()
         result = await function(*args, **kwargs)
         context.remember(key, result)
-        await akeep_results(context)
+        await astore_results(context)
     return result
 
 
 def get_config() -> RunnableConfig:
     """Returns the config of the running node."""
-    return running().config()
+    return get_context().config()
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
     """Returns the runtime of the running node."""
-    return running().runtime()
+    return get_context().runtime()
 
 
 def get_store() -> Any:
     """Returns the store of the running graph."""
-    return running().run.store
+    return get_context().run.store
 
 
 def get_stream_writer() -> Callable[[Any], None]:
     """Returns what emits custom stream chunks from the running node."""
-    return running().write
+    return get_context().write

@@ -42,7 +42,7 @@ class Action:
     apart: bool = False
 
 
-def action_of(source: Any) -> Action:
+def build_action(source: Any) -> Action:
     """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
@@ -218,7 +218,7 @@ class Node:
         return [write for writer in self.writers for write in writer(output)]
 
 
-def fresh_reader(
+def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
     """Returns a reader of the state as a node with the writes ``own`` leaves it."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..errors import AlreadyUnderWayError
 
 
-class Deeds:
+class OnceGuard:
     """What code of a task is doing, on several threads of its own perhaps.
 
     ``storing`` is held while results are stored. All of a task's are one write, which replaces the

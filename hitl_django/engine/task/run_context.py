@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..types import RunnableConfig
-from .callbacks import handlers_of
+from .callbacks import list_handlers
+from .chunk_buffer import ChunkBuffer
 from .runtime import RunControl, Runtime
 
-if TYPE_CHECKING:
-    from ..drivers.task_calls import Crew
-    from ..loop.chunk_buffer import Notes
-    from ..loop.loop import Loop
+
+class Spawner(Protocol):
+    """A driver that has threads to spare, and may have an event loop: ``home``."""
+
+    home: asyncio.AbstractEventLoop | None
+
+    def spawns(self) -> bool:
+        """Tells whether the calling thread may leave work to another one and wait for it."""
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Does the work on another thread."""
 
 
 class Replay:
@@ -53,16 +62,15 @@ class RunContext:
         "calls_home",
         "checkpoint_ids",
         "checkpoint_map",
+        "chunk_buffer",
         "config",
         "control",
-        "crew",
         "durability",
         "emit",
         "forwards",
         "live",
-        "loop",
+        "loop_state",
         "modes",
-        "notes",
         "passes_breakpoints",
         "perform",
         "progress",
@@ -73,6 +81,7 @@ class RunContext:
         "runtime",
         "saver",
         "savers",
+        "spawner",
         "store",
         "subgraphs",
         "thread_id",
@@ -117,20 +126,21 @@ class RunContext:
         self.reruns_unanswered = True
         #: Whether an answer that doesn't fit is asked for again, rather than raised to the caller.
         self.reasks = False
-        self.callbacks = handlers_of(config.get("callbacks")) if "callbacks" in config else []
+        self.callbacks = list_handlers(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
         #: Tells a node above, whose time without progress is limited, that something happened.
         self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
         #: What its tasks tell, where that is stored with what they do.
-        self.notes: Notes | None = None
+        self.chunk_buffer: ChunkBuffer | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
         self.wildcard: list[Any] = []
         self.checkpoint_ids: dict[str, str] = {}
-        #: The loop of this run, and who has threads for the tasks that its nodes call.
-        self.loop: Loop
-        self.crew: Crew | None = None
+        #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
+        #: that its nodes call.
+        self.loop_state: Any
+        self.spawner: Spawner | None = None
 
     def is_storage_error(self, error: BaseException) -> bool:
         """Tells whether an error of the user's code says that the storage of a saver is gone."""

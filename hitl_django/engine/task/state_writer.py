@@ -8,7 +8,7 @@ from typing import Any
 
 from ..constants import ROOT
 from ..errors import InvalidUpdateError, ParentCommand
-from ..state.schema import hints_of, updates_of
+from ..state.schema import get_hints, list_updates
 from ..types import Command, ErrorCode, Send
 from .nodes import Write, goto_writes
 
@@ -55,8 +55,8 @@ class StateWriter:
             return [(ROOT, update)]
         if _is_pairs(update):
             return [item for item in update if item[0] in self.keys]
-        if isinstance(update, Mapping) or hints_of(type(update)):
-            return updates_of(update, self.keys)
+        if isinstance(update, Mapping) or get_hints(type(update)):
+            return list_updates(update, self.keys)
         raise InvalidUpdateError(
             f"Expected dict, got {_shown(update)}",
             code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ids
-from ..loop.task_status import TaskStatus
 from ..types import Interrupt, Unanswered
+from .task_status import TaskStatus
 
 UNANSWERED = Unanswered()
 
 
-class Memory:
+class TaskMemory:
     """What a task knows from earlier attempts: answers, questions, results of once().
 
     ``asked`` tells by its fingerprint what was asked in each place. It is empty, too, where the
@@ -38,7 +38,7 @@ class Memory:
         self.attempts: tuple[int, float, float] | None = None
 
     @classmethod
-    def of(cls, status: TaskStatus) -> Memory:
+    def of(cls, status: TaskStatus) -> TaskMemory:
         """Returns what the stored writes of a task say."""
         memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
         memory.waiting = status.interrupts
@@ -57,4 +57,4 @@ class Memory:
 
 
 #: Of a task that runs for the first time.
-NO_MEMORY = Memory()
+NO_MEMORY = TaskMemory()

@@ -21,13 +21,13 @@ from ..errors import (
     QuestionChangedError,
     annotate,
 )
-from ..loop.effects import Call, Wait
-from ..loop.plan import Task
-from ..state.messages import identified
+from ..state.messages import add_message_ids
 from ..types import Command, RetryPolicy, Send
 from .context import TaskContext, refuse_storage_error
-from .nodes import Write, fresh_reader
+from .effects import Call, Wait
+from .nodes import Write, make_reader
 from .retry import should_retry
+from .task import Task
 
 logger = logging.getLogger("hitl_django")
 
@@ -37,7 +37,7 @@ Steps = Generator[Call | Wait, Any, None]
 _STOPS = (GraphInterrupt, ParentCommand, DrainSignal, Exception)
 
 
-def attempt(context: TaskContext) -> Steps:
+def run_task(context: TaskContext) -> Steps:
     """Runs a task to its end, and leaves on it what became of it.
 
     Sets ``writes`` where it finished, ``questions`` where it paused, ``error`` where it failed.
@@ -73,15 +73,15 @@ def attempt(context: TaskContext) -> Steps:
             task.id, task.name, seconds, context.attempt + 1,
         )  # fmt: skip
         context.begin_attempt()
-        if context.run.notes is not None:
-            context.run.notes.take(task.id)
+        if context.run.chunk_buffer is not None:
+            context.run.chunk_buffer.take(task.id)
 
 
 # Of a node that is called once and no more, the driver makes the call itself, and says here what
 # came of it: what ``attempt`` would have made of that, at less cost.
 
 
-def returned(context: TaskContext, output: Any) -> None:
+def take_result(context: TaskContext, output: Any) -> None:
     """Leaves on a task what became of it, where its one call has returned."""
     try:
         _finish(context, _collected(context, output))
@@ -89,17 +89,17 @@ def returned(context: TaskContext, output: Any) -> None:
         _stop(context, error)
 
 
-def raised(context: TaskContext, error: BaseException) -> None:
+def take_error(context: TaskContext, error: BaseException) -> None:
     """Leaves on a task what became of it, where its one call has raised; raises a crash again."""
     if isinstance(error, ParentCommand):
-        returned(context, _addressed_here(error))
+        take_result(context, _addressed_here(error))
     elif isinstance(error, _STOPS):
         _stop(context, error)
     else:
         raise error
 
 
-def passes_on(task: Task) -> bool:
+def pass_input_on(task: Task) -> bool:
     """Takes a task to its end that only passes its input on, as the hidden first node mostly does.
 
     False where there is something to call, or to refuse: then it is attempted like any other.
@@ -184,8 +184,8 @@ def _collected(context: TaskContext, output: Any) -> list[Write]:
 
 def _written(task: Task, output: Any) -> list[Write]:
     writes = task.node.collect(output)
-    messages = task.origin.blueprint.messages
-    return identified(writes, messages) if messages else writes
+    messages = task.origin.spec.messages
+    return add_message_ids(writes, messages) if messages else writes
 
 
 def _routed(
@@ -194,7 +194,7 @@ def _routed(
     """Returns the writes with those that lead to what the node's branches choose."""
     origin = context.task.origin
     for branch in context.task.node.branches:
-        read = fresh_reader(origin.blueprint.channels, origin.values, writes)
+        read = make_reader(origin.spec.channels, origin.values, writes)
         chosen = yield Call(branch.path, branch.view(output, read))
         writes = [*writes, *branch.route(chosen)]
     return writes
@@ -202,17 +202,17 @@ def _routed(
 
 def _check_targets(task: Task, writes: list[Write]) -> None:
     """Refuses a goto or a Send to a node that isn't there: dropping it would drop the work."""
-    blueprint = task.origin.blueprint
+    spec = task.origin.spec
     for name, value in writes:
         if name == TASKS:
             target = value.node if isinstance(value, Send) else None
-            if target is None or target in blueprint.nodes:
+            if target is None or target in spec.nodes:
                 continue
-        elif name in blueprint.channels or not name.startswith(BRANCH_TO):
+        elif name in spec.channels or not name.startswith(BRANCH_TO):
             continue
         else:
             target = name.removeprefix(BRANCH_TO)
-        nodes = ", ".join(node for node in blueprint.nodes if node != START)
+        nodes = ", ".join(node for node in spec.nodes if node != START)
         raise ValueError(f"Node '{task.name}' goes to unknown node '{target}'. Nodes: {nodes}.")
 
 

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..savers.checkpoint import Commit
-from .context import TaskContext, keep_results, saver_calls
+from .context import TaskContext, saver_calls, store_results
 
 
 class _Busy(BaseException):
     """Another thread of the task stores a result, and may wait for this one's transaction."""
 
 
-def call_together(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
+def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
     """Calls a function, and stores its result in the transaction in which it writes.
 
     With a saver that has no transactions, or where nothing is stored while a task is under way,
@@ -23,7 +23,7 @@ def call_together(context: TaskContext, key: str, function: Callable[[], Any]) -
 
     def act() -> Any:
         context.check_in_time()
-        with context.deeds.apart():
+        with context.once_guard.apart():
             result = function()
         context.check_in_time()
         return result
@@ -32,20 +32,20 @@ def call_together(context: TaskContext, key: str, function: Callable[[], Any]) -
     if together is None or context.results() is None:
         result = act()
         context.remember(key, result)
-        keep_results(context)
+        store_results(context)
         return result
     while True:
         try:
             return _stored_together(context, key, act, together)
         except _Busy:
-            with context.deeds.storing:
+            with context.once_guard.storing:
                 pass  # until it has stored its own
 
 
 def _stored_together(
     context: TaskContext, key: str, act: Callable[[], Any], together: Callable[..., Any]
 ) -> Any:
-    storing = context.deeds.storing
+    storing = context.once_guard.storing
     with ExitStack() as held:
 
         def commit_of(result: Any) -> Commit | None:

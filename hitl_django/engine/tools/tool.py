@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 from ..state.schema import coerce
 from ..task.nodes import is_coroutine_function
 from ..types import Command
-from .tool_call import BadCall, Call, unfit
+from .tool_call import BadCall, ToolCall, build_bad_call
 
 
-class Function:
+class Tool:
     """A plain function as a tool: what a model gives it is read by its annotations."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -44,7 +44,7 @@ class Function:
             **fields,
         )
 
-    def arguments(self, call: Call) -> dict[str, Any]:
+    def arguments(self, call: ToolCall) -> dict[str, Any]:
         """Returns the call's arguments as the function takes them.
 
         Raises BadCall where they don't fit; what the function has no parameter for is left out.
@@ -54,7 +54,7 @@ class Function:
         try:
             read = coerce(self._model, call.args)
         except ValidationError as error:
-            raise unfit(call.name, error) from error
+            raise build_bad_call(call.name, error) from error
         taken = {self._names[field]: getattr(read, field) for field in read.model_fields_set}
         if self._takes_all:
             return {**call.args, **taken}
@@ -69,14 +69,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def adapted(tool: Any) -> Any:
+def build_tool(tool: Any) -> Any:
     """Returns what runs a tool: a Function, or the object itself."""
     if not hasattr(tool, "invoke"):
-        return Function(tool)
+        return Tool(tool)
     return _keeping_commands(tool)
 
 
-def only_async(tool: Any) -> bool:
+def is_async_only(tool: Any) -> bool:
     """Tells whether a langchain tool was made from an async function and has no sync form."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
 
@@ -129,6 +129,6 @@ def _keeping_commands(tool: Any) -> Any:
     return shadow
 
 
-def kept(result: Any) -> Any:
+def unwrap_command(result: Any) -> Any:
     """Returns the Command that a result carries, or the result."""
     return result.carried if isinstance(result, _Carrier) else result

@@ -24,7 +24,7 @@ class BadCall(Exception):
     """The model called a tool that isn't there, or with arguments that don't fit."""
 
 
-def unfit(name: str, error: ValidationError) -> BadCall:
+def build_bad_call(name: str, error: ValidationError) -> BadCall:
     """Returns what is wrong with the arguments of a call, in words for a model."""
     faults = "; ".join(
         f"{'.'.join(str(step) for step in place)}: {said}" for place, said in list_faults(error)
@@ -33,7 +33,7 @@ def unfit(name: str, error: ValidationError) -> BadCall:
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCall:
     """One tool call, its ``result`` once it is ``done``, or the ``error`` that it ended with.
 
     ``key`` tells it from the other calls of its task, and is the same in every run of the task.
@@ -62,15 +62,15 @@ class Call:
         return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
 
 
-def calls_of(given: Sequence[Mapping[str, Any]]) -> list[Call]:
+def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
     """Returns the calls in a message, whether written langchain's way or OpenAI's."""
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for place, one in enumerate(given):
         name, args = _asked_for(one)
         key = one.get("id") or f"{name}:{place}"
         if any(call.key == key for call in calls):
             key = f"{key}:{place}"
-        calls.append(Call(name, args, one.get("id"), key, place, len(given)))
+        calls.append(ToolCall(name, args, one.get("id"), key, place, len(given)))
     return calls
 
 
@@ -85,7 +85,7 @@ def _asked_for(call: Mapping[str, Any]) -> tuple[str, Any]:
         return function["name"], arguments
 
 
-class CallContext:
+class ToolCallContext:
     """The running task as one of its tool calls sees it.
 
     Its questions, its once() results and the graphs it calls are told from those of the other
@@ -94,7 +94,7 @@ class CallContext:
     """
 
     def __init__(
-        self, context: TaskContext, call: Call, lock: Lock, perform: Callable[..., Any]
+        self, context: TaskContext, call: ToolCall, lock: Lock, perform: Callable[..., Any]
     ) -> None:
         self._context, self._call, self._lock, self.perform = context, call, lock, perform
         self._prefix = f"tool:{call.key}/"

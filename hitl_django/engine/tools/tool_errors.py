@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import LeaseError, NoSaverError, PayloadError, ResumeError
 from ..task.context import current
-from .tool_call import BadCall, Call
+from .tool_call import BadCall, ToolCall
 
 #: Faults of the run or of a reviewer's answer, which no model could mend.
 _NEVER_TOLD = (LeaseError, NoSaverError, PayloadError, ResumeError)
@@ -30,7 +30,7 @@ class Handling:
         self.rule = rule
         self._told = _classes_of(rule)
 
-    def settle(self, call: Call, error: BaseException) -> None:
+    def settle(self, call: ToolCall, error: BaseException) -> None:
         """Leaves on the call what becomes of its failure."""
         cause = (error.__cause__ or error) if isinstance(error, BadCall) else error
         said = self._said_of(error, cause)

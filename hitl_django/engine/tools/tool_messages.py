@@ -7,42 +7,42 @@ import sys
 from typing import Any, Literal
 
 from .tool import holds_command
-from .tool_call import Call
+from .tool_call import ToolCall
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"
 _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "search_result"})
 
 
-def part(message: Any, name: str) -> Any:
+def get_part(message: Any, name: str) -> Any:
     """Returns an entry of a dict or an attribute of an object; None where there is none."""
     return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
 
 
-def messages_in(state: Any, key: str) -> list[Any]:
+def get_messages(state: Any, key: str) -> list[Any]:
     """Returns the messages of a state, or of a list that is nothing else."""
-    return state if isinstance(state, list) else list(part(state, key) or ())
+    return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
 def asks_for_tools(message: Any) -> bool:
     """Tells whether a message is the model's."""
-    return part(message, "type") == "ai" or part(message, "role") in ("ai", "assistant")
+    return get_part(message, "type") == "ai" or get_part(message, "role") in ("ai", "assistant")
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
     """Chooses ``"tools"`` where the last message calls tools, else the end."""
-    messages = messages_in(state, messages_key)
+    messages = get_messages(state, messages_key)
     if not messages:
         raise ValueError(f"No messages found in input state to tool_edge: {state}")
-    return "tools" if part(messages[-1], "tool_calls") else "__end__"
+    return "tools" if get_part(messages[-1], "tool_calls") else "__end__"
 
 
-def message_for(call: Call, asker: Any) -> Any:
+def build_message(call: ToolCall, asker: Any) -> Any:
     """Returns a call's result as a message of the same kind as ``asker``, which called."""
     result = call.result
     if holds_command(result):
         return result
-    if part(result, "tool_call_id") is not None:
+    if get_part(result, "tool_call_id") is not None:
         return _as_dict(result) if isinstance(asker, dict) else result
     fields: dict[str, Any] = {
         "content": _content(result),
@@ -60,8 +60,8 @@ def message_for(call: Call, asker: Any) -> Any:
 def _as_dict(message: Any) -> Any:
     if isinstance(message, dict):
         return message
-    fields = {name: part(message, name) for name in ("content", "name", "tool_call_id")}
-    if part(message, "status") == "error":
+    fields = {name: get_part(message, name) for name in ("content", "name", "tool_call_id")}
+    if get_part(message, "status") == "error":
         fields["status"] = "error"
     return {"role": "tool", **fields}
 

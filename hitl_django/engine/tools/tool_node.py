@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from ..errors import GraphBubbleUp, GraphInterrupt
 from ..task.context import TaskContext, current
 from ..types import Command, RunnableConfig
-from .tool import Function, adapted, holds_command, kept, only_async
-from .tool_call import BadCall, Call, CallContext, calls_of, unfit
+from .tool import Tool, build_tool, holds_command, is_async_only, unwrap_command
+from .tool_call import BadCall, ToolCall, ToolCallContext, build_bad_call, list_calls
 from .tool_errors import Handling
-from .tool_messages import asks_for_tools, message_for, messages_in, part
+from .tool_messages import asks_for_tools, build_message, get_messages, get_part
 
 
 class ToolNode:
@@ -46,7 +46,7 @@ class ToolNode:
     ) -> None:
         self.name, self.tags, self.messages_key = name, tuple(tags or ()), messages_key
         self.tools_by_name = {_tool_name(tool): tool for tool in tools}
-        self._adapted = {name: adapted(tool) for name, tool in self.tools_by_name.items()}
+        self._adapted = {name: build_tool(tool) for name, tool in self.tools_by_name.items()}
         self._handling = Handling(handle_tool_errors)
 
     def invoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
@@ -58,7 +58,7 @@ class ToolNode:
             for call in todo:
                 self._run(call, None)
         elif len(todo) == 1:
-            self._run(todo[0], CallContext(context, todo[0], Lock(), context.perform))
+            self._run(todo[0], ToolCallContext(context, todo[0], Lock(), context.perform))
         elif todo:
             self._run_together(context, todo)
         return self._finish(context, calls, asker, state)
@@ -69,25 +69,26 @@ class ToolNode:
         context, lock = current.get(), Lock()
         running = [
             self._arun(
-                call, None if context is None else CallContext(context, call, lock, context.perform)
+                call,
+                None if context is None else ToolCallContext(context, call, lock, context.perform),
             )
             for call in _remaining(context, calls)
         ]
         await asyncio.gather(*running)
         return self._finish(context, calls, asker, state)
 
-    def _read(self, state: Any) -> tuple[Any, list[Call]]:
+    def _read(self, state: Any) -> tuple[Any, list[ToolCall]]:
         """Returns the message with the calls, and the calls; a list of calls is taken as such."""
-        if isinstance(state, list) and state and part(state[-1], "type") == "tool_call":
-            return None, calls_of(state)
-        for message in reversed(messages_in(state, self.messages_key)):
+        if isinstance(state, list) and state and get_part(state[-1], "type") == "tool_call":
+            return None, list_calls(state)
+        for message in reversed(get_messages(state, self.messages_key)):
             if asks_for_tools(message):
-                return message, calls_of(part(message, "tool_calls") or ())
+                return message, list_calls(get_part(message, "tool_calls") or ())
         raise ValueError(f"No message of a model found in {self.messages_key!r} to run tools for")
 
     # Running.
 
-    def _run_together(self, context: TaskContext, calls: list[Call]) -> None:
+    def _run_together(self, context: TaskContext, calls: list[ToolCall]) -> None:
         """Runs each call on a thread; what they want of the saver is done on this one."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
@@ -104,9 +105,9 @@ class ToolNode:
             inbox.put(make)
             return answer.result()
 
-        def work(call: Call) -> None:
+        def work(call: ToolCall) -> None:
             try:
-                self._run(call, CallContext(context, call, lock, perform))
+                self._run(call, ToolCallContext(context, call, lock, perform))
             except BaseException as error:
                 # The process is to end: raised again on the node's own thread.
                 call.error = error
@@ -126,11 +127,11 @@ class ToolNode:
                 else:
                     wanted()
 
-    def _run(self, call: Call, seen: Any) -> None:
+    def _run(self, call: ToolCall, seen: Any) -> None:
         token = current.set(seen)
         try:
             tool = self._tool_for(call)
-            if isinstance(tool, Function):
+            if isinstance(tool, Tool):
                 arguments = tool.arguments(call)
                 if tool.is_async:
                     call.result = _run_async(call, lambda: tool.function(**arguments))
@@ -138,25 +139,25 @@ class ToolNode:
                     call.result = tool.function(**arguments)
             else:
                 with _reading(call):
-                    if only_async(tool):
+                    if is_async_only(tool):
                         result = _run_async(call, lambda: tool.ainvoke(call.wire, _config_of(seen)))
                     else:
                         result = tool.invoke(call.wire, _config_of(seen))
-                call.result = kept(result)
+                call.result = unwrap_command(result)
             call.done = True
         except (Exception, GraphBubbleUp) as error:
             self._handling.settle(call, error)
         finally:
             current.reset(token)
 
-    async def _arun(self, call: Call, seen: Any) -> None:
+    async def _arun(self, call: ToolCall, seen: Any) -> None:
         token = current.set(seen)
         try:
             tool = self._tool_for(call)
             if hasattr(tool, "ainvoke"):
                 with _reading(call):
-                    call.result = kept(await tool.ainvoke(call.wire, _config_of(seen)))
-            elif isinstance(tool, Function) and tool.is_async:
+                    call.result = unwrap_command(await tool.ainvoke(call.wire, _config_of(seen)))
+            elif isinstance(tool, Tool) and tool.is_async:
                 call.result = await tool.function(**tool.arguments(call))
             else:
                 place = contextvars.copy_context()
@@ -169,7 +170,7 @@ class ToolNode:
         finally:
             current.reset(token)
 
-    def _tool_for(self, call: Call) -> Any:
+    def _tool_for(self, call: ToolCall) -> Any:
         if call.name not in self._adapted:
             known = ", ".join(self._adapted)
             raise BadCall(f"Error: there is no tool {call.name}. Tools: {known}.")
@@ -178,11 +179,11 @@ class ToolNode:
     # Results.
 
     def _finish(
-        self, context: TaskContext | None, calls: list[Call], asker: Any, state: Any
+        self, context: TaskContext | None, calls: list[ToolCall], asker: Any, state: Any
     ) -> Any:
         for call in calls:
             if call.done:
-                call.result = message_for(call, asker)
+                call.result = build_message(call, asker)
         if not all(call.done for call in calls):
             if context is not None:
                 # A tool that swallowed its pause has a result that nobody decided.
@@ -204,7 +205,7 @@ class ToolNode:
         return updates
 
 
-def _remaining(context: TaskContext | None, calls: list[Call]) -> list[Call]:
+def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
     """Returns the calls that no earlier run of the task has ended."""
     known = {} if context is None else context.once
     for call in calls:
@@ -213,7 +214,7 @@ def _remaining(context: TaskContext | None, calls: list[Call]) -> list[Call]:
     return [call for call in calls if not call.done]
 
 
-def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
+def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
     """Raises the first failure, else a pause for all questions in the order of the calls."""
     asked: list[Any] = []
     for call in calls:
@@ -227,7 +228,7 @@ def _raise_first(context: TaskContext | None, calls: list[Call]) -> None:
     raise GraphInterrupt(asked)
 
 
-def _run_async(call: Call, start: Callable[[], Any]) -> Any:
+def _run_async(call: ToolCall, start: Callable[[], Any]) -> Any:
     """Runs an async tool to its end on an event loop of its own, as a worker does."""
     try:
         asyncio.get_running_loop()
@@ -244,12 +245,12 @@ async def _awaited(result: Any) -> Any:
 
 
 @contextmanager
-def _reading(call: Call) -> Iterator[None]:
+def _reading(call: ToolCall) -> Iterator[None]:
     """Tells of arguments that don't fit; langchain's tools read them with pydantic."""
     try:
         yield
     except ValidationError as error:
-        raise unfit(call.name, error) from error
+        raise build_bad_call(call.name, error) from error
 
 
 def _config_of(seen: Any) -> Any:

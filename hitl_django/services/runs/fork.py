@@ -16,7 +16,7 @@ from hitl_django.engine import ids
 from hitl_django.engine.constants import COPY
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
-from hitl_django.engine.state.schema import check_input, hints_of
+from hitl_django.engine.state.schema import check_input, get_hints
 from hitl_django.engine.types import RunnableConfig
 from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.graph_registry import compatibility, registry
@@ -140,7 +140,7 @@ def _check_values(registered: Registered, values: Any, as_node: str | None) -> N
             [("as_node", "is no node of the graph")],
         )
     if values is not None:
-        check_input(hints_of(graph.state_schema), graph.state_schema, values)
+        check_input(get_hints(graph.state_schema), graph.state_schema, values)
 
 
 def _place(thread: Thread, checkpoint_id: str) -> CheckpointTuple:

@@ -14,7 +14,7 @@ from hitl_django.checkpoints import thread_position
 from hitl_django.checkpoints.thread_position import Head
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.graph.subgraphs import node_path
+from hitl_django.engine.graph.subgraphs import split_path
 from hitl_django.errors import NoSuchThread, UnknownGraphError
 from hitl_django.graph_registry import registry, svg
 from hitl_django.graph_registry.registry import Registered
@@ -145,7 +145,7 @@ def _following(registered: Registered, paused: Iterable[str]) -> set[str]:
 
 
 def _ident(ns: str, name: str) -> str:
-    return ":".join((*node_path(ns), name))
+    return ":".join((*split_path(ns), name))
 
 
 def _outer(ident: str) -> list[str]:

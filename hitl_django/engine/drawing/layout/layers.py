@@ -49,7 +49,7 @@ def turn_back_links(count: int, links: Sequence[Link]) -> None:
                 stack.pop()
 
 
-def ranks_of(count: int, links: Sequence[Link], top: int) -> list[int]:
+def rank_items(count: int, links: Sequence[Link], top: int) -> list[int]:
     """Returns the layer of each item, ``top`` in the first; no links may lead round in a circle."""
     leaving: list[list[Link]] = [[] for _ in range(count)]
     waiting = [0] * count

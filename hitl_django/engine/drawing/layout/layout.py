@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .layers import Link, ranks_of, turn_back_links
-from .ordering import ordered
-from .spacing import centres
+from .layers import Link, rank_items, turn_back_links
+from .ordering import order_layers
+from .spacing import place_items
 from .text_size import LINE
 
 GAP, ROW_GAP, LANE, LOOP = 26.0, 30.0, 14.0, 22.0
@@ -100,7 +100,7 @@ class _Layout:
             routes.append(_Route(wire, Link(wire.source, wire.target, length)))
         links = [route.link for route in routes]
         turn_back_links(self.count, links)
-        ranks = ranks_of(self.count, links, 0)
+        ranks = rank_items(self.count, links, 0)
         self.layers = [[] for _ in range(max(ranks, default=0) + 1)]
         for item, rank in enumerate(ranks):
             self.layers[rank].append(item)
@@ -141,9 +141,9 @@ class _Layout:
 
     def place(self) -> None:
         """Sets every box and bend on its place."""
-        self.layers = ordered(self.layers, self.above, self.below)
+        self.layers = order_layers(self.layers, self.above, self.below)
         is_bend = [item >= self.count for item in range(len(self.widths))]
-        self.x = centres(self.layers, self.above, self.below, self.widths, is_bend, GAP)
+        self.x = place_items(self.layers, self.above, self.below, self.widths, is_bend, GAP)
         lefts = [x - width / 2 for x, width in zip(self.x, self.widths, strict=True)]
         leftmost = min(lefts, default=0.0)
         self.x = [x - leftmost for x in self.x]

@@ -12,13 +12,13 @@ Layers = list[list[int]]
 Neighbours = Sequence[Sequence[int]]
 
 
-def ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
+def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
     """Returns the layers with each item near the middle of its neighbours.
 
     ``above`` and ``below`` give each item's neighbours in the next layers. Goes down and up a few
     times and keeps the best it has met, so the same graph is always laid out the same way.
     """
-    best, fewest = layers, crossings(layers, below)
+    best, fewest = layers, count_crossings(layers, below)
     layers = [list(layer) for layer in layers]
     for sweep in range(SWEEPS):
         if not fewest:
@@ -27,7 +27,7 @@ def ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
         for position in range(1, len(layers)) if down else range(len(layers) - 2, -1, -1):
             fixed = layers[position - 1 if down else position + 1]
             _sort(layers[position], fixed, above if down else below)
-        found = crossings(layers, below)
+        found = count_crossings(layers, below)
         if found < fewest:
             best, fewest = [list(layer) for layer in layers], found
     return best
@@ -51,7 +51,7 @@ def _median(places: list[int], otherwise: float) -> float:
     return places[half] if len(places) % 2 else (places[half - 1] + places[half]) / 2
 
 
-def crossings(layers: Layers, below: Neighbours) -> int:
+def count_crossings(layers: Layers, below: Neighbours) -> int:
     """Counts the pairs of edges that cross."""
     total = 0
     for upper, lower in pairwise(layers):

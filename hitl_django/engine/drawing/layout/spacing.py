@@ -12,7 +12,7 @@ ROUNDS = 6
 STRAIGHT = 6.0
 
 
-def centres(
+def place_items(
     layers: Layers,
     above: Neighbours,
     below: Neighbours,

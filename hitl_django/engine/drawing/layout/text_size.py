@@ -13,14 +13,14 @@ LONGEST, LINES = 30, 3
 Say = Callable[[str], str]
 
 
-def width_of(text: str) -> float:
+def measure_text(text: str) -> float:
     """Returns how wide a text gets at most."""
     if text.isascii():
         return len(text) * LETTER
     return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
 
 
-def broken(text: str) -> tuple[str, ...]:
+def break_lines(text: str) -> tuple[str, ...]:
     """Returns a name on as many lines as it needs; one that needs too many is cut.
 
     It breaks behind the last space, underscore, hyphen or dot that leaves a line at least half
@@ -39,7 +39,7 @@ def broken(text: str) -> tuple[str, ...]:
 def _edge(text: str) -> int:
     width, longest = 0.0, 0
     for longest, letter in enumerate(text, 1):
-        width += width_of(letter)
+        width += measure_text(letter)
         if width > LONGEST * LETTER + 0.1:
             longest -= 1
             break

@@ -162,7 +162,7 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
     return dict(resume)
 
 
-def answers_for(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
+def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
     """Returns a task's answers by position: those stored, with those that were given now.
 
     One that is given now may answer an open question, or correct an earlier answer of a task that
@@ -177,7 +177,7 @@ def answers_for(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> 
     return stored
 
 
-def own_questions(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
+def list_own_questions(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
     """Returns a task's questions, each with its position or key.
 
     None stands with a question that a graph below the task asked: who answers it, the task alone

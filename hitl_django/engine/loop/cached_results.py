@@ -1,0 +1,71 @@
+"""Results of tasks from the cache, in place of running them, and the results that go there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from ..errors import PayloadError, annotate
+from ..task.task import Task
+from .chunks import build_cached_chunks
+from .effects import Effects, Emit, Keep, Recall
+from .node_cache import FullKey, make_cache_key
+from .state import LoopState
+
+logger = logging.getLogger("hitl_django")
+
+
+def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
+    """Gives tasks what is cached for their input; returns those that have to run."""
+    keys: dict[str, FullKey] = {}
+    state.cache_keys = keys
+    for task in tasks:
+        if task.node.cache is None or depends_on_people(state, task):
+            continue
+        try:
+            keys[task.id] = make_cache_key(task)
+        except Exception as error:
+            annotate(error, f"Before task with name '{task.name}' and path '{task.path}'")
+            task.error = error
+            return list(tasks)
+    if not keys:
+        return list(tasks)
+    found: dict[FullKey, Any] = yield Recall(list(keys.values()))
+    left = []
+    for task in tasks:
+        writes = found.get(keys.get(task.id, ((), "")))
+        if writes is None:
+            left.append(task)
+            continue
+        del keys[task.id]
+        task.writes = [(name, value) for name, value in writes]
+        if state.saver is not None:
+            state.commits.add_task(task)
+        if chunks := build_cached_chunks(state, task):
+            yield Emit(chunks)
+    return left
+
+
+def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
+    """Caches what tasks wrote that neither failed nor asked."""
+    for task in ended:
+        policy = task.node.cache
+        if policy is None or not task.writes or task.id not in keys:
+            continue
+        try:
+            yield Keep({keys[task.id]: (list(task.writes), policy.ttl)})
+        except PayloadError as error:
+            # Whether that is a fault is for the saver to say: a run without one goes on.
+            logger.warning("What node %s returned can't be cached: %s", task.name, error)
+
+
+def depends_on_people(state: LoopState, task: Task) -> bool:
+    """Tells whether a task was answered, or may be about to be.
+
+    What a person decided of one case holds for no other.
+    """
+    status = state.statuses.get(task.id)
+    if state.run.wildcard:
+        return True
+    return status is not None and bool(status.answers or status.keyed or status.interrupts)

@@ -1,0 +1,87 @@
+"""The state of one graph between two super-steps: what its channels hold, and when each changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..savers.checkpoint import Checkpoint, Version
+from ..task.graph_spec import GraphSpec
+from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
+
+
+class ChannelState:
+    """The state of one graph between two super-steps, as plain values.
+
+    ``values`` holds what each channel holds (see channels.channel), ``versions`` when each was
+    last changed, ``seen`` which versions each node has run on. ``clock`` is the newest version.
+    The dicts inside ``seen`` are replaced, never changed, so a copy of the outer one is a
+    snapshot.
+    """
+
+    __slots__ = ("clock", "live", "passed", "seen", "touched", "updated", "values", "versions")
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        versions: dict[str, Version],
+        seen: dict[str, dict[str, Version]],
+        updated: Iterable[str] | None = None,
+        clock: Version | None = None,
+    ) -> None:
+        self.values, self.versions, self.seen = values, versions, seen
+        self.clock = max(versions.values()) if clock is None and versions else clock
+        self.updated: set[str] | None = None if updated is None else set(updated)
+        #: Held channels that a step without a write changes.
+        self.live: set[str] = set()
+        #: Nodes that ``seen`` mentions only because they ran in the newest step.
+        self.passed: Sequence[str] = ()
+        #: Channels changed since the last checkpoint.
+        self.touched: set[str] = set()
+
+    def copy(self) -> ChannelState:
+        """Returns a state that can be changed without changing this one."""
+        twin = ChannelState.__new__(ChannelState)
+        twin.values, twin.versions = self.values.copy(), self.versions.copy()
+        twin.seen = self.seen.copy()
+        twin.clock, twin.live, twin.touched = self.clock, set(self.live), set(self.touched)
+        twin.passed = self.passed
+        twin.updated = None if self.updated is None else set(self.updated)
+        return twin
+
+
+def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:
+    """Returns the state that a checkpoint recorded, or the one before any input."""
+    if checkpoint is None:
+        state = ChannelState({}, {}, {})
+    else:
+        stored = checkpoint
+        if checkpoint["v"] < LAYOUT:
+            checkpoint = upgrade_checkpoint(checkpoint, spec.nodes, spec.channels)
+        state = ChannelState(
+            dict(checkpoint["channel_values"]),
+            dict(checkpoint["channel_versions"]),
+            dict(checkpoint["versions_seen"]),
+            checkpoint.get("updated_channels"),
+            checkpoint.get("clock"),
+        )
+        if checkpoint is not stored:
+            # Values under their new names are in no store yet.
+            state.touched = state.values.keys() - stored["channel_values"].keys()
+        state.live = {name for name in state.values if name in spec.expiring}
+        state.passed = [name for name, read in state.seen.items() if spec.spent.issuperset(read)]
+    for name in spec.defaults:
+        if name not in state.values:
+            state.values[name] = spec.channels[name].initial()
+    return state
+
+
+def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
+    """Returns what a checkpoint keeps of the held values."""
+    if not spec.defaults and not spec.undurable:
+        return state.values.copy()
+    return {
+        name: value
+        for name, value in state.values.items()
+        if name in state.versions and name not in spec.undurable
+    }

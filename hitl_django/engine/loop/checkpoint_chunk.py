@@ -1,0 +1,78 @@
+"""The ``checkpoints`` stream mode, and a planned task as snapshots and that mode have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..constants import RETURN
+from ..task.nodes import Write
+from ..task.task import Task
+from ..task.task_status import TaskStatus
+from ..types import PregelTask, RunnableConfig
+from .error_handlers import handled_failure
+from .state import LoopState
+from .stream_modes import describe_interrupt, group_writes
+
+
+def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
+
+
+def describe_task(
+    task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
+) -> PregelTask:
+    if status is None:
+        return PregelTask(task.id, task.name, task.path, state=below)
+    asked = status.open if live else status.interrupts
+    result = _result(status.output, keys) if status.finished else None
+    return PregelTask(task.id, task.name, task.path, status.error, asked, below, result)
+
+
+def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
+    for name, value in output:
+        if name == RETURN:
+            return value
+    if isinstance(keys, str):
+        return group_writes([write for write in output if write[0] == keys]).get(keys)
+    return group_writes([write for write in output if write[0] in keys])
+
+
+def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
+    """Returns what the ``checkpoints`` stream mode tells of the checkpoint a loop stands at."""
+    planned = [task for task in state.tasks if handled_failure(task) is None]
+    tasks = []
+    for task in planned:
+        shown = describe_task(task, state.statuses.get(task.id), state.graph.stream_keys, False)
+        data: dict[str, Any] = {"id": shown.id, "name": shown.name}
+        if shown.error:
+            data["error"] = shown.error
+        else:
+            if shown.result:
+                data["result"] = shown.result
+            data["interrupts"] = tuple(
+                describe_interrupt(interrupt) for interrupt in shown.interrupts
+            )
+        called = state.graph.subgraph_of(task.name)
+        data["state"] = None
+        if called is not None:
+            data["state"] = build_config(state.run.thread_id, called.nested_ns(task.ns))
+        tasks.append(data)
+    # What is stored with the checkpoint is told before it is the newest one that is.
+    parent_id = state.commits.saved_id if state.records else state.commits.parent_id
+    return {
+        "config": _placed(state, state.checkpoint_id),
+        "parent_config": _placed(state, parent_id) if parent_id else None,
+        "values": state.read_channels(state.graph.stream_keys),
+        "metadata": dict(state.metadata),
+        "next": [task.name for task in planned],
+        "tasks": tasks,
+    }
+
+
+def _placed(state: LoopState, checkpoint_id: str | None) -> RunnableConfig:
+    config = state.commits.config_for(checkpoint_id)
+    parents = state.metadata.get("parents")
+    if parents:
+        config["configurable"]["checkpoint_map"] = {**parents, state.job.ns: checkpoint_id}
+    return config

@@ -1,0 +1,155 @@
+"""Where one run of one graph stands: what the phases of its loop read and change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..savers.checkpoint import CheckpointMetadata, Outcome, stored_metadata
+from ..task.run_context import RunContext
+from ..task.task import Origin, Task
+from ..task.task_status import TaskStatus
+from ..types import All
+from .apply import NextVersion, count_version
+from .channel_state import ChannelState
+from .commit_builder import CommitBuilder
+from .compiled_graph import CompiledGraph
+from .error_handlers import handled_failure
+from .node_cache import FullKey
+from .plan import read_state
+
+
+@dataclass(slots=True)
+class Job:
+    """What a run of a graph was asked to do.
+
+    ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
+    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint.
+    """
+
+    kind: str
+    input: Any
+    ns: str
+    checkpoint_id: str | None
+    addressed: bool
+    nested: bool
+    recursion_limit: int
+    before: All | Sequence[str]
+    after: All | Sequence[str]
+    discard_pending: bool = False
+
+
+class LoopState:
+    """One run of one graph, between any two effects of its loop.
+
+    Fixed for the run are the ``graph`` with its ``spec``, the ``job``, the ``run`` that its tasks
+    share, and the stream modes that the caller itself ``wanted``. The phases of the loop change
+    the rest:
+
+    - ``channel_state``, ``origin`` and ``tasks``: what the newest checkpoint holds, and the tasks
+      that it leads to. ``ran`` are the tasks of the step that is being run and stored.
+    - ``statuses``: what was stored of tasks of this step before, by task id.
+    - ``checkpoint_id`` and ``metadata`` of the newest checkpoint, ``commits`` with what is stored.
+    - ``running``: how many tasks of the step have been started and not taken in. ``broken`` is a
+      failure that was met while siblings were still running.
+    - ``outcome``: how the run ended; None while it goes on.
+    """
+
+    __slots__ = (
+        "broken",
+        "cache_keys",
+        "careful",
+        "channel_state",
+        "checkpoint_id",
+        "commits",
+        "exits",
+        "graph",
+        "has_values",
+        "is_silent",
+        "job",
+        "metadata",
+        "next_version",
+        "origin",
+        "outcome",
+        "output_keys",
+        "output_set",
+        "ran",
+        "records",
+        "run",
+        "running",
+        "saver",
+        "spec",
+        "statuses",
+        "stopped_after",
+        "tasks",
+        "user_metadata",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        graph: CompiledGraph,
+        job: Job,
+        run: RunContext,
+        wanted: frozenset[str],
+        output_keys: Sequence[str] | str | None = None,
+    ) -> None:
+        self.graph, self.job, self.run, self.wanted = graph, job, run, wanted
+        if output_keys is None:
+            self.output_keys, self.output_set = graph.output_keys, graph.output_set
+        else:
+            self.output_keys = output_keys
+            self.output_set = frozenset(
+                (output_keys,) if isinstance(output_keys, str) else output_keys
+            )
+        self.spec = graph.spec
+        self.saver = run.saver
+        self.next_version: NextVersion = (
+            run.saver.get_next_version if run.saver is not None else count_version
+        )
+        #: Whether everything is stored when the run stops, and nothing before.
+        self.exits = run.durability == "exit" and run.saver is not None
+        #: Whether its chunks are stored, with the commits that they describe.
+        self.records = run.chunk_buffer is not None and not job.nested
+        #: Whether nothing is stored, and nobody listens.
+        self.is_silent = run.saver is None and not run.modes
+        #: Whether failures may go to a handler, or results come from the cache.
+        self.careful = graph.spec.handled or graph.cache is not None
+        #: The cache keys of the tasks that are running, by task id; None without a cache.
+        self.cache_keys: dict[str, FullKey] | None = None if graph.cache is None else {}
+        self.user_metadata = stored_metadata(run.config) if run.saver or run.modes else {}
+        self.outcome: Outcome | None = None
+        #: Whether the caller is given the output channels' values.
+        self.has_values = False
+        #: Whether a breakpoint stopped the run after a node, and not before one.
+        self.stopped_after = False
+        self.tasks: list[Task] = []
+        self.ran: list[Task] = []
+        self.statuses: dict[str, TaskStatus] = {}
+        self.channel_state: ChannelState
+        self.origin: Origin
+        self.checkpoint_id: str | None = None
+        self.metadata: CheckpointMetadata = {}
+        self.commits = CommitBuilder(self.spec, run.thread_id, job.ns)
+        self.running = 0
+        self.broken: Outcome | None = None
+
+    @property
+    def ns(self) -> tuple[str, ...]:
+        """The namespace by its levels, as chunks have it."""
+        return tuple(self.job.ns.split("|")) if self.job.ns else ()
+
+    def list_due(self) -> tuple[str, ...]:
+        """Returns the names of the step's tasks that have yet to come to their end."""
+        return tuple(t.name for t in self.tasks if not t.writes and handled_failure(t) is None)
+
+    def read_output(self) -> Any:
+        """Returns the output channels' values."""
+        return self.read_channels(self.output_keys)
+
+    def read_channels(self, keys: Sequence[str] | str) -> Any:
+        """Returns one channel's value, or a dict of several."""
+        if isinstance(keys, str):
+            return read_state(self.spec, self.channel_state.values, (keys,)).get(keys)
+        return read_state(self.spec, self.channel_state.values, keys)

@@ -1,0 +1,150 @@
+"""One super-step: which tasks run, how they are taken in as they end, and what ends the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..constants import NO_WRITES
+from ..errors import DrainSignal, InvalidAnswerError, ParentCommand
+from ..savers.checkpoint import Outcome
+from ..task.context import TaskContext
+from ..task.nodes import Write
+from ..task.task import Task
+from ..task.task_memory import NO_MEMORY, TaskMemory
+from ..task.task_status import collect_answers
+from ..types import Chunk
+from .apply import apply_writes
+from .cached_results import keep_results, recall_results
+from .chunks import build_task_chunks, emit_values
+from .commit import commit_step, stop_run, store
+from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Run, RunBeside
+from .error_handlers import has_handler, start_handler
+from .state import LoopState
+
+#: What leaves the siblings alone: a wrong answer, which is the reviewer's mistake and can be given
+#: again, and a drain, which lets everybody come to an edge.
+_MILD = (InvalidAnswerError, DrainSignal)
+_NOTHING: list[Write] = [(NO_WRITES, None)]
+
+
+def run_step(state: LoopState) -> Effects:
+    """Runs the planned tasks that haven't ended, and ends the step."""
+    state.ran = state.tasks
+    todo = [t for t in state.tasks if t.writes is None and not t.questions]
+    if todo and not _list_failed(todo):
+        if state.cache_keys is not None:
+            todo = yield from recall_results(state, todo)
+        if todo and not _list_failed(todo):
+            yield from _run_tasks(state, todo)
+    yield from end_step(state)
+
+
+def end_step(state: LoopState) -> Iterable[Effect]:
+    """Returns the effects of a step whose tasks have ended, whatever became of them."""
+    if state.broken is not None:
+        return stop_run(state)
+    if failed := _list_failed(state.ran):
+        return _fail(state, failed)
+    if [task for task in state.ran if task.questions]:
+        return _pause(state)
+    return commit_step(state)
+
+
+def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
+    state.running = len(tasks)
+    ended = yield Run([build_context(state, task) for task in tasks])
+    yield from take_in(state, ended)
+    while state.running:
+        yield from take_in(state, (yield AWAIT))
+
+
+def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
+    """Settles tasks that have ended while their siblings may be running.
+
+    While these effects wait for tasks to end, a driver may perform those of another call.
+    """
+    while ended:
+        state.running -= len(ended)
+        failed = False
+        for task in ended:
+            failed = failed or task.error is not None
+            if chunks := settle_task(state, task):
+                yield Emit(chunks)
+        if state.cache_keys is not None:
+            yield from keep_results(state.cache_keys, ended)
+        handlers = _start_handlers(state, ended) if failed else ()
+        if state.running and failed and any(_stops_siblings(task) for task in ended):
+            state.running -= yield CANCEL
+        if (state.running or handlers) and state.saver is not None and not state.exits:
+            # A sibling is still running: what has finished must not depend on it. Nor may a
+            # node run again because its handler didn't come to its end.
+            yield from store(state, state.commits.build(None), held=True)
+        ended = ()
+        if handlers and state.broken is None:
+            contexts = [build_context(state, task) for task in handlers]
+            beside = bool(state.running)
+            state.running += len(handlers)
+            ended = yield RunBeside(contexts) if beside else Run(contexts)
+
+
+def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
+    """Gives failures to their nodes' handlers; returns those that may start now.
+
+    None may once a failure that nobody takes has failed the run: they wait for the next one.
+    """
+    handlers = [start_handler(state.spec, task) for task in ended if has_handler(task)]
+    state.tasks.extend(handlers)
+    return () if any(_stops_siblings(task) for task in state.tasks) else handlers
+
+
+def build_context(state: LoopState, task: Task) -> TaskContext:
+    """Returns the context of a task that is about to run, with what it knows from before."""
+    status = state.statuses.get(task.id) if state.statuses else None
+    if status is None and not state.run.answers:
+        return TaskContext(task, state.run, NO_MEMORY)
+    memory = TaskMemory.of(status) if status else TaskMemory()
+    if state.run.answers:
+        memory.answers = collect_answers(task.ns, status, state.run.answers)
+    return TaskContext(task, state.run, memory)
+
+
+def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
+    """Notes what became of a task; returns the chunks that describe it."""
+    if state.saver is not None:
+        state.commits.add_task(task)
+    if task.writes is not None and not task.writes:
+        task.writes = _NOTHING
+    return build_task_chunks(state, task) if state.run.modes and not task.node.hidden else ()
+
+
+def _fail(state: LoopState, failed: Sequence[Task]) -> Effects:
+    errors = [task.error for task in failed if task.error is not None]
+    real = [error for error in errors if not isinstance(error, _MILD)]
+    error = (real or errors)[0]
+    state.outcome = Outcome("failed", next=state.list_due(), error=error)
+    if isinstance(error, ParentCommand) and state.job.nested:
+        state.outcome = Outcome("finished", error=error)
+    elif isinstance(error, DrainSignal):
+        state.outcome = Outcome("drained", next=state.list_due())
+    yield from stop_run(state)
+
+
+def _pause(state: LoopState) -> Effects:
+    questions = tuple(q for task in state.tasks for q in task.questions)
+    state.outcome = Outcome("interrupted", questions, state.list_due())
+    state.has_values = True
+    yield from stop_run(state)
+    done = [task for task in state.tasks if task.writes]
+    if done and not state.job.nested:
+        # What finished beside the pause is stored as pending; the caller sees it applied.
+        state.channel_state = state.channel_state.copy()
+        apply_writes(state.spec, state.channel_state, done, state.next_version)
+        yield from emit_values(state, done)
+
+
+def _list_failed(tasks: Sequence[Task]) -> list[Task]:
+    return [task for task in tasks if task.error is not None]
+
+
+def _stops_siblings(task: Task) -> bool:
+    return task.error is not None and not isinstance(task.error, _MILD)

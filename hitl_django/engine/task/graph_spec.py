@@ -1,0 +1,71 @@
+"""The parts of a compiled graph that planning, running and applying work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..channels import MISSING, REPLACING, BaseChannel, EphemeralValue
+from ..constants import BRANCH_TO
+from ..state.messages import is_message_reducer
+from ..state.schema import ManagedValue
+from .nodes import Node
+
+
+class GraphSpec:
+    """The parts of a compiled graph that planning and applying need, with what follows of them."""
+
+    __slots__ = (
+        "channels",
+        "consumable",
+        "defaults",
+        "expiring",
+        "finishing",
+        "handled",
+        "managed",
+        "messages",
+        "mixed",
+        "nodes",
+        "plain",
+        "replacing",
+        "spent",
+        "trigger_to_nodes",
+        "undurable",
+    )
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        channels: Mapping[str, BaseChannel],
+        managed: Mapping[str, ManagedValue],
+    ) -> None:
+        self.nodes, self.channels, self.managed = nodes, channels, managed
+        self.expiring = frozenset(name for name, c in channels.items() if c.expires)
+        self.finishing = tuple(name for name, c in channels.items() if c.finishes)
+        self.consumable = frozenset(name for name, c in channels.items() if c.consumable)
+        #: Channels of which what is held is read, and those of which something else is.
+        self.plain = frozenset(name for name, c in channels.items() if c.plain)
+        self.mixed = frozenset(channels) - self.plain
+        #: Channels of which the one write of a step is what is held then.
+        self.replacing = frozenset(
+            name for name, c in channels.items() if type(c).fold in REPLACING
+        )
+        #: Channels that start one node and are empty again after it has run. Of such a one nothing
+        #: is kept then, or every checkpoint would grow with the nodes that have ever run.
+        self.spent = frozenset(
+            name
+            for name, c in channels.items()
+            if type(c) is EphemeralValue and name.startswith(BRANCH_TO)
+        )
+        self.messages = frozenset(
+            name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
+        )
+        self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
+        #: Whether the failures of any node go to an error handler.
+        self.handled = any(node.handler is not None for node in nodes.values())
+        self.defaults = tuple(
+            name for name, channel in channels.items() if channel.initial() is not MISSING
+        )
+        self.trigger_to_nodes: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            for trigger in node.triggers:
+                self.trigger_to_nodes.setdefault(trigger, []).append(name)

@@ -1,0 +1,159 @@
+"""A task, which is one node call of one super-step, and the origin that the step's tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import ids
+from ..constants import NS_END, NS_SEP, PULL, PUSH
+from ..savers.checkpoint import Question
+from ..terms import ReviewTerms
+from ..types import Expiry, Interrupt
+from .graph_spec import GraphSpec
+from .nodes import Node, Write
+
+
+class Origin:
+    """Where the tasks of one super-step start: checkpoint, namespace, step, and held values.
+
+    ``values`` doesn't change while the tasks run.
+    """
+
+    __slots__ = (
+        "_checkpoint_id",
+        "_id_bytes",
+        "_sent",
+        "ns",
+        "spec",
+        "step",
+        "stop",
+        "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        spec: GraphSpec,
+        values: Mapping[str, Any],
+        checkpoint_id: str | None,
+        ns: str,
+        step: int,
+        stop: int,
+    ) -> None:
+        self.spec, self.values = spec, values
+        self._checkpoint_id, self.ns, self.step, self.stop = checkpoint_id, ns, step, stop
+        self._id_bytes = b""
+        self._sent: dict[str, bytes] = {}
+
+    @property
+    def checkpoint_id(self) -> str:
+        """The checkpoint's id; made at the first use, as an unsaved run rarely needs one."""
+        if self._checkpoint_id is None:
+            self._checkpoint_id = ids.new_uuid6()
+        return self._checkpoint_id
+
+    @property
+    def id_bytes(self) -> bytes:
+        """The checkpoint's id as bytes, of which the ids of all tasks of the step are made."""
+        if not self._id_bytes:
+            self._id_bytes = ids.checkpoint_bytes(self.checkpoint_id)
+        return self._id_bytes
+
+    def sent_bytes(self, name: str) -> bytes:
+        """What the ids of all tasks that are sent to one node in this step begin with."""
+        known = self._sent.get(name)
+        if known is None:
+            parts = self.node_ns(name), str(self.step), name, PUSH
+            known = self._sent[name] = self.id_bytes + "".join(parts).encode()
+        return known
+
+    def node_ns(self, name: str) -> str:
+        """Returns the namespace of a node's tasks, less their ids."""
+        return f"{self.ns}{NS_SEP}{name}" if self.ns else name
+
+
+class Task:
+    """One node call of one super-step."""
+
+    __slots__ = (
+        "_id", "_path_key", "error", "input", "memory", "name", "node", "origin", "path",
+        "questions", "triggers", "writes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        path: tuple[Any, ...],
+        triggers: tuple[str, ...],
+        value: Any,
+        origin: Origin,
+    ) -> None:
+        self.name, self.node, self.path, self.triggers = name, node, path, triggers
+        self.input, self.origin = value, origin
+        #: What it wrote (None until it has finished), which questions stopped it, what failed it,
+        #: and what it has to remember when it runs again, as control writes.
+        self.writes: Sequence[Write] | None = None
+        self.questions: tuple[Question, ...] = ()
+        self.error: BaseException | None = None
+        self.memory: Sequence[Write] = ()
+        self._id: str | None = None
+        self._path_key: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The id that the same task has whenever it is planned from the same checkpoint."""
+        if self._id is None:
+            origin, name = self.origin, self.name
+            if self.path[0] == PULL:
+                place = origin.node_ns(name), str(origin.step), name, PULL, *self.triggers
+                self._id = ids.task_id(origin.id_bytes, *place)
+            else:
+                self._id = ids.task_id(origin.sent_bytes(name), str(self.path[1]))
+        return self._id
+
+    def _node_ns(self) -> str:
+        return self.origin.node_ns(self.name)
+
+    @property
+    def ns(self) -> str:
+        """The namespace of what runs inside this task."""
+        return f"{self._node_ns()}{NS_END}{self.id}"
+
+    @property
+    def path_key(self) -> str:
+        """The task's path as text that sorts."""
+        if self._path_key is None:
+            path = self.path
+            is_sent = path[0] == PUSH and path[2] is False
+            self._path_key = ids.sent_path_key(path[1]) if is_sent else ids.path_key(path)
+        return self._path_key
+
+    @property
+    def asked(self) -> tuple[Interrupt, ...]:
+        """The questions it waits for; a breakpoint further down is not one of them."""
+        return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
+
+    def question(
+        self,
+        interrupt: Interrupt,
+        index: int,
+        key: str | None = None,
+        refusal: str = "",
+        expires: Expiry | None = None,
+        terms: ReviewTerms | None = None,
+    ) -> Question:
+        """Returns a question with this task's coordinates."""
+        return Question(
+            interrupt=interrupt,
+            node=self.name,
+            task_id=self.id,
+            task_path=self.path_key,
+            checkpoint_ns=self.origin.ns,
+            checkpoint_id=self.origin.checkpoint_id,
+            index=index,
+            key=key,
+            refusal=refusal,
+            expires=expires,
+            terms=terms,
+        )
