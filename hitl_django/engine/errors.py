@@ -59,7 +59,7 @@ class HitlError(Exception):
         super().__init__(*args)
 
     def __str__(self) -> str:
-        # KeyError and friends quote their message; ours is a sentence.
+        # KeyError and friends quote their message, which is a sentence here.
         return str(self.args[0]) if len(self.args) == 1 else super().__str__()
 
 
@@ -357,5 +357,5 @@ def annotate(error: BaseException, note: str) -> None:
 
 
 def is_invalid_resume(error: BaseException) -> bool:
-    """Tells whether an answer that doesn't fit its question's response schema raised the error."""
+    """Returns whether an answer that doesn't fit its response schema raised the error."""
     return isinstance(error, InvalidAnswerError)

@@ -1,4 +1,4 @@
-"""What a question may carry: plain JSON, so that any reviewer's screen can show it."""
+"""Checks payloads of questions: plain JSON, so that any reviewer's screen can show it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_deputy_that_is_faster_than_its_appointment_waits_for_it(
 
     def slow(threads: TaskThreads, work: Any) -> Any:
         deputy = spawn(threads, work)
-        if threading.current_thread().name == "hitl-standby":
+        if threading.current_thread().name == "hitl-watchdog":
             time.sleep(0.2)  # it is under way before anybody knows of it
         return deputy
 

@@ -95,7 +95,7 @@ class BaseChannel:
         return SAME
 
     def is_held(self, held: Any) -> bool:
-        """Tells whether there is a value to read."""
+        """Returns whether there is a value to read."""
         return held is not MISSING and self.read(held) is not MISSING
 
     def read(self, held: Any) -> Any:

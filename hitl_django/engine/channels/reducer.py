@@ -1,4 +1,4 @@
-"""The channel behind ``Annotated[T, reducer]``."""
+"""The reducer channel, behind ``Annotated[T, reducer]``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONCRETE: dict[Any, type] = {
 
 
 def overwrite_of(write: Any) -> tuple[bool, Any]:
-    """Tells whether a write replaces the value past the reducer, and with what.
+    """Returns whether a write replaces the value past the reducer, and with what.
 
     JSON callers have no Overwrite object: ``{"__overwrite__": v}`` and
     ``{"type": "__overwrite__", "value": v}`` mean the same.

@@ -1,4 +1,4 @@
-"""What a graph looks like: its nodes and edges, as a text for Mermaid, and laid out on a plane."""
+"""Drawings of a graph: nodes and edges, text for Mermaid, and a laid out picture."""
 
 from __future__ import annotations
 

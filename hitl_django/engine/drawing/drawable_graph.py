@@ -1,4 +1,4 @@
-"""A graph as one list of nodes and one of edges: what ``get_graph`` returns."""
+"""The drawing that ``get_graph`` returns: one list of nodes and one of edges."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def _flat(outline: Outline) -> Drawing:
 
 
 def _metadata(node: OutlineNode) -> Mapping[str, Any] | None:
-    told = dict(node.metadata)
+    described = dict(node.metadata)
     if node.deferred:
-        told["defer"] = True
+        described["defer"] = True
     if node.stops:
-        told["__interrupt"] = node.stops
-    return told or None
+        described["__interrupt"] = node.stops
+    return described or None
 
 
 def _trimmed(drawing: Drawing) -> Drawing:

@@ -1,4 +1,4 @@
-"""What is to be drawn of a graph: its nodes, what leads from one to the other, and what is inside.
+"""The outline of a graph: its nodes, its edges, and the graphs inside.
 
 Read from the compiled graph, without running any of it. Where a node goes by a function whose
 answers nobody has declared, the outline says so (``chooses``), and what it may lead to is guessed:
@@ -101,7 +101,7 @@ def _node(
 
 
 def _stops(graph: CompiledGraph, name: str) -> str:
-    said = [
+    moments = [
         word
         for word, names in (
             ("before", graph.interrupt_before),
@@ -109,7 +109,7 @@ def _stops(graph: CompiledGraph, name: str) -> str:
         )
         if names == "*" or name in names
     ]
-    return ",".join(said)
+    return ",".join(moments)
 
 
 def _listeners(graph: CompiledGraph) -> dict[str, list[str]]:

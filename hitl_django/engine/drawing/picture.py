@@ -1,4 +1,4 @@
-"""A graph laid out on a plane: every node with its place and size, every edge with its way.
+"""A graph laid out on a plane: nodes with place and size, edges with their points.
 
 The graph that a node calls is drawn inside that node's box. All lengths are in the units of a
 letter of 13; where things stand depends on the graph's names and shape only.
@@ -173,8 +173,8 @@ def _merged(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)
     return [
-        OutlineEdge(source, target, " / ".join(filter(None, said)), leads)
-        for (source, target, leads), said in labels.items()
+        OutlineEdge(source, target, " / ".join(filter(None, answers)), leads)
+        for (source, target, leads), answers in labels.items()
     ]
 
 

@@ -44,7 +44,7 @@ from .timeouts import AttemptTimer, open_effects
 
 
 async def arun_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Like ask, on the running event loop."""
+    """Like run_query, on the running event loop."""
     reply: Any = None
     try:
         effect = next(query)
@@ -242,7 +242,10 @@ class AsyncDriver:
             context.perform = self.perform_here
             context.is_async = not self.state.run.calls_home
         if len(contexts) == 1 and not (
-            timeout is not None or self.state.run.live or beside or _tells_of_calls(contexts[0])
+            timeout is not None
+            or self.state.run.live
+            or beside
+            or _emits_while_running(contexts[0])
         ):
             return (await aperform_task(contexts[0]),)
         if self.tasks is None:
@@ -275,8 +278,8 @@ class AsyncDriver:
             self.home.call_soon_threadsafe(self.tasks.wake.set)
 
 
-def _tells_of_calls(context: TaskContext) -> bool:
-    """Tells whether a task has more to tell while it runs than when it has ended."""
+def _emits_while_running(context: TaskContext) -> bool:
+    """Returns whether a task emits chunks while it runs, and not only when it has ended."""
     action = context.task.node.action
     return action is not None and action.apart and bool(context.run.modes)
 

@@ -1,4 +1,4 @@
-"""Tasks of asyncio for the tasks of a step that run side by side, as few as can be told apart."""
+"""A pool of asyncio tasks for the tasks of a step, no more of them than have to wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AsyncTasks:
         self._opening = 0
         #: Whether lanes are being opened, on an event loop that begins tasks at once by a lane.
         self._opens = False
-        #: Set when something has ended, or was told.
+        #: Set when something has ended, or was emitted.
         self.wake = asyncio.Event()
         #: When the running tasks have to be done, by the monotonic clock.
         self.deadline: float | None = None
@@ -66,7 +66,7 @@ class AsyncTasks:
 
     @property
     def has_news(self) -> bool:
-        """Whether a task has ended, or crashed, that nobody has been told of."""
+        """Whether a task has ended, or crashed, that wasn't taken yet."""
         return bool(self._ended) or self._crash is not None
 
     def take(self) -> Sequence[Task]:
@@ -111,7 +111,7 @@ class AsyncTasks:
             self._opens = False
 
     def _has_room(self) -> bool:
-        """Tells whether a task waits for a lane that nobody has opened yet and that may be."""
+        """Returns whether a task waits for a lane that nobody has opened yet and that may be."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False

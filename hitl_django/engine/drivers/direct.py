@@ -1,4 +1,4 @@
-"""Looks at what is stored, and changes of it, made from the calling thread."""
+"""Performs queries of what is stored, and changes of it, on the calling thread."""
 
 from __future__ import annotations
 

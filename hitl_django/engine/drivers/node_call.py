@@ -1,4 +1,4 @@
-"""How a function of the user's is called, and what its failures mean."""
+"""Calls of node functions: injected arguments, and cancellation as a failure."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class TaskCalls:
         ``seen`` is the context as the code that makes the call sees it.
         """
         seen.check_in_time()
-        self.context = seen.whole
+        self.context = seen.full_context
         self.context.progress()
         if self._attempt != self.context.attempt:
             self._attempt, self._index = self.context.attempt, itertools.count()
@@ -144,7 +144,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Tells whether sync code of this task may wait for what runs on an event loop."""
+        """Returns whether sync code of this task may wait for what runs on an event loop."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -255,17 +255,19 @@ class TaskCalls:
         state, task = self._state, context.task
         # A question is recorded with the task that waits for this one: it surfaces once.
         writes = task.memory if task.questions else list_stored_writes(task)
-        told = self._told(context) if context.run.chunk_buffer is not None else ()
+        described = (
+            self._build_stored_chunks(context) if context.run.chunk_buffer is not None else ()
+        )
         if state.saver is None or not writes:
             return
         kept = TaskWrites(task.id, task.path_key, writes)
         if state.exits:
             state.commits.unsaved.append(kept)
-            state.commits.chunks += told
+            state.commits.chunks += described
             return
         place = state.commits.config_for(task.origin.checkpoint_id)
         try:
-            yield Save(Commit(place, [kept], chunks=told))
+            yield Save(Commit(place, [kept], chunks=described))
         except PayloadError as error:
             task.writes, task.error = None, blame_node(error, task.name, writes)
             failure = [(ERROR, describe_error(task.error)), *task.memory]
@@ -291,8 +293,8 @@ class TaskCalls:
             return chunks.build_cached_chunks(self._state, context.task)
         return chunks.build_task_chunks(self._state, context.task)
 
-    def _told(self, context: TaskContext) -> list[Any]:
-        """Returns what is stored with a task's end: that it began, what it told, how it ended."""
+    def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
+        """Returns the chunks that are stored with a task's end: its start, its own, its end."""
         state, task = self._state, context.task
         if state.saver is None or task.questions:
             state.run.chunk_buffer.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
@@ -344,12 +346,12 @@ class TaskCalls:
         if self.crash is not None:
             raise self.crash
         caller = self.context.task
-        asked = [question for task, _ in self._known.values() for question in task.questions]
-        if not asked or caller.error is not None:
+        raised = [question for task, _ in self._known.values() for question in task.questions]
+        if not raised or caller.error is not None:
             return
         if caller.writes is not None:
             caller.writes, caller.memory = None, self.context.memory()
-        caller.questions = tuple({q.interrupt.id: q for q in (*asked, *caller.questions)}.values())
+        caller.questions = tuple({q.interrupt.id: q for q in (*raised, *caller.questions)}.values())
 
 
 def _performed(context: TaskContext, effect: _Effect) -> Any:

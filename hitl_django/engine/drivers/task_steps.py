@@ -1,4 +1,4 @@
-"""One task from its first call to its end, on the calling thread."""
+"""Runs one task to its end on the calling thread."""
 
 from __future__ import annotations
 

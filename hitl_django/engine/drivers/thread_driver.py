@@ -24,7 +24,7 @@ from .thread_pool import MOST_THREADS, TaskThreads
 from .timeouts import open_effects
 from .watchdog import watchdog
 
-#: How long the driver runs one task after the other, in seconds, before it tells the loop.
+#: How long the driver runs one task after the other, in seconds, before the loop takes them in.
 _SPELL = 0.01
 
 
@@ -94,7 +94,7 @@ class SyncDriver:
                 self.threads.close()
 
     def _perform(self, effect: Effect) -> Any:
-        """Performs an effect that is neither waited for nor told; returns the reply."""
+        """Performs an effect that is neither waited for nor emitted; returns the reply."""
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
@@ -122,7 +122,7 @@ class SyncDriver:
             run = self.state.run
             leave = None if run.saver is None else run.saver.leave_thread
             self.threads = TaskThreads(
-                self.limit, perform_task, tells_each=bool(run.modes), leave=leave
+                self.limit, perform_task, reports_each=bool(run.modes), leave=leave
             )
             self.thread = threading.get_ident()
         if not beside:
@@ -142,7 +142,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Tells whether the driver's own thread may run tasks that have siblings."""
+        """Returns whether the driver's own thread may run tasks that have siblings."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -249,7 +249,7 @@ class SyncDriver:
             self.threads.inbox.put(None)
 
     def spawns(self) -> bool:
-        """Tells whether the calling thread may wait for another one: the driver's own may not."""
+        """Returns whether the calling thread may wait for another one: the driver's own may not."""
         return threading.get_ident() != self.thread
 
     def spawn(self, work: Callable[[], None]) -> None:
@@ -264,7 +264,7 @@ class SyncDriver:
 
 
 def _stands_apart(context: TaskContext, threads: int) -> bool:
-    """Tells whether a task needs a thread even where it is alone.
+    """Returns whether a task needs a thread even where it is alone.
 
     It does where it brings an event loop, and where it may wait for tasks that it starts: the
     driver's own thread has to stay free for saver calls.

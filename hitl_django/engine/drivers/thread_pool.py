@@ -35,10 +35,10 @@ class TaskThreads:
         limit: int,
         perform: Perform,
         *,
-        tells_each: bool,
+        reports_each: bool,
         leave: Callable[[], None] | None = None,
     ) -> None:
-        self.limit, self._perform, self._tells_each = limit, perform, tells_each
+        self.limit, self._perform, self._tells_each = limit, perform, reports_each
         #: What a thread does when it has no more work.
         self._leave = leave
         #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
@@ -84,7 +84,7 @@ class TaskThreads:
         self._be_patient()
 
     def are_held_up(self) -> bool:
-        """Tells whether the threads at work have been left alone and still don't get on."""
+        """Returns whether the threads at work have been left alone and still don't get on."""
         if time.monotonic() < self._hire_at:
             return False
         if self._are_busy():
@@ -129,7 +129,7 @@ class TaskThreads:
         self._used, self._left = self._time_used(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Tells whether the threads at work have taken tasks and computed since the last look.
+        """Returns whether the threads at work have taken tasks and computed since the last look.
 
         Only both: a task that computes for long, maybe until another has run, holds up no other.
         """
@@ -166,7 +166,7 @@ class TaskThreads:
                 self.inbox.put(None)
 
     def _looks(self) -> bool:
-        """Tells whether the driver looks by itself for what has ended, as while it hires.
+        """Returns whether the driver looks by itself for what has ended, as while it hires.
 
         A driver that is woken by each of many short tasks takes the interpreter from them each
         time; what waits for its look waits a millisecond.

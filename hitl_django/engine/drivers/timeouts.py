@@ -1,4 +1,4 @@
-"""How long an attempt at a node may take, and what becomes of one that takes longer.
+"""Timeouts of async nodes: attempts that are timed, and stopped when their time is over.
 
 Only what an event loop runs can be stopped from outside, so only async nodes have a timeout. An
 attempt under a timeout works on a context of its own, whose findings count as long as it is in
@@ -156,7 +156,7 @@ class TimedContext(TaskContext):
         super().progress()
 
     def heartbeat(self) -> None:
-        """Notes progress that the node itself tells of, here and in the nodes above."""
+        """Notes progress that the node itself reports, here and in the nodes above."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()

@@ -1,4 +1,4 @@
-"""Looks after threads that run their caller's tasks themselves, lest one of them be held up.
+"""The watchdog of threads that run their caller's tasks themselves, lest one be held up.
 
 One thread of the process does, while there is anything to look after: to begin or to wake one for
 each step would cost more than most steps take. A forked process begins without one.
@@ -49,7 +49,7 @@ class Watchdog:
         with self._changed:
             self._asleep = False
             if self._thread is None:
-                thread = threading.Thread(target=self._go_on, name="hitl-standby", daemon=True)
+                thread = threading.Thread(target=self._go_on, name="hitl-watchdog", daemon=True)
                 thread.start()
                 self._thread = thread
             else:

@@ -1,4 +1,4 @@
-"""From what was said of a graph to its parts: what hinders that, its nodes and its channels."""
+"""Compiles a graph definition: its faults, its nodes, its channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of a graph: what a stored thread relies on, and in words what has changed of it.
+"""The shape of a graph: what a stored thread relies on, and what has changed of it.
 
 A shape is plain JSON: nodes with what starts them and where they lead, channels with their rules
 and types, and the shapes of the graphs below. What a node's function does is no part of it. Two
@@ -47,26 +47,26 @@ def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -
     leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
     for branch in node.branches:
         leads |= set((branch.ends or {}).values())
-    told: Shape = {"triggers": list(node.sorted_triggers), "leads": sorted(map(str, leads))}
+    shape: Shape = {"triggers": list(node.sorted_triggers), "leads": sorted(map(str, leads))}
     called = graph.subgraph_of(name)
     if called is not None and id(called) not in above:
-        told["calls"] = describe_shape(called, above)
-    return told
+        shape["calls"] = describe_shape(called, above)
+    return shape
 
 
 def _channel(channel: BaseChannel) -> Shape:
-    told: Shape = {
+    shape: Shape = {
         "kind": type(channel).__name__,
         "type": _ADDRESS.sub("", getattr(channel.typ, "__qualname__", None) or repr(channel.typ)),
     }
     reducer = getattr(channel, "operator", None)
     if reducer is not None:
-        told["reducer"] = getattr(reducer, "__name__", type(reducer).__name__)
+        shape["reducer"] = getattr(reducer, "__name__", type(reducer).__name__)
     if hasattr(channel, "names"):
-        told["names"] = sorted(channel.names)
+        shape["names"] = sorted(channel.names)
     if hasattr(channel, "accumulate"):
-        told["accumulates"] = bool(channel.accumulate)
-    return told
+        shape["accumulates"] = bool(channel.accumulate)
+    return shape
 
 
 def list_changes(
@@ -84,14 +84,14 @@ def list_changes(
     after = describe_shape(graph)
     where = f" in '{NS_SEP.join(_path(ns))}'" if ns else ""
     found = [
-        said
+        change
         for name, task_ns in ([] if new_input else _waiting(before, saved, ns))
-        for said in _node_changes(before, after, graph, load, name, task_ns, where)
+        for change in _node_changes(before, after, graph, load, name, task_ns, where)
     ]
     for name, held in saved.checkpoint["channel_values"].items():
-        said = _channel_change(before, after, graph, name, held)
-        if said:
-            found.append(f"{said}{where}")
+        change = _channel_change(before, after, graph, name, held)
+        if change:
+            found.append(f"{change}{where}")
     return list(dict.fromkeys(found))
 
 
@@ -120,7 +120,7 @@ def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[s
 
 
 def _is_open(channel: Shape, held: Any) -> bool:
-    """Tells whether a channel that holds this starts the nodes that listen to it."""
+    """Returns whether a channel that holds this starts the nodes that listen to it."""
     kind = channel.get("kind", "")
     if held is MISSING:
         return False
@@ -195,8 +195,8 @@ def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
     reached = held[0] if old["kind"].endswith("AfterFinish") else held
     waiting = [
         node
-        for node, told in before["nodes"].items()
-        if name in told["triggers"] and node in after["nodes"]
+        for node, shape in before["nodes"].items()
+        if name in shape["triggers"] and node in after["nodes"]
     ]
     if not reached or not waiting or old == new:
         return ""
@@ -204,7 +204,7 @@ def _barrier_change(before: Shape, after: Shape, name: str, held: Any) -> str:
 
 
 def _fits(channel: BaseChannel, held: Any) -> bool:
-    """Tells whether a held value is of the channel's type, as far as that can be told."""
+    """Returns whether a held value is of the channel's type, as far as that can be seen."""
     try:
         TypeAdapter(channel.typ).validate_python(channel.read(held), strict=True)
     except ValidationError:

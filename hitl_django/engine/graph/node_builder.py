@@ -199,9 +199,9 @@ def _check_inputs(
         if name not in channels:
             raise ValueError(f"Input channel '{name}' not in known channels: '{shown}'")
     if subscribed.isdisjoint(names):
-        said = (
+        message = (
             f"Input channel {inputs} is not subscribed to by any node"
             if isinstance(inputs, str)
             else f"None of the input channels {list(inputs)} are subscribed to by any node"
         )
-        raise ValueError(said)
+        raise ValueError(message)

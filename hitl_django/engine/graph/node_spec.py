@@ -20,7 +20,7 @@ class NodeSpec:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     defer: bool = False
-    #: Where its Commands may lead, and what is said of each way.
+    #: Where its Commands may lead, and the label of each way.
     ends: Mapping[str, str | None] = field(default_factory=dict)
 
 

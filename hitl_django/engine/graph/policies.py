@@ -1,4 +1,4 @@
-"""How the failures, the slowness and the repetition of nodes are met: per node, or for all."""
+"""Retry, cache and timeout policies and error handlers: of one node, and defaults for all."""
 
 from __future__ import annotations
 

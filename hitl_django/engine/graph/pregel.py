@@ -153,7 +153,7 @@ class Pregel(ThreadStates):
         output_keys: Sequence[str] | str | None = None,
         version: Literal["v1", "v2"] = "v1",
     ) -> Iterator[Any]:
-        """Runs the graph and yields what it tells while it goes.
+        """Runs the graph and yields its stream chunks while it goes.
 
         ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
         node wrote; the default), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; with a list
@@ -269,9 +269,9 @@ class Pregel(ThreadStates):
 
         First start, resume and recovery are this one call: answers are found among the pending
         writes of the tasks that asked. A failure of a node is an outcome, not an exception;
-        what the saver raises, and a BaseException such as SystemExit, passes through. What there
-        is to tell in the stream ``modes`` comes with the commits, for the saver to store; with
-        ``subgraphs`` what graphs further down tell as well, and not only what their nodes write.
+        what the saver raises, and a BaseException such as SystemExit, passes through. The chunks
+        of the stream ``modes`` come with the commits, for the saver to store; with ``subgraphs``
+        those of graphs further down as well, and not only what their nodes write.
         """
         options = Options(
             control=control, modes=modes, subgraphs=subgraphs, kind="advance", keep=keep

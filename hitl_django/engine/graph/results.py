@@ -1,4 +1,4 @@
-"""What callers are handed of a run: its result, its chunks, or what it raises."""
+"""What callers get of a run: its result, its chunks, or what it raises."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ def build_result(state: LoopState, version: str) -> Any:
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
-    asked = [q.interrupt for q in state.outcome.questions if q.kind == "interrupt"]
+    interrupts = [q.interrupt for q in state.outcome.questions if q.kind == "interrupt"]
     if version == "v2":
-        return GraphOutput(_coerced(state.graph.output_schema, values), tuple(asked))
-    if not asked:
+        return GraphOutput(_coerced(state.graph.output_schema, values), tuple(interrupts))
+    if not interrupts:
         return values
-    return {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
+    return (
+        {**values, INTERRUPT: interrupts} if isinstance(values, dict) else {INTERRUPT: interrupts}
+    )
 
 
 def raise_outcome(state: LoopState) -> None:
@@ -59,11 +61,11 @@ def build_part(graph: CompiledGraph, chunk: Chunk) -> dict[str, Any]:
     ns, mode, data = chunk
     part = {"type": mode, "ns": ns, "data": data}
     if mode == "values":
-        asked = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
+        interrupts = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
         if isinstance(data, dict):
             data = {key: value for key, value in data.items() if key != INTERRUPT}
             part["data"] = _coerced(graph.output_schema, data)
-        part["interrupts"] = asked
+        part["interrupts"] = interrupts
     elif mode == "checkpoints":
         part["data"] = {**data, "values": _coerced(graph.state_schema, data["values"])}
     return part

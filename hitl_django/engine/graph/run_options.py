@@ -1,4 +1,4 @@
-"""From a call to a loop: is it a run of its own or part of one, where, and under what terms."""
+"""The options of a call, and the state that its run starts with: on its own or within another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a thread as people and programs look at it."""
+"""State snapshots of a thread, made from its stored checkpoints."""
 
 from __future__ import annotations
 

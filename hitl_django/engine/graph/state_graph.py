@@ -138,7 +138,7 @@ class StateGraph:
         if error_handler is not None:
             check_free(handler_name(node), handler_name(node) in self.nodes)
         function, hints = self._described(action)
-        ends = _said_of(destinations or command_targets(hints.get("return")))
+        ends = _list_ends(destinations or command_targets(hints.get("return")))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = Policies.given(retry_policy, cache_policy, timeout)
@@ -156,7 +156,7 @@ class StateGraph:
         return function, hints_of_function(function, self._hints_seen)
 
     def _handler(self, handler: Any) -> NodeSpec:
-        ends = _said_of(command_targets(self._described(handler)[1].get("return")))
+        ends = _list_ends(command_targets(self._described(handler)[1].get("return")))
         policies = Policies(handles=True)
         return NodeSpec(build_action(handler), self.state_schema, policies=policies, ends=ends)
 
@@ -337,7 +337,7 @@ class StateGraph:
         return ROOT if keys == (ROOT,) else keys
 
 
-def _said_of(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, str | None]:
+def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, str | None]:
     return dict(destinations) if isinstance(destinations, Mapping) else dict.fromkeys(destinations)
 
 

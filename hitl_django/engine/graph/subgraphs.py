@@ -1,4 +1,4 @@
-"""Which graph a node calls, as far as that can be seen without running it."""
+"""Subgraphs of a compiled graph, as far as they can be seen without running it."""
 
 from __future__ import annotations
 

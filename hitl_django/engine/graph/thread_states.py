@@ -1,4 +1,4 @@
-"""The state of a graph's threads, as callers look at it and change it between two runs."""
+"""Reads and updates the state of a graph's threads between two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import update_state as updates
 
 
 class ThreadStates:
-    """What a compiled graph tells of its threads, and lets be changed; only branches run."""
+    """The state of a compiled graph's threads: read, listed and updated; only branches run."""
 
     checkpointer: BaseCheckpointSaver | bool | None
 

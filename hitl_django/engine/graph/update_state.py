@@ -98,7 +98,7 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Stores the state as a new checkpoint on top of the ledger's newest."""
+        """Stores the state as a new checkpoint on top of the newest one."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)

@@ -1,4 +1,4 @@
-"""What a super-step's writes make of the state: a function of the state and the writes.
+"""Applies the writes of a super-step to the channel state.
 
 The outcome depends on the tasks' paths, never on the order in which they finished.
 """
@@ -93,7 +93,7 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Tells whether these are the tasks of one step's Sends, as planned: the widest steps are."""
+    """Returns whether these are the tasks of one step's Sends, as planned: the widest steps are."""
     for index, writer in enumerate(writers):
         path = writer.path
         if not path or path[0] != PUSH or path[1] != index:
@@ -161,7 +161,7 @@ def _fold(
 
 
 def _hold(spec: GraphSpec, state: ChannelState, name: str, held: Any, version: Version) -> bool:
-    """Stores what a channel holds now; tells whether it can be read."""
+    """Stores what a channel holds now; returns whether it can be read."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
     if held is MISSING:

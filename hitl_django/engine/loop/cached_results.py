@@ -61,7 +61,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:
-    """Tells whether a task was answered, or may be about to be.
+    """Returns whether a task was answered, or may be about to be.
 
     What a person decided of one case holds for no other.
     """

@@ -24,9 +24,9 @@ def describe_task(
 ) -> PregelTask:
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)
-    asked = status.open if live else status.interrupts
+    interrupts = status.open if live else status.interrupts
     result = _result(status.output, keys) if status.finished else None
-    return PregelTask(task.id, task.name, task.path, status.error, asked, below, result)
+    return PregelTask(task.id, task.name, task.path, status.error, interrupts, below, result)
 
 
 def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
@@ -39,7 +39,7 @@ def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
 
 
 def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
-    """Returns what the ``checkpoints`` stream mode tells of the checkpoint a loop stands at."""
+    """Returns the data of the ``checkpoints`` stream mode at the newest checkpoint."""
     planned = [task for task in state.tasks if handled_failure(task) is None]
     tasks = []
     for task in planned:
@@ -58,7 +58,7 @@ def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
         if called is not None:
             data["state"] = build_config(state.run.thread_id, called.nested_ns(task.ns))
         tasks.append(data)
-    # What is stored with the checkpoint is told before it is the newest one that is.
+    # Chunks that are stored with the checkpoint are made before it is the newest stored one.
     parent_id = state.commits.saved_id if state.records else state.commits.parent_id
     return {
         "config": _placed(state, state.checkpoint_id),

@@ -27,7 +27,7 @@ def emit_values(state: LoopState, tasks: Sequence[Task] | None) -> Effects:
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
-    """Tells whether an output channel was updated, and by what one of ``tasks`` wrote."""
+    """Returns whether an output channel was updated, and by what one of ``tasks`` wrote."""
     output = state.output_set
     if output.isdisjoint(state.channel_state.updated or ()):
         return False
@@ -85,21 +85,25 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Returns the chunks of a task that has ended, after what it told and was held back."""
+    """Returns the chunks of a task that has ended, after those of its own that were held back."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # it runs again, and tells it then
     modes = state.run.modes
     if task.questions:
-        asked = task.asked
+        interrupts = task.interrupts
         if "updates" in modes:
-            chunks.append((state.ns, "updates", {INTERRUPT: asked}))
-        if not asked:
+            chunks.append((state.ns, "updates", {INTERRUPT: interrupts}))
+        if not interrupts:
             return chunks  # it stopped at a breakpoint further down, and has nothing to say
         if "values" in modes:
             values = state.read_output()
-            whole = {**values, INTERRUPT: asked} if isinstance(values, dict) else {INTERRUPT: asked}
-            chunks.append((state.ns, "values", whole))
+            data = (
+                {**values, INTERRUPT: interrupts}
+                if isinstance(values, dict)
+                else {INTERRUPT: interrupts}
+            )
+            chunks.append((state.ns, "values", data))
     elif task.error is None and "updates" in modes:
         update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=False)
         chunks.append((state.ns, "updates", update))

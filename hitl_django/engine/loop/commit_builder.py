@@ -1,4 +1,4 @@
-"""What a run has stored and what it has yet to store: commits are made here."""
+"""Builds the commits of a run, from what waits to be stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CommitBuilder:
         self.saved_id: str | None = None
         self.parent_id: str | None = None
         self.unsaved: list[TaskWrites] = []
-        #: What the next commit tells, where that is stored.
+        #: The chunks of the next commit, where they are stored.
         self.chunks: list[Chunk] = []
 
     def continue_from(self, saved: CheckpointTuple) -> None:
@@ -130,22 +130,26 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
     if isinstance(task.error, DrainSignal):
         return task.memory
     if not task.questions:
-        # A handler that runs later, in another process, is told the same words.
-        source = [(ERROR_SOURCE_NODE, [task.name, _said(task.error)])] if has_handler(task) else []
+        # A handler that runs later, in another process, gets the same words.
+        source = (
+            [(ERROR_SOURCE_NODE, [task.name, _describe_message(task.error)])]
+            if has_handler(task)
+            else []
+        )
         return [(ERROR, describe_error(task.error)), *source, *task.memory]
-    return [(INTERRUPT, task.asked), *task.memory] if task.asked else task.memory
+    return [(INTERRUPT, task.interrupts), *task.memory] if task.interrupts else task.memory
 
 
 def describe_error(error: BaseException | None) -> str:
     """Returns an error as it is stored: its repr, which a node's own class may have spoiled."""
     try:
-        said = repr(error)
+        text = repr(error)
     except Exception:
-        said = f"{type(error).__name__}(), which can't be shown"
-    return _storable(said)
+        text = f"{type(error).__name__}(), which can't be shown"
+    return _storable(text)
 
 
-def _said(error: BaseException | None) -> str:
+def _describe_message(error: BaseException | None) -> str:
     """Returns an error's message as it is stored."""
     try:
         return _storable(str(error))
@@ -153,10 +157,10 @@ def _said(error: BaseException | None) -> str:
         return describe_error(error)
 
 
-def _storable(said: str) -> str:
-    if len(said) > LONGEST_ERROR:
-        said = f"{said[:LONGEST_ERROR]}..."
-    return said.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+def _storable(text: str) -> str:
+    if len(text) > LONGEST_ERROR:
+        text = f"{text[:LONGEST_ERROR]}..."
+    return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
@@ -173,5 +177,5 @@ def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> Paylo
         error.add_note(f"During task with name '{name}'")
         return error
     key = f"$.{writes[int(found[1])][0]}{found[2]}"
-    said = str(error).replace(path, key, 1)
-    return UnserializableError(f"Node '{name}' returned what can't be stored: {said}", key)
+    text = str(error).replace(path, key, 1)
+    return UnserializableError(f"Node '{name}' returned what can't be stored: {text}", key)

@@ -91,7 +91,7 @@ class Keep:
 
 
 class Notify:
-    """Asks for the caller's callback handlers to be told of a pause or a resume."""
+    """Asks for the caller's callback handlers to be called at a pause or a resume."""
 
     __slots__ = ("event",)
 

@@ -1,4 +1,4 @@
-"""What takes a node's failure instead of the run: its error handler, in the same super-step.
+"""Error handlers, which take a node's failure instead of the run, in the same super-step.
 
 A handler runs as a task of its own, with the failed task's input. The failure is stored before
 the handler starts, so that a crash in between, or a failure of the handler, leads back to the
@@ -71,7 +71,7 @@ def handled_failure(task: Task) -> NodeError | None:
 
 
 def has_handler(task: Task) -> bool:
-    """Tells whether a task's failure goes to a handler.
+    """Returns whether a task's failure goes to a handler.
 
     Pauses and drains are no failures. A wrong answer is the reviewer's, who can give another one.
     """

@@ -1,4 +1,4 @@
-"""The super-step machine: plans, has tasks run, applies what they wrote, and says what to store.
+"""The super-step machine: plans, runs tasks, applies their writes and stores the result.
 
 Sans-IO: a generator that yields effects and is sent what came of them. It never touches a saver,
 a thread or an event loop, so the sync and the async driver perform the same one, and a run can be

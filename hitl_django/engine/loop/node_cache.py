@@ -1,4 +1,4 @@
-"""Results of nodes that are used again for the same input: the cache, its keys, what goes in."""
+"""The cache of node results: its interface, the one in memory, and its keys."""
 
 from __future__ import annotations
 

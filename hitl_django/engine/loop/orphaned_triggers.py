@@ -1,4 +1,4 @@
-"""What a checkpoint holds to start nodes that the graph, changed since, doesn't start any more."""
+"""Orphaned triggers: what a checkpoint holds to start nodes that the graph has no longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks the next super-step runs: a function of the state and nothing else."""
+"""Plans the tasks of the next super-step: a function of the channel state alone."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: Origin)
         if value is MISSING:
             return MISSING
         return value if node.coercion is None else node.coercion(value)
-    # A set asked of a set looks at the smaller one: a wide state is not walked to be told that all
+    # A set asked of a set looks at the smaller one: a wide state is not walked to find that all
     # of it is plain.
     if spec.mixed.isdisjoint(node.key_set):
         stored, values = state.values, {}

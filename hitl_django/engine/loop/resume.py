@@ -1,4 +1,4 @@
-"""What a Command brings to a run: answers, an update, a jump."""
+"""Takes the input of a Command: answers, an update, a goto."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def take_command(
 def _take_answers(state: LoopState, resume: Any, superseded: bool) -> None:
     # A checkpoint that the thread has moved past runs again, so what was asked there is asked
     # again, whatever was answered since.
-    asked = _asked_ids(state) if superseded else list_open_ids(state)
-    if asked or is_resume_map(resume):
-        state.run.answers = plan_resume(resume, asked)
+    known_ids = _list_interrupt_ids(state) if superseded else list_open_ids(state)
+    if known_ids or is_resume_map(resume):
+        state.run.answers = plan_resume(resume, known_ids)
     elif superseded:
         state.run.wildcard = [resume]
     elif not plan(state.spec, state.channel_state, state.origin):
@@ -98,5 +98,5 @@ def list_open_ids(state: LoopState) -> list[str]:
     return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
-def _asked_ids(state: LoopState) -> list[str]:
+def _list_interrupt_ids(state: LoopState) -> list[str]:
     return [interrupt.id for status in state.statuses.values() for interrupt in status.interrupts]

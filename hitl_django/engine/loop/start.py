@@ -1,4 +1,4 @@
-"""How a run begins: with new input, an answer, from an older checkpoint, or where it stopped."""
+"""Starts a run: with new input, an answer, from an older checkpoint, or where it stopped."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _refuse_advance(state: LoopState) -> None:
 
 
 def _goes_on(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
-    """Tells whether the run continues what is stored rather than take new input."""
+    """Returns whether the run continues what is stored rather than take new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
         _refuse_advance(state)
@@ -201,12 +201,12 @@ def _refuse_removed(state: LoopState) -> None:
 
 def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effect]:
     job = state.job
-    asked = list_open_ids(state)
-    if asked and not job.discard_pending and not job.nested:
+    pending = list_open_ids(state)
+    if pending and not job.discard_pending and not job.nested:
         raise OpenQuestionsError(
-            f"Thread {state.run.thread_id!r} waits for answers ({', '.join(asked)}); new input "
+            f"Thread {state.run.thread_id!r} waits for answers ({', '.join(pending)}); new input "
             "would lose them. Answer them first, or set the config key `discard_pending`.",
-            asked,
+            pending,
             thread_id=state.run.thread_id,
         )
     writes = state.graph.input_writes(job.input)
@@ -316,7 +316,7 @@ def _keep_answered(state: LoopState) -> None:
         status = state.statuses.get(task.id)
         if status is None or not status.finished or not status.interrupts:
             continue
-        if state.run.answers.keys().isdisjoint(asked.id for asked in status.interrupts):
+        if state.run.answers.keys().isdisjoint(question.id for question in status.interrupts):
             task.writes = status.output
 
 

@@ -1,4 +1,4 @@
-"""Whether a run stops between two super-steps: at its end, a breakpoint, its limit, or if asked."""
+"""Decides between two super-steps whether a run stops: end, breakpoint, limit or drain."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _out_of_steps(state: LoopState) -> Outcome:
 
 
 def _drains(state: LoopState, control: RunControl) -> bool:
-    """Tells whether the run stops at this edge because somebody asked.
+    """Returns whether the run stops at this edge because somebody asked.
 
     An answer that came with the call is stored with the step that uses it, and nowhere before.
     """
@@ -73,13 +73,13 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
-    """Returns what the caller's handlers are told of a run that waits for people."""
-    asked = tuple(q.interrupt for q in outcome.questions if q.kind == "interrupt")
+    """Returns the event with which the caller's handlers are called when a run waits for people."""
+    interrupts = tuple(q.interrupt for q in outcome.questions if q.kind == "interrupt")
     stopped = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(
         run_id=state.run.config.get("run_id"),
-        status="pending" if asked else stopped,
+        status="pending" if interrupts else stopped,
         checkpoint_id=state.origin.checkpoint_id,
         checkpoint_ns=state.ns,
-        interrupts=asked,
+        interrupts=interrupts,
     )

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: chunks by mode, made from plain values.
+"""The data of stream chunks by mode, made from plain values.
 
 A chunk is ``(namespace, mode, data)``, the namespace as a tuple of its levels.
 """

@@ -1,4 +1,4 @@
-"""What is stored of a thread, and the interface of what stores it."""
+"""The checkpointer's interface, and the records that it stores of a thread."""
 
 from __future__ import annotations
 
@@ -173,13 +173,13 @@ class BaseCheckpointSaver:
     #: Looks after the thread that calls a node's sync function, for the time of the call; it is
     #: given the node's name. None where nothing is to be looked after.
     around_call: Callable[[str], AbstractContextManager[None]] | None = None
-    #: Called on a thread of ours that has run tasks, when it has no more. None where nothing stays.
+    #: Called on a driver's thread that has run tasks, when it has no more; None for no call.
     leave_thread: Callable[[], None] | None = None
     #: Whether all its calls in one run have to come from one thread: the one that drives the run.
     thread_bound: bool = True
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Tells whether an error that a node raised says that this saver's storage is gone.
+        """Returns whether an error that a node raised says that this saver's storage is gone.
 
         It is then no failure of the node's: the run stops where it was last stored, as it does
         where the saver itself can't reach its storage.

@@ -344,7 +344,7 @@ class InMemorySaver(BaseCheckpointSaver):
 
 
 def _is_all_that_was_sent(sends: Any, writes: Sequence[tuple[str, Any]]) -> bool:
-    """Tells whether a task sent exactly these, one after the other."""
+    """Returns whether a task sent exactly these, one after the other."""
     names = [name for name, _ in writes]
     if not sends or names.count(TASKS) != len(sends):
         return False

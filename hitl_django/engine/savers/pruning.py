@@ -1,4 +1,4 @@
-"""What of a thread's history stays when it is pruned: rules that every saver shares."""
+"""Pruning of a thread's history: rules that every saver shares."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ class Codec:
 
 
 def _is_doubtful(data: bytes) -> bool:
-    """Tells whether encoded bytes may hold what only a look at the values can tell apart."""
+    """Returns whether encoded bytes may hold what only a look at the values can tell apart."""
     return 0 in data or 0xC4 in data or 0xC5 in data or 0xC6 in data
 
 

@@ -53,7 +53,7 @@ def _zone_keys() -> frozenset[str]:
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Tells whether the ISO text says all: no fold, and no zone but an unnamed offset."""
+    """Returns whether the ISO text says all: no fold, and no zone but an unnamed offset."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold

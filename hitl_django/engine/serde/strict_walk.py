@@ -1,4 +1,4 @@
-"""The slow way through a value, taken when the fast one failed or can't be sure."""
+"""Encodes a value by a walk through it, where the fast path failed or can't be sure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
 
 def needs_walk(value: Any, dump: Dump) -> bool:
-    """Tells whether a packed value holds a NUL in a text, or a type that packing took for bytes."""
+    """Returns whether a packed value holds a NUL in a text, or a type that was packed as bytes."""
     todo = [value]
     for item in todo:  # grows while it is read
         cls = type(item)

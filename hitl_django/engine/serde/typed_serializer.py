@@ -1,4 +1,4 @@
-"""The codec in the form that savers of other packages want: a kind beside the bytes."""
+"""The codec in the form of LangGraph's serializers: a type name beside the bytes."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _merged(left: Any, right: Any) -> list[Any]:
 
 
 def _are_other_dicts(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Tells whether all messages are dicts with an id that isn't one of ``names``.
+    """Returns whether all messages are dicts with an id that isn't one of ``names``.
 
     A conversation is looked through for each message that is added to it, so this is done without
     a step of Python for each message that is there.
@@ -154,5 +154,5 @@ class MessagesState(TypedDict):
 
 
 def is_message_reducer(reducer: Any) -> bool:
-    """Tells whether a reducer is add_messages."""
+    """Returns whether a reducer is add_messages."""
     return reducer is add_messages or reducer is _merged

@@ -63,7 +63,7 @@ def get_hints(schema: Any) -> dict[str, Any] | None:
 
 
 def is_model(schema: Any) -> bool:
-    """Tells whether a class is a pydantic model."""
+    """Returns whether a class is a pydantic model."""
     return isinstance(schema, type) and hasattr(schema, "model_validate")
 
 
@@ -271,8 +271,10 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
         raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])
     faults = _faults(schema, value, "$") if fields is None else _field_faults(fields, schema, value)
     if faults:
-        said = "; ".join(f"{path}: {reason}" for path, reason in faults)
-        raise InvalidInputError(f"The input doesn't fit the graph's input schema: {said}.", faults)
+        reason = "; ".join(f"{path}: {reason}" for path, reason in faults)
+        raise InvalidInputError(
+            f"The input doesn't fit the graph's input schema: {reason}.", faults
+        )
 
 
 def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tuple[str, str]]:
@@ -301,8 +303,8 @@ def _faults(annotation: Any, value: Any, path: str) -> list[tuple[str, str]]:
         coerce(annotation, value)
     except ValidationError as error:
         return [
-            (path + "".join(_step(part) for part in place), said)
-            for place, said in list_faults(error)
+            (path + "".join(_step(part) for part in place), reason)
+            for place, reason in list_faults(error)
         ]
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError):
         return []  # a type that pydantic knows nothing about says nothing about the input

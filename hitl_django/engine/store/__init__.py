@@ -1,4 +1,4 @@
-"""What threads share: items under a namespace and a key, which outlive any one run."""
+"""The store, which threads share: items under a namespace and a key."""
 
 from __future__ import annotations
 

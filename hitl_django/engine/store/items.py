@@ -1,4 +1,4 @@
-"""What a store holds."""
+"""Items of a store, as it returns them."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _copied(held: _Held, refresh: bool, now: datetime) -> Item:
 
 
 def _fits(found: Any, wanted: Any) -> bool:
-    """Tells whether a field has the value, the fields, or the relation that a filter wants."""
+    """Returns whether a field has the value, the fields, or the relation that a filter wants."""
     if not isinstance(wanted, Mapping):
         return bool(found == wanted)
     if not any(str(key).startswith("$") for key in wanted):

@@ -1,4 +1,4 @@
-"""What a store is asked to do: plain values, so that several go in one batch."""
+"""Operations of a store: plain values, so that several go in one batch."""
 
 from __future__ import annotations
 

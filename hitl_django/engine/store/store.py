@@ -196,13 +196,13 @@ def _check_namespace(namespace: Any) -> None:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     for label in namespace:
         if not isinstance(label, str):
-            said = f"labels must be strings, but got {type(label).__name__}"
+            message = f"labels must be strings, but got {type(label).__name__}"
         elif not label:
-            said = "labels cannot be empty strings"
+            message = "labels cannot be empty strings"
         elif "." in label:
-            said = "labels cannot contain periods ('.')"
+            message = "labels cannot contain periods ('.')"
         else:
             continue
-        raise InvalidNamespaceError(f"Namespace {said}: {tuple(namespace)!r}.")
+        raise InvalidNamespaceError(f"Namespace {message}: {tuple(namespace)!r}.")
     if namespace[0] == "langgraph":
         raise InvalidNamespaceError('Root label for namespace cannot be "langgraph".')

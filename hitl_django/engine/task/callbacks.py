@@ -1,4 +1,4 @@
-"""Being told when a run pauses and when it goes on: handlers in ``config["callbacks"]``."""
+"""Callback handlers in ``config["callbacks"]``: called when a run pauses and when it goes on."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def call_handlers(
 async def acall_handlers(
     handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
 ) -> None:
-    """Like tell; a handler may be async."""
+    """Like call_handlers; a handler may be async."""
     for handler, call in _calls(handlers, event):
         try:
             answer = call(event)

@@ -1,4 +1,4 @@
-"""The node call that is running: its task, what it knows from before, and what it asks.
+"""The context of the node call that is running: its task, its memory and its questions.
 
 One context variable holds it. The driver sets it around each node call; everything a node calls
 finds its place in the run there.
@@ -75,12 +75,12 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_asked",
         "_children",
         "_first_attempt_time",
         "_has_prints",
         "_memory",
         "_once_guard",
+        "_question_count",
         "answers",
         "asked",
         "attempt",
@@ -118,11 +118,11 @@ class TaskContext:
         # Most tasks ask nothing: what they share is replaced, never changed.
         self.open: Sequence[Question] = ()
         self.changed: Sequence[str] = ()
-        self._asked = self._children = 0
+        self._question_count = self._children = 0
 
     @property
     def retrying(self) -> bool:
-        """Tells whether an earlier attempt of this task has failed in this run."""
+        """Returns whether an earlier attempt of this task has failed in this run."""
         return self.attempt > 1
 
     def first_attempted(self) -> float:
@@ -186,8 +186,8 @@ class TaskContext:
 
     def _next_index(self) -> int:
         with changing:
-            self._asked += 1
-            return self._asked - 1
+            self._question_count += 1
+            return self._question_count - 1
 
     def _opens(self, question: Question) -> None:
         with changing:
@@ -226,22 +226,22 @@ class TaskContext:
             before = self._memory.print_of(name) or print_
             self.asked = {**self.asked, slot: before}
         if before != print_:
-            said = (
+            message = (
                 f"Node '{self.task.name}' asks something else than was answered (question "
                 f"{name}). Code before an interrupt() has to do the same thing each time it runs."
             )
             self.changed = [*self.changed, name]
             if self.run.config.get("configurable", {}).get("on_question_change") == "error":
-                raise QuestionChangedError(said)
-            logger.warning("%s The answer is used all the same.", said)
+                raise QuestionChangedError(message)
+            logger.warning("%s The answer is used all the same.", message)
 
     def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
-        asked = [
+        raised_here = [
             self.task.question(self._named(q), len(self.open)) if isinstance(q, Interrupt) else q
             for q in raised
         ]
-        return tuple({q.interrupt.id: q for q in (*self.open, *asked)}.values())
+        return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _named(self, interrupt: Interrupt) -> Interrupt:
         """Returns a question that the node raised by hand, under the id that answers it."""
@@ -267,7 +267,7 @@ class TaskContext:
             kept.append((RESUME, list(self.answers[: self.consumed])))
         if self.keyed or KEYED in self._memory.voided:
             kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
-        if self.asked and not self._says_itself():
+        if self.asked and not self._is_one_open_question():
             self._has_prints = True
             kept.append((ASKED, dict(self.asked)))
         if self.once:
@@ -276,14 +276,14 @@ class TaskContext:
             kept.append((CHANGED, list(self.changed)))
         return kept
 
-    def _says_itself(self) -> bool:
-        """Tells whether the one open question, which is stored too, is all that was ever asked."""
+    def _is_one_open_question(self) -> bool:
+        """Returns whether the one open question, which is stored too, is all that it ever asked."""
         if self._has_prints or len(self.asked) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Tells a node above, whose time without progress is limited, that something happened."""
+        """Reports progress to a node above, whose time without progress is limited."""
         if self.run.progress is not None:
             self.run.progress()
 
@@ -298,9 +298,9 @@ class TaskContext:
                 self._once_guard = OnceGuard()
             return self._once_guard
 
-    def doing(self, key: str) -> AbstractContextManager[None]:
+    def hold(self, key: str) -> AbstractContextManager[None]:
         """Keeps this attempt from doing the same by once() twice at a time."""
-        return self.once_guard.doing(self.task.name, self.attempt, key)
+        return self.once_guard.hold(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once()."""
@@ -334,8 +334,8 @@ class TaskContext:
         )
 
     @property
-    def whole(self) -> TaskContext:
-        """The task's context, of which a part of the task may see a view."""
+    def full_context(self) -> TaskContext:
+        """The context of the task, where this may be a view that a part of it sees."""
         return self
 
     def place_of_call(self, numbers: Iterator[int]) -> int:
@@ -418,8 +418,8 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
         return coerce(schema, answer)
     except ValidationError as error:
         faults = [
-            ("/" + "/".join(str(part) for part in place), said)
-            for place, said in list_faults(error)
+            ("/" + "/".join(str(part) for part in place), reason)
+            for place, reason in list_faults(error)
         ]
         listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
         raise InvalidAnswerError(
@@ -461,7 +461,7 @@ def store_commit(context: TaskContext, commit: Commit) -> None:
 
 
 async def astore_commit(context: TaskContext, commit: Commit) -> None:
-    """Like keep, for a task on an event loop."""
+    """Like store_commit, for a task on an event loop."""
     saver: Any = context.run.saver
     with saver_calls():
         if context.is_async:
@@ -478,7 +478,7 @@ def store_results(context: TaskContext) -> None:
 
 
 async def astore_results(context: TaskContext) -> None:
-    """Like keep_results, for a task on an event loop."""
+    """Like store_results, for a task on an event loop."""
     saver: Any = context.run.saver
     if context.results() is not None:
         with saver_calls():

@@ -1,4 +1,4 @@
-"""What a call of a @task function gives: a future of the standard library's kind."""
+"""The future that a call of a @task function returns."""
 
 from __future__ import annotations
 

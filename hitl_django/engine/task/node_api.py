@@ -1,4 +1,4 @@
-"""What the code of a node calls: to stop for a person, to do a thing once, to look around."""
+"""What node code calls: interrupt, review, once, transact, and access to its run."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     context = get_context()
     if inspect.iscoroutinefunction(function):
         return _once_async(context, key, function, args, kwargs)
-    with context.doing(key):
+    with context.hold(key):
         known = context.once
         if key in known:
             return known[key]
@@ -151,7 +151,7 @@ def transact(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
     context = get_context()
     if inspect.iscoroutinefunction(function):
         raise TypeError("transact() takes no async function: a transaction belongs to a thread.")
-    with context.doing(key):
+    with context.hold(key):
         known = context.once
         if key in known:
             return known[key]
@@ -165,7 +165,7 @@ async def _once_async(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    with context.doing(key):
+    with context.hold(key):
         known = context.once
         if key in known:
             return known[key]

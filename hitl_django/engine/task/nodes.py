@@ -1,4 +1,4 @@
-"""What a node is: a function, what is handed to it, and where its result goes."""
+"""Nodes, conditional edges and the functions that they call."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def build_action(source: Any) -> Action:
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
-    """Tells whether a function, or one of its module that it names, names a @task function."""
+    """Returns whether a function, or one of its module that it names, names a @task function."""
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or id(function) in seen:
         return False
@@ -117,7 +117,7 @@ def _wanted(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Tells whether calling it returns a coroutine."""
+    """Returns whether calling it returns a coroutine."""
     if type(function) is FunctionType:  # most are, and none has another way to be called
         return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

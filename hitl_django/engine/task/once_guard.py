@@ -1,4 +1,4 @@
-"""What a task does by once(): none of it twice at the same time, each result stored for good."""
+"""The guard of once() and transact(): one call under each key at a time, one write of results."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from ..errors import AlreadyUnderWayError
 
 
 class OnceGuard:
-    """What code of a task is doing, on several threads of its own perhaps.
+    """The calls of once() and transact() that a task is making, on several threads perhaps.
 
     ``storing`` is held while results are stored. All of a task's are one write, which replaces the
     one before: a thread that stored what it saw earlier would take back what another has stored.
     """
 
-    __slots__ = ("_apart", "_changing", "_under_way", "storing")
+    __slots__ = ("_changing", "_transacting", "_under_way", "storing")
 
     def __init__(self) -> None:
         self.storing, self._changing = threading.Lock(), threading.Lock()
         self._under_way: set[tuple[int, str]] = set()
-        self._apart: set[int] = set()  # threads whose transaction is to hold one result
+        self._transacting: set[int] = set()  # threads whose transaction is to hold one result
 
     @contextmanager
-    def doing(self, node: str, attempt: int, key: str) -> Iterator[None]:
-        """Keeps an attempt from doing the same twice at a time, until its result is stored."""
-        if threading.get_ident() in self._apart:
+    def hold(self, node: str, attempt: int, key: str) -> Iterator[None]:
+        """Holds a key for one call of an attempt, until its result is stored."""
+        if threading.get_ident() in self._transacting:
             raise RuntimeError(
                 f"Node '{node}' called once() or transact() with the key {key!r} from within "
                 "transact(): what is undone with that would be remembered as done."
             )
-        deed = attempt, key
+        call = attempt, key
         with self._changing:
-            if deed in self._under_way:
+            if call in self._under_way:
                 raise AlreadyUnderWayError(node, key)
-            self._under_way.add(deed)
+            self._under_way.add(call)
         try:
             yield
         finally:
             with self._changing:
-                self._under_way.discard(deed)
+                self._under_way.discard(call)
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Refuses this thread any other deed meanwhile."""
+    def transacting(self) -> Iterator[None]:
+        """Refuses this thread any other call meanwhile."""
         thread = threading.get_ident()
-        self._apart.add(thread)
+        self._transacting.add(thread)
         try:
             yield
         finally:
-            self._apart.discard(thread)
+            self._transacting.discard(thread)

@@ -22,7 +22,7 @@ _HOPELESS = (
 
 
 def default_retry_on(error: Exception) -> bool:
-    """Tells whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
+    """Returns whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
     if isinstance(error, ConnectionError):
         return True
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -32,7 +32,7 @@ def default_retry_on(error: Exception) -> bool:
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:
-    """Tells whether ``policy`` speaks for ``error``."""
+    """Returns whether ``policy`` speaks for ``error``."""
     wanted = policy.retry_on
     if wanted is None:
         return default_retry_on(error)

@@ -1,4 +1,4 @@
-"""What all tasks of one run of one graph share."""
+"""What all tasks of one run of one graph share, and who has threads for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Spawner(Protocol):
     home: asyncio.AbstractEventLoop | None
 
     def spawns(self) -> bool:
-        """Tells whether the calling thread may leave work to another one and wait for it."""
+        """Returns whether the calling thread may leave work to another one and wait for it."""
 
     def spawn(self, work: Callable[[], None]) -> None:
         """Does the work on another thread."""
@@ -39,7 +39,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Tells whether this replay comes to the namespace for the first time, and notes it."""
+        """Returns whether this replay comes to the namespace for the first time, and notes it."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -52,7 +52,7 @@ class RunContext:
 
     ``perform`` makes a saver call where saver calls may be made: on the thread of the outermost
     driver. ``answers`` are resume values by interrupt id, and go down whole into subgraphs.
-    ``modes`` is what the loop tells, of which ``forwards`` goes on to the run above.
+    ``modes`` are the stream modes of the loop, of which ``forwards`` go on to the run above.
     """
 
     __slots__ = (
@@ -128,10 +128,10 @@ class RunContext:
         self.reasks = False
         self.callbacks = list_handlers(config.get("callbacks")) if "callbacks" in config else []
         self.resuming = False
-        #: Tells a node above, whose time without progress is limited, that something happened.
+        #: Reports progress to a node above, whose time without progress is limited.
         self.progress: Callable[[], None] | None = None
         self.replay: Replay | None = None
-        #: What its tasks tell, where that is stored with what they do.
+        #: The chunks of its tasks, where they are stored with what the tasks do.
         self.chunk_buffer: ChunkBuffer | None = None
         #: The answer for whichever question comes first: only for a run from an older checkpoint
         #: that the caller addressed, where no question is known yet.
@@ -143,5 +143,5 @@ class RunContext:
         self.spawner: Spawner | None = None
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Tells whether an error of the user's code says that the storage of a saver is gone."""
+        """Returns whether an error of the user's code says that the storage of a saver is gone."""
         return any(saver.is_storage_error(error) for saver in self.savers)

@@ -1,4 +1,4 @@
-"""What a run hands to its nodes: ask for it with a parameter named ``runtime``."""
+"""The runtime of a run, which nodes take as a parameter, and the control that stops it."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ class RunControl:
     The run stops at the next edge between super-steps, with its checkpoint saved.
     """
 
-    __slots__ = ("_asked", "_told", "drain_reason")
+    __slots__ = ("_drain", "_listeners", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
-        self._asked = threading.Event()
-        self._told: set[Callable[[], object]] = set()
+        self._drain = threading.Event()
+        self._listeners: set[Callable[[], object]] = set()
 
     def request_drain(self, reason: str = "shutdown") -> None:
         """Asks for the run to stop at the next edge."""
         self.drain_reason = reason
-        self._asked.set()
-        for function in tuple(self._told):
+        self._drain.set()
+        for function in tuple(self._listeners):
             function()
 
     @property
     def drain_requested(self) -> bool:
-        """Tells whether somebody asked."""
+        """Whether the run was asked to stop."""
         return self.drain_reason is not None
 
     def wait(self, seconds: float) -> bool:
-        """Waits for somebody to ask, at most so long; tells whether somebody did."""
-        return self._asked.wait(seconds)
+        """Waits for a request to stop, at most so long; returns whether there is one."""
+        return self._drain.wait(seconds)
 
     async def await_(self, seconds: float) -> bool:
         """Like wait, on an event loop."""
-        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+        loop, drained = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
+        def wake() -> None:
             # A loop that is closed has nobody left who waits.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(asked.set)
+                loop.call_soon_threadsafe(drained.set)
 
-        self._told.add(tell)
+        self._listeners.add(wake)
         try:
-            # Asked only now: what came before told nobody, what comes later tells us.
+            # Looked at only now: what came before called nobody, what comes later calls wake.
             if not self.drain_requested:
                 async with asyncio.timeout(seconds):
-                    await asked.wait()
+                    await drained.wait()
         except TimeoutError:
             return self.drain_requested
         finally:
-            self._told.discard(tell)
+            self._listeners.discard(wake)
         return True
 
 

@@ -1,4 +1,4 @@
-"""What the annotations of a node's function say."""
+"""The parameters and annotations of a node's function."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def hints_of_function(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[st
     if not any(isinstance(raw.get(name), str) for name in names):
         return {name: raw[name] for name in names if name in raw}
     texts = {name: raw[name] for name in names if name in raw}
-    said = tuple(hint if isinstance(hint, str) else id(hint) for hint in texts.values())
-    known = (id(function.__globals__), *texts, *said)
+    hints_key = tuple(hint if isinstance(hint, str) else id(hint) for hint in texts.values())
+    known = (id(function.__globals__), *texts, *hints_key)
     if known not in seen:
         seen[known] = _evaluated(function, texts)
     return seen[known]

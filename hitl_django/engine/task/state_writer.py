@@ -1,4 +1,4 @@
-"""From what a node returned to the writes of its task."""
+"""Turns what a node returned into the writes of its task."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _shown(update: Any) -> str:
         update.close()  # nobody will await it, which Python would complain about
         return f"{update}: a node that returns an awaitable has to be an `async def`"
     # Another object's own words may ask a database, or raise.
-    said = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+    text = str(update) if _is_plain(update) else f"a {type(update).__qualname__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _is_plain(update: Any) -> bool:

@@ -130,7 +130,7 @@ class Task:
         return self._path_key
 
     @property
-    def asked(self) -> tuple[Interrupt, ...]:
+    def interrupts(self) -> tuple[Interrupt, ...]:
         """The questions it waits for; a breakpoint further down is not one of them."""
         return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
 

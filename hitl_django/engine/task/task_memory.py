@@ -1,4 +1,4 @@
-"""What a task knows from before: what was stored of it when it stopped."""
+"""A task's memory: what was stored of it when it stopped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TaskMemory:
                 try:
                     return ids.fingerprint(question.value)
                 except (TypeError, ValueError):
-                    return None  # of another program's making: ours are JSON
+                    return None  # another program made it: what this one asks is JSON
         return None
 
 

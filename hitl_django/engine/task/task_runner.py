@@ -1,4 +1,4 @@
-"""One task from call to writes: run, choose the branches, try again where a policy says so.
+"""Runs one task from call to writes: its function, its branches, its retries.
 
 Sans-IO, like the loop: a generator that yields what to call or how long to wait. Both drivers
 perform the same one.
@@ -78,7 +78,7 @@ def run_task(context: TaskContext) -> Steps:
 
 
 # Of a node that is called once and no more, the driver makes the call itself, and says here what
-# came of it: what ``attempt`` would have made of that, at less cost.
+# came of it: what ``run_task`` would have made of that, at less cost.
 
 
 def take_result(context: TaskContext, output: Any) -> None:

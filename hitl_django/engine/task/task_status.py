@@ -1,4 +1,4 @@
-"""Which questions are open, and which answer belongs to which.
+"""Status of tasks by their stored writes, and which answer belongs to which question.
 
 Answers are kept under (task, position) only. There is no anonymous answer for whoever asks next,
 so a late, repeated or crossed answer finds no question to reach.
@@ -117,7 +117,7 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def is_resume_map(resume: Any) -> bool:
-    """Tells whether a resume value names the questions it answers.
+    """Returns whether a resume value names the questions it answers.
 
     It does where it is a dict and every key is a question's id; the empty dict counts.
     """

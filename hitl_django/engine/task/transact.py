@@ -1,4 +1,4 @@
-"""What a task writes to the saver's database, and its result: both are stored, or neither."""
+"""transact(): stores what a function writes to the database with its result, or neither."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def call_in_transaction(context: TaskContext, key: str, function: Callable[[], A
 
     def act() -> Any:
         context.check_in_time()
-        with context.once_guard.apart():
+        with context.once_guard.transacting():
             result = function()
         context.check_in_time()
         return result

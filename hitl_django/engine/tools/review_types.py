@@ -1,4 +1,4 @@
-"""The words in which agents ask a person about an action."""
+"""LangGraph's types of a question about an action, and of its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool is to ToolNode: a plain function, or an object of langchain's kind."""
+"""Tools of a ToolNode: plain functions, or objects of langchain's kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tool:
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True
             elif parameter.kind is not parameter.VAR_POSITIONAL:
-                # Under a name of ours, for pydantic has rules for names.
+                # Under another name, for pydantic has rules for names.
                 default = ... if parameter.default is parameter.empty else parameter.default
                 field = f"argument_{number}"
                 fields[field] = (
@@ -77,12 +77,12 @@ def build_tool(tool: Any) -> Any:
 
 
 def is_async_only(tool: Any) -> bool:
-    """Tells whether a langchain tool was made from an async function and has no sync form."""
+    """Returns whether a langchain tool was made from an async function and has no sync form."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
 
 
 def holds_command(result: Any) -> bool:
-    """Tells whether a tool returned a Command, or a list with one."""
+    """Returns whether a tool returned a Command, or a list with one."""
     if isinstance(result, list):
         return any(isinstance(item, Command) for item in result)
     return isinstance(result, Command)

@@ -1,4 +1,4 @@
-"""One tool call: what it asks for, and the running task as it sees it."""
+"""One tool call, and the context of the running task as it sees it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BadCall(Exception):
 def build_bad_call(name: str, error: ValidationError) -> BadCall:
     """Returns what is wrong with the arguments of a call, in words for a model."""
     faults = "; ".join(
-        f"{'.'.join(str(step) for step in place)}: {said}" for place, said in list_faults(error)
+        f"{'.'.join(str(step) for step in place)}: {reason}" for place, reason in list_faults(error)
     )
     return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
 
@@ -66,7 +66,7 @@ def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
     """Returns the calls in a message, whether written langchain's way or OpenAI's."""
     calls: list[ToolCall] = []
     for place, one in enumerate(given):
-        name, args = _asked_for(one)
+        name, args = _parse_call(one)
         key = one.get("id") or f"{name}:{place}"
         if any(call.key == key for call in calls):
             key = f"{key}:{place}"
@@ -74,7 +74,7 @@ def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
     return calls
 
 
-def _asked_for(call: Mapping[str, Any]) -> tuple[str, Any]:
+def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
     function = call.get("function")
     if function is None:
         return call["name"], call.get("args") or {}
@@ -103,7 +103,7 @@ class ToolCallContext:
         self._tasks = itertools.count()
 
     @property
-    def whole(self) -> TaskContext:
+    def full_context(self) -> TaskContext:
         """The context of the task whose call this is."""
         return self._context
 
@@ -137,9 +137,9 @@ class ToolCallContext:
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
-    def doing(self, key: str) -> AbstractContextManager[None]:
+    def hold(self, key: str) -> AbstractContextManager[None]:
         """Keeps this call from doing the same by once() twice at a time."""
-        return self._context.doing(self._prefix + key)
+        return self._context.hold(self._prefix + key)
 
     def remember(self, key: str, result: Any) -> None:
         """Notes a result of once() for this call."""

@@ -1,4 +1,4 @@
-"""What becomes of a failed tool call: a message to the model, or the failure of the node."""
+"""Failed tool calls: a message to the model, or the failure of the node."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _NEVER_TOLD = (LeaseError, NoSaverError, PayloadError, ResumeError)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the model is told instead of a result."""
+    """The message that the model gets instead of a result."""
 
-    said: str
+    text: str
 
 
 class Handling:
-    """Decides, as ``handle_tool_errors`` says, which failures the model is told of."""
+    """Decides, as ``handle_tool_errors`` says, which failures become messages to the model."""
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
-        self._told = _classes_of(rule)
+        self._shown = _classes_of(rule)
 
     def settle(self, call: ToolCall, error: BaseException) -> None:
         """Leaves on the call what becomes of its failure."""
         cause = (error.__cause__ or error) if isinstance(error, BadCall) else error
-        said = self._said_of(error, cause)
-        if said is None:
+        text = self._describe(error, cause)
+        if text is None:
             call.error = cause
         else:
-            call.result, call.done = Failure(said), True
+            call.result, call.done = Failure(text), True
 
-    def _said_of(self, error: BaseException, cause: BaseException) -> str | None:
+    def _describe(self, error: BaseException, cause: BaseException) -> str | None:
         if not isinstance(cause, Exception) or isinstance(cause, _NEVER_TOLD):
             return None
         context = current.get()
@@ -47,7 +47,7 @@ class Handling:
             return None
         if isinstance(error, BadCall) and (cause is error or self.rule in (None, True)):
             return str(error)
-        if not isinstance(cause, self._told):
+        if not isinstance(cause, self._shown):
             return None
         if isinstance(self.rule, str):
             return self.rule

@@ -1,4 +1,4 @@
-"""Messages of a chat, as dicts or as objects: what they ask for, and results in their kind."""
+"""Chat messages, as dicts or as objects: their tool calls, and results for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def get_messages(state: Any, key: str) -> list[Any]:
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Tells whether a message is the model's."""
+    """Returns whether a message is the model's."""
     return get_part(message, "type") == "ai" or get_part(message, "role") in ("ai", "assistant")
 
 
@@ -67,7 +67,7 @@ def _as_dict(message: Any) -> Any:
 
 
 def _is_blocks(result: Any) -> bool:
-    """Tells whether a result is a list of content blocks, which models read as they are."""
+    """Returns whether a result is a list of content blocks, which models read as they are."""
     return (
         isinstance(result, list)
         and bool(result)
@@ -77,7 +77,7 @@ def _is_blocks(result: Any) -> bool:
 
 def _content(result: Any) -> Any:
     if isinstance(result, Failure):
-        return result.said
+        return result.text
     if isinstance(result, str) or _is_blocks(result):
         return result
     try:

@@ -216,16 +216,16 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
     """Raises the first failure, else a pause for all questions in the order of the calls."""
-    asked: list[Any] = []
+    interrupts: list[Any] = []
     for call in calls:
         if isinstance(call.error, GraphInterrupt):
-            asked += call.error.interrupts
+            interrupts += call.error.interrupts
         elif call.error is not None:
             raise call.error
     if context is not None:
-        places = {question.interrupt.id: place for place, question in enumerate(asked)}
+        places = {question.interrupt.id: place for place, question in enumerate(interrupts)}
         context.open = sorted(context.open, key=lambda q: places.get(q.interrupt.id, -1))
-    raise GraphInterrupt(asked)
+    raise GraphInterrupt(interrupts)
 
 
 def _run_async(call: ToolCall, start: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Which layer each node of a picture stands in.
+"""Assigns the items of a layout to layers.
 
 Edges that would lead back are turned round first, so that the rest leads downwards; a node then
 stands one layer below the lowest of those that lead to it.

@@ -1,4 +1,4 @@
-"""In which order the items of each layer stand, so that few edges cross."""
+"""Orders the items of each layer, so that few edges cross."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in its layer each item stands: close to the middle of its neighbours, without overlap."""
+"""Places items within their layer: close to the middle of their neighbours, without overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room a text takes, and where a long one is broken."""
+"""Measures texts, and breaks long ones into lines."""
 
 from __future__ import annotations
 
