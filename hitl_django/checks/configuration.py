@@ -316,7 +316,12 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
 
 
 def _lacking(name: str, chosen: Any) -> Iterator[checks.CheckMessage]:
-    missing = [method for method in METHODS[name] if not callable(getattr(chosen, method, None))]
+    abstract = getattr(chosen, "__abstractmethods__", ())
+    missing = [
+        method
+        for method in METHODS[name]
+        if method in abstract or not callable(getattr(chosen, method, None))
+    ]
     if missing:
         yield checks.Error(
             f"HITL[{name!r}] names {chosen!r}, which lacks {', '.join(missing)}.",

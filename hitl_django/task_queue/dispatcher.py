@@ -1,22 +1,24 @@
-"""How a worker is told that a run is due.
+"""The seam to the task queue: messages by which a worker learns that something is due.
 
-A hint carries a run's id and nothing else. It may be lost, repeated or late: the QUEUED row is the
-truth, and the sweep gives another hint for every row that waits too long. The worker is reached by
-its dotted path, so that nothing on the reviewer's side imports it.
+A message names a function and carries the id of a run or of a webhook endpoint, and nothing else.
+It may be lost, repeated or late: the rows are the truth, and the sweep enqueues another message for
+every row that waits too long. The functions go by their dotted paths, so that nothing on the
+reviewer's side imports the worker.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import partial
-from typing import Protocol
+from functools import cache, partial
 
 from django.core.checks import CheckMessage
-from django.db import transaction
+from django.db import models, transaction
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.write_batch import WriteBatch
 
 ADVANCE = "hitl_django.worker.advance"
@@ -24,59 +26,58 @@ DELIVER = "hitl_django.notifications.webhooks.deliver"
 SWEEP = "hitl_django.worker.sweep"
 
 
-class Dispatcher(Protocol):
-    """The seam to a queue."""
+class Dispatcher(ABC):
+    """A task queue: what carries messages to workers.
 
-    def hint(self, run_id: str, batch: WriteBatch) -> None:
-        """Has a worker call ADVANCE with the run's id, if what is written commits."""
+    ``HITL["DISPATCH"]`` names a subclass. Only ``enqueue`` has to be written; whatever else a queue
+    can do has a default that does nothing.
+    """
 
-    def hint_webhook(self, endpoint_id: str) -> None:
-        """Has a worker call DELIVER with the endpoint's id, if the current transaction commits."""
+    @abstractmethod
+    def enqueue(self, function: str, argument: str) -> None:
+        """Has a worker call the function of this dotted path with the argument.
+
+        It is called when all else of the transaction is written: as its last write, or right behind
+        it where no transaction stays open for that. A queue that is elsewhere has to wait for the
+        commit, and must not undo it if it fails: ``transaction.on_commit(send, robust=True)``.
+        """
+
+    def message_row(self, function: str, argument: str) -> models.Model | None:
+        """Returns the message as an unsaved row of a table in the runs' database, if it is one.
+
+        It is inserted with the other rows of the transaction, by the same statement, and
+        ``enqueue`` is not called. Columns with a default in the database are left to it.
+        """
+        return None
 
     def time_slice(self) -> float | None:
         """Returns the seconds a worker may stay with one run; None where nothing limits it."""
+        return None
 
-    def install(self, using: str) -> None:
+    def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
         """Arranges for SWEEP to be called regularly; ``using`` was just migrated."""
 
     def check(self) -> Sequence[CheckMessage]:
         """Reports settings of the queue that are known to hurt."""
+        return ()
 
     def probe(self) -> Sequence[CheckMessage]:
         """Reports what of the queue is missing at this moment; CRITICAL if nobody can reach it."""
+        return ()
 
     def command(self) -> Sequence[str]:
-        """Returns the management command that works hints off; empty where none is needed."""
+        """Returns the management command that starts workers; empty where none is needed."""
+        return ()
 
 
-class InlineDispatcher:
-    """Advances the run in this process, right after the commit: for tests and scripts.
+class InlineDispatcher(Dispatcher):
+    """Calls the function in this process, right after the commit: for tests and scripts.
 
     Nothing recovers what this process drops, so it is no queue.
     """
 
-    def hint(self, run_id: str, batch: WriteBatch) -> None:
-        advance = partial(import_string(ADVANCE), run_id)
-        batch.after_write(partial(transaction.on_commit, advance, using=write_alias()))
-
-    def hint_webhook(self, endpoint_id: str) -> None:
-        deliver = import_string(DELIVER)
-        transaction.on_commit(partial(deliver, endpoint_id), using=write_alias())
-
-    def time_slice(self) -> float | None:
-        return None
-
-    def install(self, using: str) -> None:
-        pass
-
-    def check(self) -> Sequence[CheckMessage]:
-        return ()
-
-    def probe(self) -> Sequence[CheckMessage]:
-        return ()
-
-    def command(self) -> Sequence[str]:
-        return ()
+    def enqueue(self, function: str, argument: str) -> None:
+        transaction.on_commit(partial(import_string(function), argument), using=write_alias())
 
 
 def dispatcher() -> Dispatcher:
@@ -86,19 +87,19 @@ def dispatcher() -> Dispatcher:
 
 
 def enqueue(run_id: object, batch: WriteBatch | None = None) -> None:
-    """Tells a worker about a queued run, if the current transaction commits.
+    """Enqueues a message that a run is due, if the current transaction commits.
 
     With ``batch`` it is one of the things that are written there.
     """
-    part = batch or WriteBatch(write_alias())
-    dispatcher().hint(str(run_id), part)
-    if batch is None:
-        part.run()
+    if batch is not None:
+        _add_message(ADVANCE, run_id, batch)
+        return
+    _enqueue_alone(ADVANCE, run_id)
 
 
 def enqueue_webhook(endpoint_id: object) -> None:
-    """Tells a worker that something is due to an endpoint, if the current transaction commits."""
-    dispatcher().hint_webhook(str(endpoint_id))
+    """Enqueues a message that an endpoint has deliveries due, if the transaction commits."""
+    _enqueue_alone(DELIVER, endpoint_id)
 
 
 def time_slice() -> float | None:
@@ -106,3 +107,24 @@ def time_slice() -> float | None:
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return dispatcher().time_slice()
+
+
+def _enqueue_alone(function: str, subject: object) -> None:
+    batch = WriteBatch(write_alias())
+    _add_message(function, subject, batch)
+    batch.run()
+
+
+def _add_message(function: str, subject: object, batch: WriteBatch) -> None:
+    queue, argument = dispatcher(), str(subject)
+    row = queue.message_row(function, argument)
+    if row is None:
+        batch.after_write(partial(queue.enqueue, function, argument))
+        return
+    insert = _message_insert(type(row))
+    batch.insert(insert, [insert.values_of(row)])
+
+
+@cache
+def _message_insert(model: type[models.Model]) -> BulkInsert:
+    return BulkInsert(model, insertable_columns(model), fresh=True)

@@ -15,6 +15,7 @@ from hitl_django.engine.constants import START
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry
+from hitl_django.task_queue.dispatcher import Dispatcher
 from tests import graphs
 
 
@@ -253,14 +254,21 @@ class NoMethods:
     """What neither a policy nor a queue is."""
 
 
-@pytest.mark.parametrize(
-    ("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "hint_webhook")]
-)
+@pytest.mark.parametrize(("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "enqueue")])
 def test_a_class_that_lacks_what_is_asked_of_it_is_an_error(key: str, method: str) -> None:
     with override_settings(HITL={key: f"{__name__}.NoMethods"}):
         said = found_alone("check_settings")["hitl_django.E009"]
     assert key in said
     assert method in said
+
+
+class NoEnqueue(Dispatcher):
+    """A queue that nothing can be given to."""
+
+
+def test_a_queue_that_leaves_out_the_one_method_it_has_to_have_is_an_error() -> None:
+    with override_settings(HITL={"DISPATCH": f"{__name__}.NoEnqueue"}):
+        assert "lacks enqueue." in found_alone("check_settings")["hitl_django.E009"]
 
 
 @pytest.mark.parametrize(

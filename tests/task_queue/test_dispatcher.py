@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from types import ModuleType
+from typing import Any, ClassVar
 
 import pytest
 from django.db import transaction
@@ -10,12 +12,14 @@ from django.test import override_settings
 from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.signing import SignedPackage
+from django_q.tasks import async_task
 
-from hitl_django import services
+from hitl_django import services, worker
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
 from hitl_django.errors import AlreadyDecidedError
 from hitl_django.models import Interrupt, Run
+from hitl_django.notifications import webhooks
 from hitl_django.services.reviews import decide
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
@@ -91,6 +95,56 @@ def test_a_broker_that_is_down_undoes_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert Run.objects.get(pk=run.id).state == "queued"
 
 
+def test_a_task_that_runs_at_once_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Conf, "SYNC", True)
+    advanced: list[str] = []
+    monkeypatch.setattr(worker, "advance", advanced.append)
+    run = services.start("steps", {"log": []})
+    assert advanced == [str(run.id)]
+    assert not OrmQ.objects.exists()
+
+
+class RowlessDispatcher(dispatcher.Dispatcher):
+    """A queue that has written nothing but the one method it needs."""
+
+    sent: ClassVar[list[tuple[str, str]]] = []
+
+    def enqueue(self, function: str, argument: str) -> None:
+        assert Run.objects.filter(pk=argument).exists()
+        self.sent.append((function, argument))
+
+
+def test_a_queue_of_ones_own_needs_one_method() -> None:
+    path = f"{__name__}.RowlessDispatcher"
+    RowlessDispatcher.sent.clear()
+    with override_settings(HITL={"DISPATCH": path}):
+        run = services.start("steps", {"log": []})
+        assert RowlessDispatcher.sent == [("hitl_django.worker.advance", str(run.id))]
+        queue = dispatcher.dispatcher()
+        assert dispatcher.time_slice() is None
+        assert [*queue.check(), *queue.probe(), *queue.command()] == []
+        install_schedules(using="default")
+
+
+@pytest.mark.parametrize(
+    ("former", "module", "name"),
+    [
+        ("hitl_django.worker.advance", worker, "advance"),
+        ("hitl_django.webhooks.deliver", webhooks, "deliver"),
+        ("hitl_django.sweep.sweep", worker, "sweep"),
+    ],
+)
+def test_messages_under_former_names_are_taken_up(
+    monkeypatch: pytest.MonkeyPatch, former: str, module: ModuleType, name: str
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(module, name, called.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        async_task(former, "an id", sync=True)  # found and called as a cluster does
+    assert called == ["an id"]
+
+
 def test_inline_runs_follow_the_commit() -> None:
     with override_settings(HITL=INLINE):
         with transaction.atomic():
@@ -126,6 +180,18 @@ def test_migrating_arranges_for_the_sweep_once() -> None:
     with override_settings(HITL={"SWEEP_SECONDS": 120}):
         install_schedules(using="default")
         assert names() == ["hitl_django sweep 1"]
+
+
+def test_migrating_renames_the_sweep_of_an_installation_made_before() -> None:
+    Schedule.objects.all().delete()
+    install_schedules(using="default")
+    own = Schedule.objects.create(func="hitl_django.sweep.sweep", name="a project's own")
+    installed = Schedule.objects.filter(name__startswith=schedules.NAME)
+    installed.update(func="hitl_django.sweep.sweep", minutes=7)
+    install_schedules(using="default")
+    assert set(installed.values_list("func", "minutes")) == {("hitl_django.worker.sweep", 7)}
+    own.refresh_from_db()
+    assert own.func == "hitl_django.sweep.sweep"
 
 
 def test_schedules_wait_for_their_table(monkeypatch: pytest.MonkeyPatch) -> None:

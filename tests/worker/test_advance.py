@@ -584,14 +584,14 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
     registry.register("told")(lambda: graph)
     try:
         info, other = services.start("told", {"log": []}), services.start("steps", {"log": []})
-        testing._hinted.clear()
+        testing._run_ids.clear()
         runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert run.thread.attempts == 0
         runner.advance(str(other.id))
         assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
-        assert testing._hinted == [str(info.id), str(other.id)]
+        assert testing._run_ids == [str(info.id), str(other.id)]
 
         monkeypatch.setattr(runner, "_drained", None)  # as in the process that comes next
         assert advance() == 2

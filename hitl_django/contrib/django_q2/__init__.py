@@ -1,9 +1,9 @@
-"""django-q2 as the queue: a good carrier of hints, and never the source of truth."""
+"""django-q2 as the task queue: it carries messages, and is never the source of truth."""
 
 from __future__ import annotations
 
 from . import worker_process
-from .dispatcher import Dispatcher
+from .dispatcher import DjangoQ2Dispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]
 

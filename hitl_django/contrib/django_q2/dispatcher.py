@@ -1,42 +1,53 @@
-"""Hints as django-q2 tasks."""
+"""Messages as django-q2 tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 from django.core.checks import CheckMessage
 from django.db import transaction
+from django.utils import timezone
 from django_q.conf import Conf
+from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from hitl_django.db.alias import write_alias
-from hitl_django.db.write_batch import WriteBatch
-from hitl_django.task_queue import dispatcher
+from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import checks, health, schedules
-from .task_rows import Queue
+from .packing_broker import PackingBroker
 
 #: A run is left at a super-step's edge after this part of the task's timeout, so that django-q2
 #: hardly ever has to kill a worker in the middle of a node.
 SLICE = 0.6
 
 
-class Dispatcher:
+class DjangoQ2Dispatcher(Dispatcher):
     """Sends ``(function, id)``: no payload, no class, nothing worth reading a result of.
 
-    With the ORM broker on our own database the queue's row is written in the caller's transaction,
-    so that it commits or vanishes with the run. Any other broker is told after the commit, and
-    what is lost in between is the sweep's to find.
+    With the ORM broker on the runs' own database the queue's row is written in the caller's
+    transaction, so that it commits or vanishes with the run. Any other broker gets the task after
+    the commit, and what is lost in between is the sweep's to find.
     """
 
-    def hint(self, run_id: str, batch: WriteBatch) -> None:
-        _send(dispatcher.ADVANCE, run_id, batch)
+    def enqueue(self, function: str, argument: str) -> None:
+        # A function and not a partial: Django names what failed by its __qualname__.
+        def send() -> None:
+            _send(function, argument)
 
-    def hint_webhook(self, endpoint_id: str) -> None:
-        batch = WriteBatch(write_alias())
-        _send(dispatcher.DELIVER, endpoint_id, batch)
-        batch.run()
+        if shares_transaction():
+            send()
+        else:
+            transaction.on_commit(send, using=write_alias(), robust=True)
+
+    def message_row(self, function: str, argument: str) -> OrmQ | None:
+        # With ``sync`` there is no message: django-q2 calls the function instead of packing it.
+        if Conf.SYNC or not shares_transaction():
+            return None
+        broker = PackingBroker()
+        _send(function, argument, broker=broker)
+        return OrmQ(key=broker.list_key, payload=broker.payload, lock=timezone.now())
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
@@ -54,19 +65,10 @@ class Dispatcher:
         return ["qcluster"]
 
 
-def _send(function: str, subject: str, batch: WriteBatch) -> None:
-    # A function and not a partial: Django names what failed by its __qualname__.
-    def send() -> None:
-        # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered
-        # for its failure, because what is still due gets a new one from the sweep.
-        async_task(function, subject, ack_failure=True, save=False, broker=queue)
-
-    queue = None
-    if shares_transaction():
-        queue = Queue(batch)
-        send()
-    else:
-        batch.after_write(partial(transaction.on_commit, send, using=write_alias(), robust=True))
+def _send(function: str, argument: str, **options: Any) -> None:
+    # save=False: the outcome is in the rows. ack_failure=True: a message is never redelivered for
+    # its failure, because what is still due gets a new one from the sweep.
+    async_task(function, argument, ack_failure=True, save=False, **options)
 
 
 def shares_transaction() -> bool:

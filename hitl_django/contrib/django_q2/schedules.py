@@ -15,10 +15,15 @@ NAME = "hitl_django sweep"
 #: django-q2 looks at its schedules twice a minute, and a schedule's unit is a minute.
 TICK = 30
 MINUTE = 60
+#: What a schedule called that was created when the sweep stood elsewhere.
+FORMER_SWEEP = "hitl_django.sweep.sweep"
 
 
 def install(using: str) -> None:
-    """Creates the schedules that are missing; one that an operator changed stays as it is."""
+    """Creates the schedules that are missing; one that an operator changed stays as it is.
+
+    Only the function's name is kept up to date in it.
+    """
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):
         return
@@ -26,9 +31,10 @@ def install(using: str) -> None:
         return  # django_q is migrated later, or not installed here at all
 
     wanted = [f"{NAME} {number + 1}" for number in range(per_minute())]
-    ours = Schedule.objects.using(using).filter(name__startswith=NAME)
-    ours.exclude(name__in=wanted).delete()
-    known = set(ours.values_list("name", flat=True))
+    installed = Schedule.objects.using(using).filter(name__startswith=NAME)
+    installed.exclude(name__in=wanted).delete()
+    installed.filter(func=FORMER_SWEEP).update(func=dispatcher.SWEEP)
+    known = set(installed.values_list("name", flat=True))
     for number, name in enumerate(wanted):
         if name not in known:
             _create(name, using, delay=number * TICK)
