@@ -47,7 +47,7 @@ class Fence(Protocol):
     def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Requires that the thread is still ours; with an outcome it is given back as well."""
 
-    def flag(self, batch: WriteBatch, questions: Sequence[str]) -> None:
+    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
         """Adds that these questions, by id, were answered and have since been asked otherwise."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
@@ -169,7 +169,7 @@ class DjangoSaver(BaseCheckpointSaver):
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
             self.fence.settle(batch, outcome, step)
         if rows.changed:
-            self.fence.flag(batch, rows.changed)
+            self.fence.flag_changed(batch, rows.changed)
         rows.write(self.thread.pk, batch)
         batch.commit(durable=not self._together or get_ident() not in self._together)
 

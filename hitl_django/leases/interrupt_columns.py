@@ -1,9 +1,19 @@
-"""What the row of a question says besides its words: dialect, decisions, who has to agree."""
+"""The columns of a question that come of its review terms and of its graph's policy.
+
+They are its dialect, the decisions on offer, who has to agree and whom it is for. Users and groups
+are looked up when the row is written, since the engine knows no users.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models import Model
+
+from hitl_django import audit
 from hitl_django.answers import NAMED, RAW, Asked, offered, recognise
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.terms import ReviewTerms
@@ -11,10 +21,12 @@ from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.json_text.sanitize import question_title, shorten, visible
 
+logger = logging.getLogger("hitl_django")
+
 WHY_LENGTH = 10_000
 _NONE = ReviewTerms()
 
-COLUMNS = (
+REVIEW_COLUMNS = (
     "title",
     "why",
     "dialect",
@@ -26,12 +38,14 @@ COLUMNS = (
 )
 
 
-def columns_of(question: Question, graph: str) -> dict[str, Any]:
+def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
     """Returns the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
     asked, terms = question.interrupt, question.terms or _NONE
     policy = registry.policy_of(graph)
     if question.kind != "interrupt":
-        return _columns(question, Asked(payload=asked.value, kind=question.kind), terms, policy)
+        return _build_columns(
+            question, Asked(payload=asked.value, kind=question.kind), terms, policy
+        )
     named = terms.dialect or policy.dialect
     dialect = recognise(asked.value, asked.response_schema, named=named)
     of = Asked(
@@ -40,10 +54,10 @@ def columns_of(question: Question, graph: str) -> dict[str, Any]:
         dialect=dialect,
         editable=terms.editable,
     )
-    return _columns(question, of, terms, policy)
+    return _build_columns(question, of, terms, policy)
 
 
-def _columns(
+def _build_columns(
     question: Question, asked: Asked, terms: ReviewTerms, policy: ReviewPolicy
 ) -> dict[str, Any]:
     spoken = None if asked.dialect == RAW else NAMED[asked.dialect]
@@ -51,7 +65,7 @@ def _columns(
     if title is None or not title.strip():
         title = spoken.title(asked.payload) if spoken else None
     if not why:
-        why = spoken.why(asked.payload) if spoken else _why(asked.payload)
+        why = spoken.why(asked.payload) if spoken else _read_why(asked.payload)
     editable = None if terms.editable is None else list(terms.editable)
     return {
         "title": shorten(visible(title)) if title else question_title(asked.payload, question.node),
@@ -69,6 +83,38 @@ def _first(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
 
 
-def _why(payload: Any) -> str:
+def _read_why(payload: Any) -> str:
     why = payload.get("why") if isinstance(payload, dict) else None
     return why if isinstance(why, str) else ""
+
+
+def build_assignment_columns(terms: ReviewTerms | None, using: str) -> dict[str, Any]:
+    """Returns the columns that the terms of a question set: whom it is for, and its priority.
+
+    A name that nobody has leaves the question free: it must not be lost over that. The label keeps
+    the name, so whoever looks at the question sees what was meant.
+    """
+    if terms is None:
+        return {}
+    found: dict[str, Any] = {}
+    if terms.assignee:
+        user = _find_user(terms.assignee, using)
+        found["assignee_id"] = user and user.pk
+        found["assignee_label"] = audit.label(user) if user else terms.assignee[:255]
+    if terms.group:
+        group = Group.objects.using(using).filter(name=terms.group).first()
+        found["group_id"] = group and group.pk
+        found["group_label"] = terms.group[:150]
+    for column in ("assignee_id", "group_id"):
+        if column in found and found[column] is None:
+            logger.warning("a question is for an %s that doesn't exist: it is free", column[:-3])
+    if terms.priority is not None:
+        found["priority"] = terms.priority
+    return found
+
+
+def _find_user(name: str, using: str) -> Model | None:
+    users = get_user_model()
+    named = {users.USERNAME_FIELD: name, "is_active": True}
+    found: Model | None = users._default_manager.using(using).filter(**named).first()
+    return found

@@ -1,4 +1,4 @@
-"""What a run asks when it pauses, as rows of the review queue."""
+"""Interrupts of a paused run as rows of the review queue."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from hitl_django.models.review import unclaimed
 from hitl_django.notifications import outbox
 
 from . import queries
-from .assignees import assigned_by
-from .interrupt_columns import COLUMNS, columns_of
+from .interrupt_columns import REVIEW_COLUMNS, build_assignment_columns, build_review_columns
 from .lease import Lease
 from .thread_lock import lock_thread
 
@@ -34,21 +33,23 @@ WORKER = "worker"
 PENDING = Interrupt.Status.PENDING
 
 
-def ask(lease: Lease, batch: WriteBatch, questions: Sequence[Question]) -> list[str]:
-    """Adds the first questions that a thread asks to what is written; returns their ids."""
-    rows = [_row(lease, question, batch.using) for question in questions]
+def create_interrupts(lease: Lease, batch: WriteBatch, questions: Sequence[Question]) -> list[str]:
+    """Adds the first interrupts of a thread to the batch; returns their ids."""
+    rows = [_build_row(lease, question, batch.using) for question in questions]
     _insert(rows, batch)
-    _tell(lease, rows, batch)
+    _publish_created(lease, rows, batch)
     if any(question.expires for question in questions):
-        batch.before_commit(partial(_limit, rows, batch.using))
+        batch.before_commit(partial(_set_expiry, rows, batch.using))
     if any(question.terms for question in questions):
         batch.before_commit(partial(_set_due, rows, questions, batch.using))
-    batch.after_write(partial(_announce, lease, rows, batch.using))
+    batch.after_write(partial(_signal_created, lease, rows, batch.using))
     return [str(row.pk) for row in rows]
 
 
-def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[bool, list[str]]:
-    """Makes the queue show exactly these questions of the run.
+def sync_interrupts(
+    lease: Lease, questions: Sequence[Question], using: str
+) -> tuple[bool, list[str]]:
+    """Brings the queue in line with exactly these questions of the run.
 
     Returns whether the run has an answer to go on with, because one of them has been decided
     already, or all of them where its graph waits for that; and the ids of those that wait. A
@@ -58,9 +59,9 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
     """
     reopened: list[Interrupt] = []
     ids = [question.interrupt.id for question in questions]
-    known = _known(lease, ids, using)
+    known = _read_known(lease, ids, using)
     unknown = [question for question in questions if question.interrupt.id not in known]
-    new = [_row(lease, question, using) for question in unknown]
+    new = [_build_row(lease, question, using) for question in unknown]
     for question in questions:
         row = known.get(question.interrupt.id)
         if row is None:
@@ -69,37 +70,37 @@ def record(lease: Lease, questions: Sequence[Question], using: str) -> tuple[boo
             _refuse_answer(lease, row, question.refusal, using)
             reopened.append(row)
         if not row.is_answered or row in reopened:
-            _ask_again(row, _row(lease, question, using), question, using)
-    # What the run no longer asks was asked by a task that has gone another way since.
+            _raise_again(row, _build_row(lease, question, using), question, using)
+    # What else waits was asked by a task that has gone another way since.
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
-        withdraw(lease, using, stays=ids)
+        withdraw_interrupts(lease, using, stays=ids)
     batch = WriteBatch(using)
     _insert(new, batch)
-    _tell(lease, [*new, *reopened], batch)
+    _publish_created(lease, [*new, *reopened], batch)
     batch.run()
-    _limit(new, using)
+    _set_expiry(new, using)
     _set_due(new, unknown, using)
-    _announce(lease, [*new, *reopened], using)
+    _signal_created(lease, [*new, *reopened], using)
     done = [row for row in known.values() if row.is_answered and row not in reopened]
     open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
     waits_for_all = registry.policy_of(lease.graph).goes_on == "all"
     return bool(done) and not (open_ and waits_for_all), open_
 
 
-def flag_changed(lease: Lease, ids: Sequence[str], using: str) -> None:
-    """Marks questions as answered and then asked otherwise, once for each answer."""
+def flag_changed_interrupts(lease: Lease, ids: Sequence[str], using: str) -> None:
+    """Marks interrupts as answered and then raised with other words, once for each answer."""
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
     if not found:
         return
     Interrupt.objects.using(using).filter(pk__in=found).update(changed_at=Now())
-    told = {"questions": [str(pk) for pk in found]}
-    _note(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), told)
+    detail = {"questions": [str(pk) for pk in found]}
+    _append_audit(lock_thread(pk=lease.thread.pk), "question_changed", str(lease.run_id), detail)
 
 
-def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
-    """Closes what the run has asked and nobody needs to answer any more, but for ``stays``."""
+def withdraw_interrupts(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
+    """Closes the interrupts of the run that wait, as superseded, but for those in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
@@ -107,11 +108,12 @@ def withdraw(lease: Lease, using: str, *, stays: Sequence[str] = ()) -> None:
         return  # they were decided since somebody looked
     ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
     left.update(status=Interrupt.Status.SUPERSEDED, **ended)
-    _note(lock_thread(pk=lease.thread.pk), "supersede", str(lease.run_id), {"questions": found})
+    thread = lock_thread(pk=lease.thread.pk)
+    _append_audit(thread, "supersede", str(lease.run_id), {"questions": found})
 
 
 def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> None:
-    """Takes back an answer that the node can't use; what was decided stays in the history."""
+    """Takes back an answer that the node can't use; the decision stays in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     Decision.objects.using(using).filter(pk=made.pk).update(
@@ -121,24 +123,27 @@ def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> No
     thread = lock_thread(pk=lease.thread.pk)
     DjangoSaver(lease.thread).drop_answer(row)
     # The reason may quote the answer, so the record names only what was refused.
-    _note(thread, "reopen", str(row.pk), {"decision": str(made.pk), "version": made.version})
+    detail = {"decision": str(made.pk), "version": made.version}
+    _append_audit(thread, "reopen", str(row.pk), detail)
 
 
-def _note(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> None:
+def _append_audit(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> None:
     audit.append(thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
 
 
 def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:
-    batch.insert(queries.RECORD, [queries.RECORD.values_of(row) for row in rows])
+    batch.insert(
+        queries.INSERT_INTERRUPTS, [queries.INSERT_INTERRUPTS.values_of(row) for row in rows]
+    )
 
 
-def _tell(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
+def _publish_created(lease: Lease, rows: Sequence[Interrupt], batch: WriteBatch) -> None:
     event = Delivery.Event.INTERRUPT_CREATED
     for row in rows:
-        outbox.publish(batch, event, lease.graph, **_ids(lease, row))
+        outbox.publish(batch, event, lease.graph, **_event_data(lease, row))
 
 
-def _ids(lease: Lease, row: Interrupt) -> dict[str, Any]:
+def _event_data(lease: Lease, row: Interrupt) -> dict[str, Any]:
     return {
         "interrupt_id": row.pk,
         "digest": row.payload_digest,
@@ -147,7 +152,7 @@ def _ids(lease: Lease, row: Interrupt) -> dict[str, Any]:
     }
 
 
-def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
+def _signal_created(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
     for row in rows:
         signals.send_on_commit(
             signals.interrupt_created,
@@ -159,19 +164,19 @@ def _announce(lease: Lease, rows: Sequence[Interrupt], using: str) -> None:
         )
 
 
-def _known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
-    """Reads those of the questions that were asked before: mostly none, so it looks first."""
+def _read_known(lease: Lease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
+    """Reads those of the interrupts that were raised before: mostly none, so it looks first."""
     thread = lease.thread.pk
-    if not ids or not queries.KNOWN.run(using, thread=thread, interrupts=ids):
+    if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
         return {}
     rows = Interrupt.objects.using(using).filter(thread=thread, interrupt_id__in=ids)
     return {row.interrupt_id: row for row in rows}
 
 
-def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str) -> None:
-    """Opens a question again, or asks other words under its id.
+def _raise_again(row: Interrupt, asked: Interrupt, question: Question, using: str) -> None:
+    """Opens an interrupt again, or raises other words under its id.
 
-    One that merely waited is told anew from what is stored, without its terms: those of the same
+    One that merely waited is built anew from what is stored, without its terms: those of the same
     words stay.
     """
     # What was proposed instead is a part of what a row's digest names.
@@ -179,7 +184,7 @@ def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str)
     if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
         return
     source = row if same_words and question.terms is None else asked
-    terms = {name: getattr(source, name) for name in COLUMNS}
+    terms = {name: getattr(source, name) for name in REVIEW_COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
         run=asked.run_id,
         status=PENDING,
@@ -198,18 +203,18 @@ def _ask_again(row: Interrupt, asked: Interrupt, question: Question, using: str)
         response_schema=asked.response_schema,
         version=F("version") + 1,
         **terms,
-        **assigned_by(question.terms, using),
+        **build_assignment_columns(question.terms, using),
     )
     asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
     if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
         # The answer for this case turned out not to fit: it would be given again for ever.
         asked.expiry = {**asked.expiry, "then": "park", "answer": None}
-    _limit([asked], using)
+    _set_expiry([asked], using)
     _set_due([asked], [question], using)
 
 
-def _limit(rows: Sequence[Interrupt], using: str) -> None:
-    """Sets when questions expire that do, on the clock of the database."""
+def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
+    """Sets when interrupts expire that do, on the clock of the database."""
     for row in rows:
         if row.expiry:
             seconds = row.expiry["seconds"]
@@ -223,7 +228,7 @@ def _limit(rows: Sequence[Interrupt], using: str) -> None:
 
 
 def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: str) -> None:
-    """Sets when questions are due that say so, after a time on the clock of the database."""
+    """Sets when interrupts are due whose terms name it, on the clock of the database."""
     for row, question in zip(rows, questions, strict=True):
         due = question.terms and question.terms.due
         if due:
@@ -231,8 +236,8 @@ def _set_due(rows: Sequence[Interrupt], questions: Sequence[Question], using: st
             Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
 
 
-def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
-    """Returns the terms of an expiry as they are stored: seconds, then, answer, group."""
+def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
+    """Returns the column of an expiry: seconds, then, answer, group."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()
@@ -240,9 +245,9 @@ def terms_of(expires: Expiry | None) -> dict[str, Any] | None:
     return {**terms, "group": expires.group} if expires.group else terms
 
 
-def _row(lease: Lease, question: Question, using: str) -> Interrupt:
+def _build_row(lease: Lease, question: Question, using: str) -> Interrupt:
     asked = question.interrupt
-    return queries.QUESTION.new(
+    return queries.INTERRUPT_ROW.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,
         interrupt_id=asked.id,
@@ -258,7 +263,7 @@ def _row(lease: Lease, question: Question, using: str) -> Interrupt:
         payload=asked.value,
         payload_digest=digest_json(asked.value),
         response_schema=asked.response_schema,
-        expiry=terms_of(question.expires),
-        **columns_of(question, lease.graph),
-        **assigned_by(question.terms, using),
+        expiry=encode_expiry(question.expires),
+        **build_review_columns(question, lease.graph),
+        **build_assignment_columns(question.terms, using),
     )

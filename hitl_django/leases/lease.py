@@ -1,12 +1,14 @@
-"""What a worker holds while it drives a run."""
+"""The lease: a worker's hold on a thread while it advances one of its runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from hitl_django.checkpoints import ThreadKey
+from hitl_django.conf import hitl
 from hitl_django.db.write_batch import Prefetch
 from hitl_django.notifications import EventLog
 
@@ -16,11 +18,10 @@ class Lease:
     """A worker's hold on a thread, for one run.
 
     ``attempt`` counts claims without progress. ``fingerprint`` names the shape of the graph that
-    the run was stored under. ``asked`` tells whether the thread has ever asked
-    a person anything: only who holds a lease asks, so without it there is no question to find.
-    ``log`` takes what the run tells. ``newest`` and ``waiting`` are what was read with the claim,
-    where anything was: the rows of the thread's newest checkpoint, and the questions of the run
-    that nobody has answered.
+    the run was stored under. ``has_asked`` is whether the thread has ever had an interrupt: only
+    the holder of a lease adds one, so without it there is none to find. ``log`` takes the events of
+    the run. ``newest`` and ``waiting`` are what was read with the claim, where anything was: the
+    rows of the thread's newest checkpoint, and the interrupts of the run that wait for an answer.
     """
 
     run_id: UUID
@@ -28,11 +29,16 @@ class Lease:
     thread: ThreadKey
     attempt: int
     log: EventLog
-    asked: bool = True
+    has_asked: bool = True
     fingerprint: str = ""
     newest: Prefetch | None = None
     waiting: Prefetch | None = None
 
-    def ours(self) -> dict[str, Any]:
-        """Returns the values of a statement that finds the thread only while it is ours."""
+    def fence_values(self) -> dict[str, Any]:
+        """Returns the values of a statement that finds the thread only while the lease holds."""
         return {"thread": self.thread.pk, "epoch": self.thread.epoch}
+
+
+def lease_duration() -> timedelta:
+    """Returns how long a claim or a renewal leases a thread."""
+    return timedelta(seconds=hitl.LEASE_SECONDS)

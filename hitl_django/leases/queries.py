@@ -1,11 +1,11 @@
-"""The conditional UPDATEs that a worker makes in every claim, every super-step and every outcome.
+"""Prepared SQL of leases: the conditional UPDATEs of every claim, super-step and outcome.
 
-Where zero rows mean something, the caller says what.
+What zero rows mean stands at the caller.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
@@ -23,8 +23,8 @@ _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _RUN = Parameter("thread", _BIG), Parameter("run", models.UUIDField())
 _QUESTION = Parameter("interrupt", models.UUIDField())
 _UNTIL = Now() + Parameter("duration", models.DurationField())
-_OURS = Q(pk=_THREAD, epoch=Parameter("epoch", _BIG))
-_HELD = _OURS & Q(lease_until__isnull=False)
+_FENCED = Q(pk=_THREAD, epoch=Parameter("epoch", _BIG))
+_HELD = _FENCED & Q(lease_until__isnull=False)
 
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
@@ -39,14 +39,18 @@ LOCK = PreparedSelect(
 )
 
 
-def _asked_in() -> models.QuerySet[Interrupt, Any]:
+def _thread_of_interrupt() -> models.QuerySet[Interrupt, Any]:
     return Interrupt.objects.order_by().filter(pk=_QUESTION).values("thread")
 
 
 #: Locks the thread that a question belongs to.
 LOCK_OF = PreparedSelect(
     # Sliced, because Django 6.1 takes no other queryset for one value.
-    lambda: _threads().filter(pk=Subquery(_asked_in()[:1])).values_list(*THREAD.names, "clock"),
+    lambda: (
+        _threads()
+        .filter(pk=Subquery(_thread_of_interrupt()[:1]))
+        .values_list(*THREAD.names, "clock")
+    ),
     lock=True,
 )
 
@@ -55,6 +59,26 @@ def _due(column: str) -> models.Subquery:
     # Sliced, because Django 6.1 takes no other queryset for one value; a run has one thread.
     due = Run.objects.order_by().filter(pk=_RUN, state__in=DUE)
     return models.Subquery(due.values(column)[:1])
+
+
+class ClaimedThread(NamedTuple):
+    """What a claim returns of the thread."""
+
+    id: int
+    thread_id: str
+    epoch: int
+    attempts: int
+    asked: bool
+
+
+class BegunRun(NamedTuple):
+    """What a claim returns of the run."""
+
+    graph: str
+    error: str
+    fingerprint: str
+    events: str
+    last_event: int
 
 
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
@@ -71,57 +95,57 @@ CLAIM = PreparedUpdate(
         "lease_owner": Parameter("owner", _TEXT),
         "lease_until": _UNTIL,
     },
-    returning=["id", "thread_id", "epoch", "attempts", "asked"],
+    returning=ClaimedThread._fields,
 )
 
-#: Says that a claimed run is under way.
+#: Sets a claimed run RUNNING.
 BEGIN = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
     lambda: {"state": Run.State.RUNNING},
-    returning=["graph", "error", "fingerprint", "events", "last_event"],
+    returning=BegunRun._fields,
 )
 
 #: Gives a claim back that came to nothing.
 GIVE_BACK = PreparedUpdate(
     Thread,
-    _OURS,
+    _FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": F("attempts") - 1},
 )
 
 #: Frees a thread whose run is left as it is; the count of attempts stays.
-FREE = PreparedUpdate(Thread, _OURS, lambda: {"lease_until": None, "lease_owner": ""})
+FREE = PreparedUpdate(Thread, _FENCED, lambda: {"lease_until": None, "lease_owner": ""})
 
 #: Extends a lease between commits; one that was given back stays so.
 RENEW = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL})
 
-#: Opens a commit: the thread is still ours, and there was progress. The count stays at one and not
-#: at none, because this claim goes on to try the next step: a step that kills whoever tries it is
-#: tried as often as the limit says, wherever it stands in the graph. A lease that was given back
-#: stays so: what a node left running would lease a thread to nobody.
+#: Opens a commit: the worker still holds the thread, and there was progress. The count stays at one
+#: and not at none, because this claim goes on to try the next step: a step that kills whoever tries
+#: it is tried as often as the limit says, wherever it stands in the graph. A lease that was given
+#: back stays so: what a node left running would lease a thread to nobody.
 HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL, "attempts": 1})
 
 #: Opens the last commit: as HOLD, and the thread is free.
 LET_GO = PreparedUpdate(
-    Thread, _OURS, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0}
+    Thread, _FENCED, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0}
 )
 
 #: As LET_GO, and the thread has come to rest.
 REST = PreparedUpdate(
     Thread,
-    _OURS,
+    _FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "ended_at": Now()},
 )
 
-#: As LET_GO, and the thread has asked something.
+#: As LET_GO, and the thread has had an interrupt.
 ASK = PreparedUpdate(
     Thread,
-    _OURS,
+    _FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "asked": True},
 )
 
 
-def _left() -> dict[str, Any]:
+def _outcome_columns() -> dict[str, Any]:
     root = Checkpoint.objects.filter(thread=OuterRef("thread"), ns="")
     step = root.order_by("-checkpoint_id").values("step")[:1]
     return {
@@ -139,15 +163,15 @@ def _left() -> dict[str, Any]:
 _LEAVABLE = Q(pk=_RUN, state__in=DUE)
 
 #: Leaves a run that waits for a person, or that nobody tries any more.
-PAUSE = PreparedUpdate(Run, _LEAVABLE, _left)
+PAUSE = PreparedUpdate(Run, _LEAVABLE, _outcome_columns)
 #: Leaves a run that came to its end.
-END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_left(), "finished_at": Now()})
+END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_outcome_columns(), "finished_at": Now()})
 #: Leaves a run for another worker to go on with.
 REQUEUE = PreparedUpdate(
-    Run, _LEAVABLE, lambda: {**_left(), "queued_at": Now(), "hinted_at": Now()}
+    Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "hinted_at": Now()}
 )
 
-#: Finds what a run has asked and nobody has decided yet.
+#: Finds the interrupts of a run that nobody has decided yet.
 WAITING = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
@@ -165,8 +189,8 @@ def _held() -> models.QuerySet[Run, Any]:
 #: Reads the newest checkpoint of a run's thread and the writes on top of it, if it was claimed.
 NEWEST = PreparedSelect(lambda: newest(models.Subquery(_held()[:1])))
 
-#: Finds which of these questions have been asked in the thread before.
-KNOWN = PreparedSelect(
+#: Finds which of these interrupts the thread has had before.
+KNOWN_INTERRUPTS = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
         .filter(thread=_THREAD, interrupt_id__in=[Parameter("interrupts", _TEXT, many=True)])
@@ -174,6 +198,6 @@ KNOWN = PreparedSelect(
     )
 )
 
-#: Records questions; the thread has none of these ids yet.
-RECORD = BulkInsert(Interrupt, insertable_columns(Interrupt), fresh=True)
-QUESTION = RowMapper(Interrupt)
+#: Inserts interrupts; the thread has none of these ids yet.
+INSERT_INTERRUPTS = BulkInsert(Interrupt, insertable_columns(Interrupt), fresh=True)
+INTERRUPT_ROW = RowMapper(Interrupt)

@@ -1,4 +1,4 @@
-"""Keeps the leases of this process's runs alive while their nodes run.
+"""Renewal of the leases of this process while its runs are under way.
 
 One thread looks after all of them: it starts with the first run and ends when there has been none
 for a while, so that a run costs no thread of its own. A forked process begins without one.
@@ -25,18 +25,18 @@ logger = logging.getLogger("hitl_django")
 
 
 @contextmanager
-def watched(lease: Lease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renews the lease meanwhile, and asks for a drain when ``slice_`` seconds are used up."""
-    run = _Run(lease, control, slice_)
+def keep_renewed(lease: Lease, control: RunControl, slice_: float | None) -> Iterator[None]:
+    """Renews the lease meanwhile, and requests a drain when ``slice_`` seconds are used up."""
+    run = _RenewedRun(lease, control, slice_)
     try:
-        _watch.add(run)
+        _renewals.add(run)
         yield
     finally:
-        _watch.remove(run)
+        _renewals.remove(run)
 
 
-class _Run:
-    """A run under way, and when it needs to be looked after."""
+class _RenewedRun:
+    """A run under way, and when its lease is to be renewed or its time slice ends."""
 
     def __init__(self, lease: Lease, control: RunControl, slice_: float | None) -> None:
         self.lease, self.control = lease, control
@@ -46,10 +46,10 @@ class _Run:
         self.ended = False
         self.busy = threading.Lock()
 
-    def due(self) -> float:
+    def next_due(self) -> float:
         return min(self.beat, self.slice_ends)
 
-    def look_after(self) -> None:
+    def keep_up(self) -> None:
         with self.busy:
             if self.ended:
                 return
@@ -71,54 +71,54 @@ class _Run:
             logger.exception("run %s: lease not renewed", self.lease.run_id)
 
 
-class _Watch:
-    """The thread, and the runs it looks after."""
+class _Renewals:
+    """The thread that renews, and the runs it renews the leases of."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._runs: set[_Run] = set()
+        self._runs: set[_RenewedRun] = set()
         self._thread: threading.Thread | None = None
         self._wakes = 0.0
 
-    def add(self, run: _Run) -> None:
+    def add(self, run: _RenewedRun) -> None:
         with self._changed:
             self._runs.add(run)
             if self._thread is None:
-                thread = threading.Thread(target=self._go_on, name="hitl-leases", daemon=True)
+                thread = threading.Thread(target=self._renew_all, name="hitl-leases", daemon=True)
                 # Where no thread can be started now, the next run tries again.
                 thread.start()
                 self._thread = thread
-            elif run.due() < self._wakes:
+            elif run.next_due() < self._wakes:
                 self._changed.notify()
 
-    def remove(self, run: _Run) -> None:
+    def remove(self, run: _RenewedRun) -> None:
         """Forgets a run; when this returns, nothing more is done for it."""
         with self._changed:
             self._runs.discard(run)
         with run.busy:
             run.ended = True
 
-    def _go_on(self) -> None:
+    def _renew_all(self) -> None:
         while (due := self._await_due()) is not None:
             for run in due:
-                run.look_after()
+                run.keep_up()
             try:
                 connections.close_all()  # this thread's own
             except Exception:
                 # Who renews all the leases of this process must not end over a connection.
                 logger.exception("leases: a connection was not closed")
 
-    def _await_due(self) -> list[_Run] | None:
-        """Returns the next runs to look after; None when there has been no run for a while."""
+    def _await_due(self) -> list[_RenewedRun] | None:
+        """Waits for the next runs that are due; None when there has been no run for a while."""
         with self._changed:
             while True:
                 now = monotonic()
-                due = [run for run in self._runs if run.due() <= now]
+                due = [run for run in self._runs if run.next_due() <= now]
                 if due:
                     return due
                 idle = not self._runs
                 self._wakes = min(
-                    (run.due() for run in self._runs), default=now + hitl.HEARTBEAT_SECONDS
+                    (run.next_due() for run in self._runs), default=now + hitl.HEARTBEAT_SECONDS
                 )
                 self._changed.wait(self._wakes - now)
                 if idle and not self._runs and monotonic() >= self._wakes:
@@ -126,13 +126,13 @@ class _Watch:
                     return None
 
 
-_watch = _Watch()
+_renewals = _Renewals()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     # The thread and whatever it held stayed behind in the process that was forked.
-    global _watch
-    _watch = _Watch()
+    global _renewals
+    _renewals = _Renewals()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,4 @@
-"""The lock that every transaction over several tables of a thread takes first."""
+"""The row lock that every transaction over several tables of a thread takes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How a run is left: its state, what it asks, and who is told."""
+"""State transitions of a run that a worker leaves: finish, release, park.
+
+Each writes the state, the run's last event and the outbox, and sends the signals.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ from .lease import Lease
 ERROR_LENGTH = 10_000
 TRACEBACK_LENGTH = 100_000
 
-#: What others are told of how a run is left.
-_TOLD = {
+#: The webhook event of each state that has one.
+_EVENTS = {
     Run.State.SUCCEEDED: Delivery.Event.RUN_SUCCEEDED,
     Run.State.FAILED: Delivery.Event.RUN_FAILED,
     Run.State.PARKED: Delivery.Event.RUN_PARKED,
 }
 
-_ENDED = {
+_END_STATES = {
     "finished": Run.State.SUCCEEDED,
     "failed": Run.State.FAILED,
     "out_of_steps": Run.State.FAILED,
@@ -46,85 +49,87 @@ def finish(
     step: int | None,
     requeue: Callable[[UUID], None],
 ) -> None:
-    """Adds the outcome of a run to what is written while its thread is held."""
+    """Adds the outcome of a run to its last commit."""
     using = batch.using
-    if outcome.status == "interrupted" and lease.asked:
+    if outcome.status == "interrupted" and lease.has_asked:
         # What was asked before may be answered by now: that shows when the thread is held.
-        batch.before_commit(partial(_pause_again, lease, outcome, requeue, using, lease.log.last))
+        batch.before_commit(
+            partial(_pause_behind_lock, lease, outcome, requeue, using, lease.log.last)
+        )
         return
-    state = _left_as(outcome)
-    told: dict[str, Any] = {}
+    state = _state_after(outcome)
+    detail: dict[str, Any] = {}
     if outcome.status == "interrupted":
-        told["questions"] = interrupts.ask(lease, batch, outcome.questions)
+        detail["questions"] = interrupts.create_interrupts(lease, batch, outcome.questions)
         state = Run.State.INTERRUPTED
-    elif state in _ENDED.values() and lease.asked and _asks(lease, using):
-        batch.before_commit(partial(interrupts.withdraw, lease, using))
-    _leave(lease, state, batch, *_account(outcome.error), step=step, told=told)
+    elif state in _END_STATES.values() and lease.has_asked and _has_waiting(lease, using):
+        batch.before_commit(partial(interrupts.withdraw_interrupts, lease, using))
+    _leave(lease, state, batch, *_describe_error(outcome.error), step=step, detail=detail)
     if state == Run.State.QUEUED:
         batch.before_commit(partial(requeue, lease.run_id))
-    batch.after_write(partial(_announce, lease, state, using))
+    batch.after_write(partial(_send_signals, lease, state, using))
 
 
-def ends(outcome: Outcome) -> bool:
-    """Says whether a run is over with this outcome."""
-    return _left_as(outcome) in _ENDED.values()
+def ends_run(outcome: Outcome) -> bool:
+    """Returns whether a run is over with this outcome."""
+    return _state_after(outcome) in _END_STATES.values()
 
 
-def _left_as(outcome: Outcome) -> str:
-    """Returns the state in which a run is left that asks nothing."""
+def _state_after(outcome: Outcome) -> str:
+    """Returns the state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, QuestionChangedError):
         # The answer is to another question. Nothing is wrong with what is stored, and a version
         # of the graph that asks the same again can go on from it.
         return Run.State.PARKED
-    return _ENDED.get(outcome.status, Run.State.QUEUED)
+    return _END_STATES.get(outcome.status, Run.State.QUEUED)
 
 
-def _asks(lease: Lease, using: str) -> bool:
+def _has_waiting(lease: Lease, using: str) -> bool:
     # Others only close questions, so what has none that waits won't have one when it is held.
     known = lease.waiting.take() if lease.waiting else None
     return bool(queries.WAITING.run(using, run=lease.run_id) if known is None else known)
 
 
-def _pause_again(
-    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str, told_of: int
+def _pause_behind_lock(
+    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str, last_event: int
 ) -> None:
-    lease.log.last = told_of  # as it was before the database undid this and it was called again
+    lease.log.last = last_event  # as it was before the database undid this and it was called again
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
-    answered, waiting = interrupts.record(lease, outcome.questions, using)
+    answered, waiting = interrupts.sync_interrupts(lease, outcome.questions, using)
     state = Run.State.QUEUED if answered else Run.State.INTERRUPTED
     batch = WriteBatch(using)
-    told = {} if answered else {"questions": waiting}
-    _leave(lease, state, batch, *_account(None), told=told)
+    detail = {} if answered else {"questions": waiting}
+    _leave(lease, state, batch, *_describe_error(None), detail=detail)
     if answered:
         batch.before_commit(partial(requeue, lease.run_id))
     batch.run()
 
 
 def park(lease: Lease, error: str) -> None:
-    """Stops trying: everything stored stays, and an operator may queue the run again."""
+    """Parks a run: everything stored stays, and an operator may queue the run again."""
     batch = WriteBatch(router.db_for_write(Run))
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
-    batch.guard(queries.LET_GO, lease.ours())
+    batch.guard(queries.LET_GO, lease.fence_values())
     _leave(lease, Run.State.PARKED, batch, storable(error)[:ERROR_LENGTH])
-    batch.after_write(partial(_announce, lease, Run.State.PARKED, batch.using))
+    batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
     batch.commit(durable=True)
 
 
 def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     """Gives the thread back after something that was not the graph's doing went wrong.
 
-    The run stays QUEUED, for the sweep to hint again, or is parked where trying again can't help.
-    Its attempts aren't set back: a fault that stays parks the run in the end.
+    The run stays QUEUED, for the sweep to enqueue again, or is parked where trying again can't
+    help. Its attempts aren't set back: a fault that stays parks the run in the end.
     """
     batch = WriteBatch(router.db_for_write(Run))
     # What went wrong may have been a commit, and nobody knows what became of its events.
     lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
-    batch.guard(queries.FREE, lease.ours(), LeaseLostError)
-    _leave(lease, state, batch, *_account(error))
-    batch.after_write(partial(_announce, lease, state, batch.using))
+    batch.guard(queries.FREE, lease.fence_values(), LeaseLostError)
+    _leave(lease, state, batch, *_describe_error(error))
+    batch.after_write(partial(_send_signals, lease, state, batch.using))
     batch.commit(durable=True)
 
 
@@ -136,28 +141,28 @@ def _leave(
     traceback: str | None = None,
     *,
     step: int | None = None,
-    told: dict[str, Any] | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> None:
-    about = told or ({"reason": "continued"} if state == Run.State.QUEUED else {})
+    about = detail or ({"reason": "continued"} if state == Run.State.QUEUED else {})
     last_event = lease.log.state(batch, state, **about)
     statement = queries.PAUSE
-    if state in _ENDED.values():
+    if state in _END_STATES.values():
         statement = queries.END
     elif state == Run.State.QUEUED:
         statement = queries.REQUEUE
-    # Zero rows: the run isn't RUNNING although its thread is ours. Only a change by hand can do
-    # that; whoever made it wins, and nothing of ours is stored. The thread is free at once where
-    # this was one statement, and else when the lease has run out.
+    # Zero rows: the run isn't RUNNING although its thread is held. Only a change by hand can do
+    # that; whoever made it wins, and nothing of this worker is stored. The thread is free at once
+    # where this was one statement, and else when the lease has run out.
     how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
     how["last_event"] = last_event
     batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
-    if event := _TOLD.get(Run.State(state)):
+    if event := _EVENTS.get(Run.State(state)):
         ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}
         outbox.publish(batch, event, lease.graph, **ids)
 
 
-def _account(error: BaseException | None) -> tuple[str, str]:
-    """Says what went wrong, in a line and in full; frames carry no values of variables."""
+def _describe_error(error: BaseException | None) -> tuple[str, str]:
+    """Returns an error in a line and as a traceback, without the values of variables."""
     if error is None:
         return "", ""
     try:
@@ -168,13 +173,13 @@ def _account(error: BaseException | None) -> tuple[str, str]:
     return storable(line)[:ERROR_LENGTH], storable(full)[-TRACEBACK_LENGTH:]
 
 
-def _announce(lease: Lease, state: str, using: str) -> None:
-    told = {
+def _send_signals(lease: Lease, state: str, using: str) -> None:
+    ids = {
         "run_id": str(lease.run_id),
         "thread_id": lease.thread.thread_id,
         "graph": lease.graph,
     }
     if state == Run.State.SUCCEEDED:
-        signals.send_on_commit(signals.run_succeeded, using=using, **told)
+        signals.send_on_commit(signals.run_succeeded, using=using, **ids)
     elif state in (Run.State.FAILED, Run.State.PARKED):
-        signals.send_on_commit(signals.run_failed, using=using, state=str(state), **told)
+        signals.send_on_commit(signals.run_failed, using=using, state=str(state), **ids)

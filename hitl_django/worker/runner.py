@@ -108,7 +108,7 @@ def _drive(lease: Lease) -> Outcome:
         # tasks of a workflow run on the test's own.
         config["max_concurrency"] = 1
     control = RunControl()
-    with _drainable(control), leases.watched(lease, control, dispatcher.time_slice()):
+    with _drainable(control), leases.keep_renewed(lease, control, dispatcher.time_slice()):
         newest = lease.newest.take() if lease.newest else None
         saver = DjangoSaver(lease.thread, fence, tell=lease.log.tell, newest=newest)
         graph = registered.graph.with_saver(saver)

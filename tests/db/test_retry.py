@@ -93,7 +93,7 @@ def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
     undone: list[int] = []
-    pause = transitions._pause_again
+    pause = transitions._pause_behind_lock
 
     def pause_and_undo(*args: Any) -> None:
         pause(*args)
@@ -101,7 +101,7 @@ def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
             undone.append(1)
             undo()
 
-    monkeypatch.setattr(transitions, "_pause_again", pause_and_undo)
+    monkeypatch.setattr(transitions, "_pause_behind_lock", pause_and_undo)
     runner.advance(str(run))
     assert len(undone) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)

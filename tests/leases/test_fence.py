@@ -17,7 +17,7 @@ from hitl_django.engine.savers.checkpoint import Commit, Outcome, Question, Task
 from hitl_django.engine.types import Interrupt as Asked
 from hitl_django.errors import LeaseLostError
 from hitl_django.leases import Lease, RunFence, queries, transitions
-from hitl_django.leases.interrupts import withdraw
+from hitl_django.leases.interrupts import withdraw_interrupts
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
@@ -107,9 +107,9 @@ def test_a_statement_of_another_epoch_finds_no_thread(advance: Advance, name: st
     statement, duration = getattr(queries, name), timedelta(seconds=30)
     before = list(Thread.objects.order_by("pk").values())
 
-    assert statement.run("default", **frozen.ours(), duration=duration) == 0
+    assert statement.run("default", **frozen.fence_values(), duration=duration) == 0
     assert list(Thread.objects.order_by("pk").values()) == before
-    assert statement.run("default", **at_work.ours(), duration=duration) == 1
+    assert statement.run("default", **at_work.fence_values(), duration=duration) == 1
     changed = [thread["id"] for thread in Thread.objects.values() if thread not in before]
     assert changed == [at_work.thread.pk]
 
@@ -146,7 +146,7 @@ def test_a_lease_that_was_given_back_is_not_renewed(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.update(lease_until=None)
     for name in ("RENEW", "HOLD"):
-        given = {**lease.ours(), "duration": timedelta(seconds=30)}
+        given = {**lease.fence_values(), "duration": timedelta(seconds=30)}
         assert getattr(queries, name).run("default", **given) == 0
     assert Thread.objects.get().lease_until is None
 
@@ -219,7 +219,7 @@ def test_a_run_that_waits_for_all_goes_on_when_all_were_answered_meanwhile(
 
 def test_where_nothing_is_asked_nothing_is_recorded_as_withdrawn(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
-    withdraw(lease, "default")
+    withdraw_interrupts(lease, "default")
     assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 

@@ -31,7 +31,7 @@ class Renewals:
 
 @pytest.fixture
 def renewals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewals]:
-    renewal._begin_anew()
+    renewal._reset_after_fork()
     made = Renewals()
     monkeypatch.setattr(acquire, "renew", made.renew)
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
@@ -44,9 +44,9 @@ def a_lease(pk: int) -> Lease:
 
 
 def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:
-    with renewal.watched(a_lease(1), RunControl(), None):
-        thread = renewal._watch._thread
-        with renewal.watched(a_lease(2), RunControl(), None):
+    with renewal.keep_renewed(a_lease(1), RunControl(), None):
+        thread = renewal._renewals._thread
+        with renewal.keep_renewed(a_lease(2), RunControl(), None):
             while {pk for pk, _ in renewals.seen} != {1, 2}:
                 assert renewals.again.wait(60)
                 renewals.again.clear()
@@ -55,15 +55,15 @@ def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Ren
     thread.join(60)
     assert not thread.is_alive()
     renewals.again.clear()
-    with renewal.watched(a_lease(3), RunControl(), None):
+    with renewal.keep_renewed(a_lease(3), RunControl(), None):
         assert renewals.again.wait(60)  # another thread has taken over
 
 
 def test_nothing_is_renewed_once_a_run_has_ended(renewals: Renewals) -> None:
-    with renewal.watched(a_lease(1), RunControl(), None):
+    with renewal.keep_renewed(a_lease(1), RunControl(), None):
         assert renewals.again.wait(60)
     count = len(renewals.seen)
-    with renewal.watched(a_lease(2), RunControl(), None):
+    with renewal.keep_renewed(a_lease(2), RunControl(), None):
         renewals.again.clear()
         assert renewals.again.wait(60)
     assert {pk for pk, _ in renewals.seen[count:]} == {2}
@@ -71,18 +71,18 @@ def test_nothing_is_renewed_once_a_run_has_ended(renewals: Renewals) -> None:
 
 def test_a_run_whose_lease_is_lost_begins_no_other_step(renewals: Renewals) -> None:
     renewals.held, control = False, RunControl()
-    with renewal.watched(a_lease(1), control, None):
+    with renewal.keep_renewed(a_lease(1), control, None):
         while not control.drain_requested:
             assert renewals.again.wait(60)
     assert control.drain_reason == "lease lost"
 
 
 def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
-    with renewal.watched(a_lease(1), RunControl(), None):
-        before = renewal._watch
-        renewal._begin_anew()  # what the fork calls in the child
-        assert renewal._watch is not before
-        assert renewal._watch._thread is None
+    with renewal.keep_renewed(a_lease(1), RunControl(), None):
+        before = renewal._renewals
+        renewal._reset_after_fork()  # what the fork calls in the child
+        assert renewal._renewals is not before
+        assert renewal._renewals._thread is None
 
 
 def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
@@ -93,9 +93,9 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError), renewal.watched(a_lease(1), RunControl(), None):
+        with pytest.raises(RuntimeError), renewal.keep_renewed(a_lease(1), RunControl(), None):
             pass
-    with renewal.watched(a_lease(2), RunControl(), None):
+    with renewal.keep_renewed(a_lease(2), RunControl(), None):
         assert renewals.again.wait(60)
     assert {pk for pk, _ in renewals.seen} == {2}
 
@@ -110,7 +110,7 @@ def test_a_connection_that_can_not_be_closed_ends_no_renewing(
         raise OperationalError("the server has gone away")
 
     monkeypatch.setattr(renewal.connections, "close_all", refuse)
-    with renewal.watched(a_lease(1), RunControl(), None):
+    with renewal.keep_renewed(a_lease(1), RunControl(), None):
         while len(closings) < 2:
             assert renewals.again.wait(60)
             renewals.again.clear()
@@ -120,7 +120,10 @@ def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
     renewals: Renewals,
 ) -> None:
     short, long = RunControl(), RunControl()
-    with renewal.watched(a_lease(1), short, 0.01), renewal.watched(a_lease(2), long, 3600):
+    with (
+        renewal.keep_renewed(a_lease(1), short, 0.01),
+        renewal.keep_renewed(a_lease(2), long, 3600),
+    ):
         while not (short.drain_requested and 2 in {pk for pk, _ in renewals.seen}):
             assert renewals.again.wait(60)
             renewals.again.clear()
@@ -130,19 +133,19 @@ def test_a_run_is_asked_to_stop_when_its_slice_is_used_up_and_not_before(
 
 def test_a_run_that_has_ended_is_not_looked_after_any_more(renewals: Renewals) -> None:
     control = RunControl()
-    run = renewal._Run(a_lease(1), control, 0)
+    run = renewal._RenewedRun(a_lease(1), control, 0)
     run.beat, run.ended = 0, True
-    run.look_after()
+    run.keep_up()
     assert (renewals.seen, control.drain_requested) == ([], False)
 
 
 def test_a_slice_that_ends_renews_no_lease(renewals: Renewals) -> None:
     control = RunControl()
-    run = renewal._Run(a_lease(1), control, 0)
+    run = renewal._RenewedRun(a_lease(1), control, 0)
     run.beat = float("inf")
-    run.look_after()
+    run.keep_up()
     assert (renewals.seen, control.drain_requested) == ([], True)
-    assert run.due() == float("inf")
+    assert run.next_due() == float("inf")
 
 
 def test_a_run_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Renewals) -> None:
@@ -154,8 +157,8 @@ def test_a_run_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Ren
             asked.set()
 
     rarely = override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600})
-    with rarely, renewal.watched(a_lease(1), RunControl(), None):
-        while not renewal._watch._wakes:  # until it sleeps
+    with rarely, renewal.keep_renewed(a_lease(1), RunControl(), None):
+        while not renewal._renewals._wakes:  # until it sleeps
             asked.wait(0.001)
-        with renewal.watched(a_lease(2), Control(), 0.01):
+        with renewal.keep_renewed(a_lease(2), Control(), 0.01):
             assert asked.wait(20)

@@ -313,7 +313,7 @@ def test_the_end_of_the_process_is_a_crash_not_a_failure(
     run = run_of(info)
     assert (run.state, run.error) == ("running", "")
     assert run.thread.lease_until is not None
-    assert not renewal._watch._runs
+    assert not renewal._renewals._runs
 
 
 @pytest.mark.promise("P11")

@@ -1,0 +1,47 @@
+"""The fence of a run: binds each commit of its worker to the epoch of the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from uuid import UUID
+
+from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.savers.checkpoint import Outcome
+from hitl_django.errors import LeaseLostError
+
+from . import interrupts, queries, transitions
+from .lease import Lease, lease_duration
+
+
+class RunFence:
+    """Binds a worker's commits to its epoch; the last of them ends, pauses or requeues the run.
+
+    ``requeue`` is called with the id of a run that is left QUEUED, inside the transaction.
+    """
+
+    def __init__(self, lease: Lease, requeue: Callable[[UUID], None]) -> None:
+        self.lease, self.requeue = lease, requeue
+
+    def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
+        """Requires the worker's hold on the thread; renews the lease, or ends it with an outcome."""
+        # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
+        # after another has taken over. Zero rows: one has, and all that this worker knows is stale.
+        # A commit is progress, so the count of attempts starts anew.
+        key = self.lease.fence_values()
+        if outcome is None:
+            batch.guard(queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
+        else:
+            statement = queries.REST if transitions.ends_run(outcome) else queries.LET_GO
+            statement = queries.ASK if outcome.questions else statement
+            batch.guard(statement, key, LeaseLostError)
+
+    def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
+        """Marks interrupts that were answered and have since been raised with other words."""
+        batch.before_commit(
+            partial(interrupts.flag_changed_interrupts, self.lease, questions, batch.using)
+        )
+
+    def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
+        """Adds the outcome of the run to its last commit."""
+        transitions.finish(self.lease, batch, outcome, step, self.requeue)
