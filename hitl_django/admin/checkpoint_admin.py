@@ -19,7 +19,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin_sites import find_page
 from hitl_django.checkpoints.codec import codec
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadError
@@ -27,6 +26,7 @@ from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 from hitl_django.notifications.redaction import redact_value
+from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
 from .base import ReadOnlyAdmin, entry
@@ -166,7 +166,7 @@ def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):
         may = request.user.has_perm(f"hitl_django.view_{model._meta.model_name}")
-        if may and (url := find_page(model, "changelist", request=request)):
+        if may and (url := find_admin_page(model, "changelist", request=request)):
             query = urlencode({"thread": thread.thread_id})
             found.append((model._meta.verbose_name_plural, f"{url}?{query}"))
     return found

@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin_sites import find_page
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.page_urls import find_admin_page
 
 from .base import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
 from .diff_display import decided
@@ -39,7 +39,7 @@ class InterruptAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Leads to the question's own page, which says what became of it."""
-        url = find_page(ReviewItem, "change", item.pk, request=request)
+        url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         if not url:
             raise Http404(_("There is no such page."))
         return HttpResponseRedirect(url)

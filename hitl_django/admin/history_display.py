@@ -14,8 +14,8 @@ from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from hitl_django.admin_sites import find_page
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
+from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
 from .base import visible_interrupts
@@ -108,11 +108,11 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
     rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
     rows = rows.defer("error", "traceback")
     for run in _bounded(rows, "created_at", until):
-        url = find_page(Run, "change", run.pk, request=request)
+        url = find_admin_page(Run, "change", run.pk, request=request)
         yield Moment(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
     ended = rows.filter(finished_at__isnull=False)
     for run in _bounded(ended, "finished_at", until):
-        url = find_page(Run, "change", run.pk, request=request)
+        url = find_admin_page(Run, "change", run.pk, request=request)
         label = _("Run ended: %(state)s") % {"state": run.get_state_display()}
         yield Moment(run.finished_at, run.state, label, "", "", url)
 
@@ -121,12 +121,12 @@ def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> 
     rows = Interrupt.objects.filter(thread=thread).defer("payload", "response_schema")
     rows = get_policy().visible_interrupts(request.user, rows)
     for item in _bounded(rows, "created_at", until):
-        url = find_page(ReviewItem, "change", item.pk, request=request)
+        url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         yield Moment(item.created_at, "question", _("Asked"), item.title, "", url)
     # A decision stands in the record; what else closes a question is nobody's doing.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
-        url = find_page(ReviewItem, "change", item.pk, request=request)
+        url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
         yield Moment(item.closed_at, "closed", label, item.title, "", url)
 

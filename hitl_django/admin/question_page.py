@@ -22,7 +22,6 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.admin_sites import find_page
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError, ThreadNotFound
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -37,6 +36,7 @@ from hitl_django.errors import (
 )
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run
+from hitl_django.page_urls import find_admin_page
 from hitl_django.services.reviews import queue_filters
 
 from .answer_forms import Sheet, Typed
@@ -223,7 +223,7 @@ class ItemPages(ReadOnlyAdmin):
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
         """Returns the run's page, or for who may not see runs the question's, which tells too."""
-        found = sees_runs(request) and find_page(Run, "change", item.run_id, request=request)
+        found = sees_runs(request) and find_admin_page(Run, "change", item.run_id, request=request)
         return found or self.url("change", request, item.pk)
 
     def _ask(

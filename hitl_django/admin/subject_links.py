@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.text import capfirst
 
-from hitl_django.admin_sites import find_page, find_sites
+from hitl_django.page_urls import find_admin_page, find_sites
 
 #: The object's model, by the label of its app and its name, and its key.
 Key = tuple[str | None, str | None, str]
@@ -58,7 +58,7 @@ def _of_kind(
         if known is None:
             yield object_id, Subject(f"{capfirst(words)} {object_id}")
         else:
-            url = find_page(type(known), "change", quote(known.pk), request=request)
+            url = find_admin_page(type(known), "change", quote(known.pk), request=request)
             yield object_id, Subject(str(known), url)
 
 

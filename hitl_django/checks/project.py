@@ -10,11 +10,10 @@ from django.conf import settings
 from django.core import checks
 from django.db import connections, router
 
-from hitl_django.admin_sites import find_page
 from hitl_django.conf import RATES, hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import ReviewItem
-from hitl_django.site_urls import find_url
+from hitl_django.page_urls import find_admin_page, find_url
 
 #: The databases on which the promises were shown to hold, as Django names them.
 SUPPORTED = ("sqlite", "postgresql")
@@ -42,7 +41,7 @@ def _own_urls() -> Iterator[checks.CheckMessage]:
 
 
 def _admin_urls() -> Iterator[checks.CheckMessage]:
-    if apps.is_installed("django.contrib.admin") and not find_page(ReviewItem, "changelist"):
+    if apps.is_installed("django.contrib.admin") and not find_admin_page(ReviewItem, "changelist"):
         yield checks.Warning(
             "ROOT_URLCONF includes no admin site that has the review queue.",
             hint='Add path("admin/", admin.site.urls), or silence this where questions are '

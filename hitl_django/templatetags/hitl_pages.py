@@ -9,7 +9,7 @@ from django import template
 from django.apps import apps
 from django.utils.html import format_html
 
-from hitl_django.admin_sites import find_page
+from hitl_django.page_urls import find_admin_page
 
 register = template.Library()
 
@@ -26,7 +26,7 @@ def page_link(
     """
     name, _, view = page.partition("_")
     model = apps.get_model("hitl_django", name)
-    url = find_page(model, view, *args, request=context.get("request"))
+    url = find_admin_page(model, view, *args, request=context.get("request"))
     if not url:
         return "" if alone else format_html('<span dir="auto">{}</span>', content)
     if query:

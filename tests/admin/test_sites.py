@@ -16,9 +16,9 @@ from django.urls import include, path, reverse
 
 from hitl_django import admin as ours
 from hitl_django import services
-from hitl_django.admin_sites import find_page
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.notifications.webhooks.messages import body_of
+from hitl_django.page_urls import find_admin_page
 from hitl_django.services import create_webhook
 
 from .addresses import ADDRESSES, address_of, rows
@@ -136,7 +136,7 @@ def test_without_the_default_site_links_lead_to_another(
     page: Any = root.get(f"/bare/auth/group/{about.pk}/change/")
     item = Interrupt.objects.get()
     assert f"/desk/hitl_django/reviewitem/{item.pk}/change/" in links(page.content.decode())
-    assert find_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
+    assert find_admin_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
 
 
 def test_where_no_site_has_the_page_there_is_no_link(
@@ -149,7 +149,7 @@ def test_where_no_site_has_the_page_there_is_no_link(
     assert "Publish the news?" in html
     assert "Runs and open reviews" in html
     assert not [url for url in links(html) if "hitl_django" in url]
-    assert find_page(Run, "changelist") == ""
+    assert find_admin_page(Run, "changelist") == ""
 
 
 def test_nobody_is_led_to_a_site_that_does_not_let_them_in(

@@ -15,13 +15,12 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from hitl_django.admin_sites import find_page
 from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
+from hitl_django.page_urls import build_url, find_admin_page, find_url
 from hitl_django.permissions import get_policy
-from hitl_django.site_urls import build_url, find_url
 
 from .signatures import sign
 
@@ -72,7 +71,9 @@ def _links(data: dict[str, Any]) -> dict[str, str]:
     for name, view, key in LINKS:
         if key in data and (url := find_url(view, data[key])) is not None:
             found[name] = url
-    if "interrupt_id" in data and (page := find_page(ReviewItem, "change", data["interrupt_id"])):
+    if "interrupt_id" in data and (
+        page := find_admin_page(ReviewItem, "change", data["interrupt_id"])
+    ):
         found["review"] = build_url(page)
     return found
 

@@ -38,8 +38,8 @@ from hitl_django.errors import (
     NotAllowedError,
 )
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
+from hitl_django.page_urls import find_url
 from hitl_django.permissions import get_policy
-from hitl_django.site_urls import find_url
 
 from .. import denied_log
 from ..results import DecisionInfo

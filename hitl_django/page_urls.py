@@ -1,4 +1,8 @@
-"""The admin sites of a project, and which of them has a page."""
+"""URLs of this app's pages and the API, wherever the project has included them.
+
+The admin pages of a model may be on several sites, or on none; without ``include`` in the URL conf
+there is no page at all.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,35 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.conf import settings
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 
-from hitl_django.site_urls import find_path
+from hitl_django.conf import hitl
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
+
+
+def find_path(view: str, *args: Any) -> str | None:
+    """Returns the path of a view; None where there is no such page."""
+    if not getattr(settings, "ROOT_URLCONF", None):  # a worker may have settings of its own
+        return None
+    try:
+        return reverse(view, args=args)
+    except NoReverseMatch:
+        return None
+
+
+def find_url(view: str, *args: Any) -> str | None:
+    """Returns the address of a view for what is sent out; None where there is no such page."""
+    path = find_path(view, *args)
+    return None if path is None else build_url(path)
+
+
+def build_url(path: str) -> str:
+    """Returns a path as an address that begins with SITE_URL."""
+    return str(hitl.SITE_URL).rstrip("/") + path
 
 
 def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
@@ -32,7 +59,7 @@ def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[Admin
             yield site
 
 
-def find_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
+def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | None = None) -> str:
     """Returns the address of a model's page in the admin; "" where no site has that page."""
     for site in find_sites(model, request):
         name = f"{site.name}:{model._meta.app_label}_{model._meta.model_name}_{page}"
