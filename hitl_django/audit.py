@@ -50,6 +50,7 @@ _ENTRY, _RECORD = (
 
 
 def append(
+    batch: WriteBatch,
     thread: Thread,
     verb: str,
     *,
@@ -58,14 +59,13 @@ def append(
     subject: str = "",
     detail: dict[str, Any],
     guest: str = "",
-    batch: WriteBatch | None = None,
     is_new: bool = False,
 ) -> None:
-    """Adds an entry to the history of a thread whose row ``lock_thread`` has locked.
+    """Adds an entry of the history of a thread whose row ``lock_thread`` has locked to a batch.
 
-    ``guest`` is the name of somebody without an account who did it. With ``batch`` it is one of
-    the things that are written there. Where the thread ``is_new``, its row is still to be written,
-    and with it the head of the chain.
+    A batch takes one entry of a thread: the next one moves the same head of the chain, and a
+    statement changes a row once. ``guest`` is the name of somebody without an account who did it.
+    Where the thread ``is_new``, its row is still to be written, and with it the head of the chain.
     """
     entry = _RECORD.new(
         thread_id=thread.pk,
@@ -81,12 +81,9 @@ def append(
         prev_hash=thread.audit_hash,
     )
     entry.hash = entry_hash(entry, thread.thread_id)
-    part = batch or WriteBatch(router.db_for_write(Thread))
     if not is_new:
-        part.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
-    part.insert(_ENTRY, [_ENTRY.values_of(entry)])
-    if batch is None:
-        part.run()
+        batch.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
+    batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
 
 

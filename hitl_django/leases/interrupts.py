@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, signals
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.types import Expiry
@@ -128,7 +129,9 @@ def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> No
 
 
 def _append_audit(thread: Thread, verb: str, subject: str, detail: dict[str, Any]) -> None:
-    audit.append(thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
+    batch = WriteBatch(write_alias())
+    audit.append(batch, thread, verb, by=None, via=WORKER, subject=subject, detail=detail)
+    batch.run()
 
 
 def _insert(rows: Sequence[Interrupt], batch: WriteBatch) -> None:

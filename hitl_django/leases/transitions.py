@@ -144,7 +144,7 @@ def _leave(
     detail: dict[str, Any] | None = None,
 ) -> None:
     about = detail or ({"reason": "continued"} if state == Run.State.QUEUED else {})
-    last_event = lease.log.state(batch, state, **about)
+    last_event = lease.log.append_state(batch, state, **about)
     statement = queries.PAUSE
     if state in _END_STATES.values():
         statement = queries.END

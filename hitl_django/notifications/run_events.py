@@ -85,7 +85,7 @@ class EventLog:
             found = LAST.run(using, run=self.run_id)
             self.last = max(self._known, found[0][0] if found else 0)
 
-    def state(self, batch: WriteBatch, state: str, **about: Any) -> int:
+    def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
         """Adds that the run comes to be in this state; returns the last number."""
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
@@ -111,22 +111,22 @@ class EventLog:
         return self.run_id, self.last, kind, ns, data, truncated
 
 
-def append_queued(run: Run, batch: WriteBatch, reason: str) -> int:
+def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
     """Adds that a run goes on, and why; returns the number that its row keeps.
 
     The caller holds the thread's lock, and has read the run behind it.
     """
-    return EventLog.of(run).state(batch, Run.State.QUEUED, reason=reason)
+    return EventLog.of(run).append_state(batch, Run.State.QUEUED, reason=reason)
 
 
-def append_event(run: Run, using: str, state: str, **about: Any) -> None:
-    """Records that a run has come to be in this state; the caller holds the thread's lock."""
+def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
+    """Adds that a run has come to be in this state; the caller holds the thread's lock.
+
+    The number that the run's row keeps is updated at once: the caller's transaction is open.
+    """
     if not run.events:
         return
     log = EventLog.of(run)
-    log.catch_up(using)
-    batch = WriteBatch(using)
-    log.state(batch, state, **about)
-    batch.run()
-    run.last_event = log.last
-    Run.objects.using(using).filter(pk=run.pk).update(last_event=log.last)
+    log.catch_up(batch.using)
+    run.last_event = log.append_state(batch, state, **about)
+    Run.objects.using(batch.using).filter(pk=run.pk).update(last_event=run.last_event)

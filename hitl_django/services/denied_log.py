@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, leases
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
 
@@ -55,7 +56,11 @@ def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
         thread = leases.lock_thread(pk=found.pk)
         if _has_enough(thread, by):  # those that came at the same time count now
             return
-        audit.append(thread, "refuse", by=by, via=via, subject=error.subject, detail={"type": verb})
+        batch = WriteBatch(write_alias())
+        audit.append(
+            batch, thread, "refuse", by=by, via=via, subject=error.subject, detail={"type": verb}
+        )
+        batch.run()
 
 
 def _has_enough(thread: Thread, by: Any) -> bool:

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services, signals
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
 from hitl_django.services.runs import close
@@ -176,10 +177,10 @@ def test_one_that_fails_keeps_no_other_from_expiring(
     pass_(DAY)
     append = audit.append
 
-    def broken(thread: Thread, *args: Any, **kwargs: Any) -> None:
+    def broken(batch: WriteBatch, thread: Thread, *args: Any, **kwargs: Any) -> None:
         if thread.pk == first.thread_id:
             raise RuntimeError("no more room")
-        append(thread, *args, **kwargs)
+        append(batch, thread, *args, **kwargs)
 
     monkeypatch.setattr(audit, "append", broken)
     assert services.expire_due() == 1

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import Expiry, audit, services
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Decision, Delivery, Interrupt, PendingWrite, Run, Thread
@@ -99,12 +100,9 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def break_off() -> None:
         raise RuntimeError("no more room")
 
-    def and_fail(thread: Thread, verb: str, **more: Any) -> None:
-        append(thread, verb, **more)
-        if batch := more.get("writing"):
-            batch.before_commit(break_off)
-        else:
-            break_off()
+    def and_fail(batch: WriteBatch, thread: Thread, verb: str, **more: Any) -> None:
+        append(batch, thread, verb, **more)
+        batch.before_commit(break_off)
 
     return lambda: monkeypatch.setattr(audit, "append", and_fail)
 

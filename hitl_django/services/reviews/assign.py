@@ -14,6 +14,7 @@ from django.utils.timezone import is_naive, make_aware
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt
@@ -55,7 +56,11 @@ def assign(
             **names,
         )
         detail = {"to": names["assignee_label"], "group": names["group_label"]}
-        audit.append(thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+        batch = WriteBatch(write_alias())
+        audit.append(
+            batch, thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail
+        )
+        batch.run()
 
 
 @retry_on_conflict
@@ -82,7 +87,11 @@ def snooze(
         if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
             raise lookup.held_error(lookup.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
-        audit.append(thread, "snooze", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+        batch = WriteBatch(write_alias())
+        audit.append(
+            batch, thread, "snooze", by=by, via=via, subject=str(interrupt.pk), detail=detail
+        )
+        batch.run()
 
 
 def _moment(until: datetime | None, now: datetime) -> datetime | None:

@@ -22,6 +22,7 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
@@ -238,7 +239,9 @@ def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -
 
 def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) -> None:
     detail = {"from": interrupt.claimed_label, "version": interrupt.version}
-    audit.append(thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
+    batch = WriteBatch(write_alias())
+    audit.append(batch, thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
+    batch.run()
 
 
 def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:

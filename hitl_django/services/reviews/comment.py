@@ -13,6 +13,7 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.json_text.sanitize import storable
@@ -74,7 +75,11 @@ def comment(
             created_at=thread.now,
         )
         detail = {"comment": str(made.pk), "text": digest_json(made.text)}
-        audit.append(thread, "comment", by=by, via=via, subject=str(interrupt.pk), detail=detail)
+        batch = WriteBatch(write_alias())
+        audit.append(
+            batch, thread, "comment", by=by, via=via, subject=str(interrupt.pk), detail=detail
+        )
+        batch.run()
         return CommentInfo.of(made)
 
 

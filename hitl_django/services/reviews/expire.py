@@ -57,7 +57,7 @@ def _expire(pk: UUID) -> bool:
     interrupt = interrupts.select_related("run").get(pk=pk)
     if interrupt.run.state != Run.State.INTERRUPTED:
         return False
-    changes, told_of = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
+    changes, recorded = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
     # As for a decision, the predicate is the whole guarantee: of a reviewer and any number of
     # sweeps one UPDATE matches. Zero rows: somebody decided after all, or another sweep was here.
     expired = interrupts.filter(
@@ -68,44 +68,47 @@ def _expire(pk: UUID) -> bool:
     ).update(**changes)
     if not expired:
         return False
-    told = {
+    ids = {
         "run_id": str(interrupt.run_id),
         "thread_id": thread.thread_id,
         "graph": interrupt.graph,
     }
-    telling = WriteBatch(write_alias())
+    batch = WriteBatch(write_alias())
     question = {"interrupt_id": str(pk), "digest": interrupt.payload_digest}
-    outbox.publish(telling, Delivery.Event.INTERRUPT_EXPIRED, **question, **told)
+    outbox.publish(batch, Delivery.Event.INTERRUPT_EXPIRED, **question, **ids)
     detail = {
         "type": interrupt.then,
         "question": interrupt.payload_digest,
         "version": interrupt.version,
-        **told_of,
+        **recorded,
     }
     if interrupt.then == "answer":
-        detail["answer"] = digest_json(_answer(interrupt, thread))
+        detail["answer"] = digest_json(_answer(batch, interrupt, thread))
     elif interrupt.then == "cancel":
         detail["questions"] = close.cancel_run(
-            interrupt.run, thread, questions=Interrupt.Status.CANCELLED
+            batch, interrupt.run, thread, questions=Interrupt.Status.CANCELLED
         )
     elif interrupt.then not in STAYING:
         error = f"The question {interrupt.title!r} expired, and nobody had answered it."
         Run.objects.using(write_alias()).filter(pk=interrupt.run_id).update(
             state=Run.State.PARKED, error=error, traceback=""
         )
-        outbox.publish(telling, Delivery.Event.RUN_PARKED, **told)
-        notifications.append_event(interrupt.run, write_alias(), Run.State.PARKED)
+        outbox.publish(batch, Delivery.Event.RUN_PARKED, **ids)
+        notifications.append_event(batch, interrupt.run, Run.State.PARKED)
         signals.send_on_commit(
-            signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **told
+            signals.run_failed, using=write_alias(), state=str(Run.State.PARKED), **ids
         )
-    telling.run()
-    audit.append(thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
+    audit.append(batch, thread, "expire", by=None, via=TIMEOUT, subject=str(pk), detail=detail)
+    # No row: somebody changed the run by hand, as everybody else waits for the thread's lock to do
+    # so. Nothing of this stays, and the next sweep looks again.
+    if not batch.run():
+        raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
     signals.send_on_commit(
         signals.interrupt_expired,
         using=write_alias(),
         interrupt_id=str(pk),
         then=interrupt.then,
-        **told,
+        **ids,
     )
     return True
 
@@ -142,8 +145,11 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**changes, "assignee_label": ""}, {"group": name}
 
 
-def _answer(interrupt: Interrupt, thread: Thread) -> object:
-    """Gives the graph the answer that was named for this case, as a decision of nobody's."""
+def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
+    """Gives the graph the answer that was named for this case, as a decision of nobody's.
+
+    Returns the answer. Where the run goes on, its update is the batch's first.
+    """
     answer = (interrupt.expiry or {}).get("answer")
     decision = Decision(
         interrupt=interrupt,
@@ -155,19 +161,11 @@ def _answer(interrupt: Interrupt, thread: Thread) -> object:
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
-    batch = WriteBatch(write_alias())
-    goes_on = resume_policy.goes_on(interrupt)
-    if goes_on:
-        # Zero rows: somebody changed the run by hand, as everybody else waits for the thread's
-        # lock to do so. Nothing of this stays, and the next sweep looks again.
-        last_event = notifications.append_queued(interrupt.run, batch, "expired")
+    if resume_policy.goes_on(interrupt):
+        last_event = notifications.append_queued(batch, interrupt.run, "expired")
         batch.guard(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
+        dispatcher.enqueue(interrupt.run_id, batch)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
     DjangoSaver(key).put_answer(interrupt, answer, batch)
-    held = batch.run()
-    if goes_on and not held:
-        raise RuntimeError(f"Run {interrupt.run_id} was changed by hand.")
-    if goes_on:
-        dispatcher.enqueue(interrupt.run_id)
     return answer

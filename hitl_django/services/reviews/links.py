@@ -29,6 +29,7 @@ from hitl_django import answers, audit, leases
 from hitl_django.answers import APPROVE, UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
 from hitl_django.errors import (
     AlreadyDecidedError,
@@ -133,7 +134,9 @@ def make_link(
         )
         row.save(using=write_alias(), force_insert=True)
         told = {"link": str(row.pk), "name": row.name, "decisions": row.decisions}
-        audit.append(thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
+        batch = WriteBatch(write_alias())
+        audit.append(batch, thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
+        batch.run()
         row.refresh_from_db(write_alias(), fields=["created_at"])
         return _info(row, url=_address(row.pk, secret))
 
@@ -157,7 +160,9 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
         if not open_links.update(revoked_at=Now()):
             row.refresh_from_db(write_alias())
             raise LinkSpentError(state=str(_state(row)))
+        batch = WriteBatch(write_alias())
         audit.append(
+            batch,
             thread,
             "revoke",
             by=by,
@@ -165,6 +170,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
             subject=str(row.interrupt_id),
             detail={"link": str(row.pk), "name": row.name},
         )
+        batch.run()
         row.refresh_from_db(write_alias())
         return _info(row)
 

@@ -215,7 +215,7 @@ def _close(
     # everybody else waits for the thread's lock to do so.
     waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.goes_on(interrupt)
     if waits:
-        last_event = notifications.append_queued(interrupt.run, batch, "answered")
+        last_event = notifications.append_queued(batch, interrupt.run, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
         guards.append((queries.RESUME, goes_on))
     if at_once:
@@ -328,6 +328,7 @@ def _note(
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
     guest = request.guest
     audit.append(
+        batch,
         thread,
         verb,
         by=request.by,
@@ -343,7 +344,6 @@ def _note(
             **(agreed if decision.quorum > 1 else {}),
             **({} if guest is None else guest.noted),
         },
-        batch=batch,
     )
 
 

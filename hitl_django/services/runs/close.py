@@ -8,7 +8,6 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django import notifications
-from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import RunStateError
 from hitl_django.models import Delivery, Interrupt, Run, Thread
@@ -20,12 +19,13 @@ CANCELLABLE = tuple(
 )
 
 
-def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
+def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, questions: str) -> list[str]:
     """Cancels the run and closes its open questions with the status ``questions``.
 
-    Returns the ids of those questions. The thread's row is locked by the caller.
+    Returns the ids of those questions. The thread's row is locked by the caller, who runs the
+    ``batch`` as well: it takes the run's event and the webhooks' messages.
     """
-    using = write_alias()
+    using = batch.using
     # Zero rows: the run came to an end of its own while we waited for the lock.
     cancelled = (
         Run.objects.using(using)
@@ -50,13 +50,11 @@ def cancel_run(run: Run, thread: Thread, *, questions: str) -> list[str]:
     Thread.objects.using(using).filter(pk=thread.pk).update(**freed)
     interrupts = Interrupt.objects.using(using)
     waiting = interrupts.filter(run=run, status=Interrupt.Status.PENDING)
-    notifications.append_event(run, using, Run.State.CANCELLED)
+    notifications.append_event(batch, run, Run.State.CANCELLED)
     closed = [str(pk) for pk in waiting.order_by("pk").values_list("pk", flat=True)]
     ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
     waiting.update(status=questions, **ended)
-    telling = WriteBatch(using)
     ids = {"run_id": run.pk, "thread_id": thread.thread_id}
-    outbox.publish(telling, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
-    telling.run()
+    outbox.publish(batch, Delivery.Event.RUN_CANCELLED, run.graph, **ids)
     run.refresh_from_db(using, fields=["state", "finished_at"])
     return closed

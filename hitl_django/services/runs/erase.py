@@ -11,6 +11,7 @@ from hitl_django import answers, audit, leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.permissions import get_policy
@@ -61,7 +62,9 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
         audit.erase(thread)
-        audit.append(thread, "forget", by=by, via=via, subject=thread_id, detail={})
+        batch = WriteBatch(write_alias())
+        audit.append(batch, thread, "forget", by=by, via=via, subject=thread_id, detail={})
+        batch.run()
 
 
 def _operated(thread_id: str, by: Any) -> Thread:

@@ -12,6 +12,7 @@ from hitl_django import audit, leases, notifications
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, digest_value
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine import ids
 from hitl_django.engine.constants import COPY
 from hitl_django.engine.errors import InvalidInputError
@@ -73,12 +74,14 @@ def fork(
             compatibility.refuse_if_changed(
                 key, _run_of(place, last).fingerprint, registered, checkpoint_id=checkpoint_id
             )
-            before, closed = str(last.state), _replace(last, thread)
+            batch = WriteBatch(using)
+            before, closed = str(last.state), _replace(batch, last, thread)
             run.save(using=using, force_insert=True)
-            notifications.append_event(run, using, Run.State.QUEUED, reason="forked")
+            notifications.append_event(batch, run, Run.State.QUEUED, reason="forked")
             compatibility.remember(registered)
             _store(commit, thread)
             audit.append(
+                batch,
                 thread,
                 "fork",
                 by=by,
@@ -93,7 +96,8 @@ def fork(
                     "values": None if values is None else digest_value(values),
                 },
             )
-            dispatcher.enqueue(run.pk)
+            dispatcher.enqueue(run.pk, batch)
+            batch.run()
             return RunInfo.of(run, created=True)
 
 
@@ -230,11 +234,11 @@ def _run_of(place: CheckpointTuple, last: Run) -> Run:
     return runs.first() or last
 
 
-def _replace(last: Run, thread: Thread) -> list[str]:
+def _replace(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
     """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
     closed: list[str] = []
     if last.state in Run.LIVE:
-        closed = close.cancel_run(last, thread, questions=Interrupt.Status.SUPERSEDED)
+        closed = close.cancel_run(batch, last, thread, questions=Interrupt.Status.SUPERSEDED)
     # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
     # thread finds another epoch, and writes nothing on top of what is stored now.
     Thread.objects.using(write_alias()).filter(pk=thread.pk).update(

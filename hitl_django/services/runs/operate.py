@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from hitl_django import audit, leases, notifications
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import storable
 from hitl_django.models import Interrupt, Run, Thread
@@ -43,8 +44,10 @@ def cancel(
     with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
-        closed = close.cancel_run(run, thread, questions=Interrupt.Status.CANCELLED)
+        batch = WriteBatch(write_alias())
+        closed = close.cancel_run(batch, run, thread, questions=Interrupt.Status.CANCELLED)
         audit.append(
+            batch,
             thread,
             "cancel",
             by=by,
@@ -52,6 +55,7 @@ def cancel(
             subject=str(run.pk),
             detail={"from": before, "reason": storable(reason), "questions": closed},
         )
+        batch.run()
         return RunInfo.of(run)
 
 
@@ -78,10 +82,13 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
                 state=before,
                 allowed=RETRYABLE,
             )
-        notifications.append_event(run, write_alias(), Run.State.QUEUED, reason="retried")
         Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
-        audit.append(thread, "retry", by=by, via=via, subject=str(run.pk), detail={"from": before})
-        dispatcher.enqueue(run.pk)
+        batch = WriteBatch(write_alias())
+        notifications.append_event(batch, run, Run.State.QUEUED, reason="retried")
+        detail = {"from": before}
+        audit.append(batch, thread, "retry", by=by, via=via, subject=str(run.pk), detail=detail)
+        dispatcher.enqueue(run.pk, batch)
+        batch.run()
         run.refresh_from_db(write_alias(), fields=["state", "error"])
         return RunInfo.of(run)
 

@@ -208,18 +208,18 @@ class _Start:
         run.thread = thread
         compatibility.remember(self.registered)
         log = EventLog.of(run)
-        log.state(batch, Run.State.QUEUED, reason="started")
+        log.append_state(batch, Run.State.QUEUED, reason="started")
         self._submit(thread, run, log, batch if is_new else None)
         run.last_event = log.last
         batch.insert(queries.NEW_RUN, [queries.NEW_RUN.values_of(run)])
         audit.append(
+            batch,
             thread,
             "start",
             by=self.by,
             via=self.via,
             subject=str(run.pk),
             detail={"graph": run.graph, "version": run.graph_version, "input": self.digest},
-            batch=batch,
             is_new=not has_row,
         )
         dispatcher.enqueue(run.pk, batch)
@@ -316,8 +316,10 @@ class _Start:
                 thread_id=thread.thread_id,
                 subject=str(live.pk),
             )
-        closed = close.cancel_run(live, thread, questions=Interrupt.Status.SUPERSEDED)
+        batch = WriteBatch(write_alias())
+        closed = close.cancel_run(batch, live, thread, questions=Interrupt.Status.SUPERSEDED)
         audit.append(
+            batch,
             thread,
             "discard",
             by=self.by,
@@ -325,6 +327,7 @@ class _Start:
             subject=str(live.pk),
             detail={"questions": closed},
         )
+        batch.run()
 
 
 def _check_metadata(metadata: dict[str, Any] | None) -> None:
