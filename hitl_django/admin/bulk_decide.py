@@ -35,6 +35,7 @@ from hitl_django.errors import (
 )
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.review import LARGE_COLUMNS
 
 from .base import View, place, visible_interrupts
 from .list_columns import value_of
@@ -204,7 +205,7 @@ class BulkPages(ItemPages):
 
     def _chosen(self, request: HttpRequest, choices: Sequence[Choice]) -> dict[UUID, Interrupt]:
         rows = visible_interrupts(request).filter(pk__in=[choice.pk for choice in choices])
-        found = rows.select_related("run").defer("payload", "response_schema")
+        found = rows.select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
 
     def _line(

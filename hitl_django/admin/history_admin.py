@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, ReviewItem
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 
 from .base import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
@@ -31,7 +32,7 @@ class InterruptAdmin(ReadOnlyAdmin):
         return visible_interrupts(request, rows)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("payload", "response_schema")
+        return super().get_queryset(request).defer(*LARGE_COLUMNS)
 
     @admin.display(description=_("question"), ordering="title")
     def question(self, item: Interrupt) -> str:
@@ -65,7 +66,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
-        return rows.defer("value", "interrupt__payload", "interrupt__response_schema")
+        return rows.defer("value", *(f"interrupt__{name}" for name in LARGE_COLUMNS))
 
     @admin.display(description=_("question"), ordering="interrupt__title")
     def question(self, decision: Decision) -> str:

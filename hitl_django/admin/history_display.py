@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
@@ -118,7 +119,7 @@ def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Itera
 
 
 def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
-    rows = Interrupt.objects.filter(thread=thread).defer("payload", "response_schema")
+    rows = Interrupt.objects.filter(thread=thread).defer(*LARGE_COLUMNS)
     rows = get_policy().visible_interrupts(request.user, rows)
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models.review import QUEUE_COLUMNS
 
 from .base import ago, entry, place
 
@@ -23,19 +24,10 @@ MINUTE = timedelta(minutes=1)
 #: Left out on a phone, where there is no column to keep free.
 NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
-#: All that a row shows, or links to. Payloads and schemas are for the page of the question.
-COLUMNS = (
-    "id", "thread", "run", "graph", "node", "title", "status", "version", "payload_digest",
-    "created_at", "allowed_decisions", "quorum", "approvals", "claim_required",
-    "expires_at", "escalated_at", "due_at", "priority", "overdue", "snoozed_until",
-    "assignee", "assignee_label", "group", "group_label",
-    "claimed_by", "claimed_label", "claimed_until",
-)  # fmt: skip
-
 
 def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Returns questions with what the cells of their rows need, and nothing else."""
-    return rows.only(*COLUMNS).annotate(
+    return rows.only(*QUEUE_COLUMNS).annotate(
         run_state=F("run__state"),
         subject_app=F("thread__subject_type__app_label"),
         subject_model=F("thread__subject_type__model"),

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
 from .base import GraphFilter, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
@@ -152,7 +153,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
         asked = visible_interrupts(request, Interrupt.objects.filter(run=run))
-        asked = asked.defer("payload", "response_schema").order_by("created_at", "index", "id")
+        asked = asked.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
         return list(asked.prefetch_related("decisions")[:MAX_QUESTIONS])
 
     def _traceback(self, request: HttpRequest, run: Run) -> str:

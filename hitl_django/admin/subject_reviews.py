@@ -9,6 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse
 
 from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
 #: Runs, and open questions, that the page of an object shows.
@@ -63,6 +64,6 @@ def reviews_of(request: HttpRequest, subject: Any) -> Reviews:
         shown = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:SHOWN])
     questions: Any = None
     if not asked.query.is_empty():
-        rows = asked.defer("payload", "response_schema").order_by("created_at", "id")
+        rows = asked.defer(*LARGE_COLUMNS).order_by("created_at", "id")
         questions = list(rows[:SHOWN])
     return Reviews(shown, questions)

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 
 from hitl_django.errors import StaleQuestionError
 from hitl_django.models.fields import digest_json
+from hitl_django.models.review import ETAG_COLUMNS
 
 from .invalid_params import Fault
 from .problems import InvalidRequest
@@ -18,11 +19,7 @@ from .problems import InvalidRequest
 _ONE = re.compile(r'"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
 #: What may change of a question without another version of it.
-_CHANGING = (
-    "approvals", "assignee_label", "changed_at", "claimed_label", "claimed_until", "closed_at",
-    "due_at", "expires_at", "group_label", "is_held", "is_overdue", "is_snoozed", "priority",
-    "snoozed_until",
-)  # fmt: skip
+_CHANGING = sorted((*ETAG_COLUMNS, "is_held", "is_overdue", "is_snoozed"))
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 

@@ -5,6 +5,7 @@ A foreign key with which a unique constraint begins has no index of its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -287,6 +288,98 @@ class Interrupt(models.Model):
         if version < 1:
             return None
         return self.decisions.filter(version=version, effective=True).first()
+
+
+class _Kept:
+    """Stands for a value that stays when a thread is erased; None is one that may be stored."""
+
+
+KEPT = _Kept()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionColumn:
+    """How the other rooms treat a column of a question."""
+
+    #: Which answers of the API have it: "list" is every question, "detail" one alone, "" none. It
+    #: has the column's name there unless the serializer declares a field of its own for it.
+    api: str = ""
+    #: Whether a row of the admin's queue reads it.
+    in_queue: bool = False
+    #: Whether it is too large for a list to read it.
+    large: bool = False
+    #: Whether it changes without another version of the question, and the ETag with it.
+    in_etag: bool = False
+    #: Whether webhooks' messages have it.
+    in_webhook: bool = False
+    #: What erasing the thread leaves in its place.
+    erased: Any = KEPT
+
+
+#: Every column of a question. Where a new one is to be seen and what becomes of it is said here;
+#: the lists below, and with them all readers, follow.
+QUESTION_COLUMNS = {
+    "id": QuestionColumn(api="list", in_queue=True),
+    "thread": QuestionColumn(in_queue=True),  # the API has the thread's own id
+    "run": QuestionColumn(api="list", in_queue=True),
+    "interrupt_id": QuestionColumn(),
+    "kind": QuestionColumn(api="list"),
+    "graph": QuestionColumn(api="list", in_queue=True),
+    "node": QuestionColumn(api="list", in_queue=True),
+    "checkpoint_ns": QuestionColumn(),
+    "checkpoint_id": QuestionColumn(),
+    "task_id": QuestionColumn(),
+    "task_path": QuestionColumn(),
+    "index": QuestionColumn(),
+    "key": QuestionColumn(erased=None),
+    "title": QuestionColumn(api="list", in_queue=True, in_webhook=True, erased=""),
+    "why": QuestionColumn(api="detail", erased=""),
+    "payload": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
+    "payload_digest": QuestionColumn(api="detail", in_queue=True),
+    "response_schema": QuestionColumn(api="detail", large=True, in_webhook=True, erased=None),
+    # A payload that is gone is of no other dialect.
+    "dialect": QuestionColumn(api="list", erased="raw"),
+    "allowed_decisions": QuestionColumn(api="list", in_queue=True),
+    "editable": QuestionColumn(api="detail", erased=None),
+    "quorum": QuestionColumn(api="detail", in_queue=True),
+    "approvals": QuestionColumn(api="detail", in_queue=True, in_etag=True),
+    "proposal": QuestionColumn(api="detail", erased=None),
+    "no_self_approval": QuestionColumn(api="detail"),
+    "claim_required": QuestionColumn(api="detail", in_queue=True),
+    "status": QuestionColumn(api="list", in_queue=True),  # a part of the ETag by itself
+    "version": QuestionColumn(api="list", in_queue=True),
+    "created_at": QuestionColumn(api="list", in_queue=True),
+    "closed_at": QuestionColumn(api="list", in_etag=True),
+    "expires_at": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "expiry": QuestionColumn(erased=None),
+    "warn_at": QuestionColumn(),
+    "retry_at": QuestionColumn(),
+    "escalated_at": QuestionColumn(in_queue=True),
+    "refused_version": QuestionColumn(),
+    "changed_at": QuestionColumn(api="list", in_etag=True),
+    "assignee": QuestionColumn(in_queue=True),
+    "assignee_label": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "group": QuestionColumn(in_queue=True),
+    "group_label": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "claimed_by": QuestionColumn(in_queue=True),
+    # The API shows these as long as the claim lasts, and the other moments as the clock has them.
+    "claimed_label": QuestionColumn(in_queue=True, in_etag=True),
+    "claimed_until": QuestionColumn(in_queue=True, in_etag=True),
+    "taken_key": QuestionColumn(),
+    "taken_for": QuestionColumn(),
+    "snoozed_until": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "priority": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "due_at": QuestionColumn(api="list", in_queue=True, in_etag=True),
+    "overdue": QuestionColumn(api="list", in_queue=True),
+}
+
+QUEUE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_queue)
+LARGE_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.large)
+ETAG_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_etag)
+WEBHOOK_COLUMNS = tuple(name for name, column in QUESTION_COLUMNS.items() if column.in_webhook)
+ERASED_COLUMNS = {
+    name: column.erased for name, column in QUESTION_COLUMNS.items() if column.erased is not KEPT
+}
 
 
 class PendingInterrupts(models.Manager["Interrupt"]):

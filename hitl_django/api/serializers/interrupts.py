@@ -12,7 +12,7 @@ from hitl_django import answers
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.engine.drawing import draw_mermaid
 from hitl_django.graph_registry.registry import Broken
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import Decision, Run
 from hitl_django.models.events import KINDS
 from hitl_django.permissions import get_policy, may_start
 
@@ -28,6 +28,7 @@ from .fields import (
     Text,
     WholeNumber,
 )
+from .question_fields import QuestionColumnsSerializer
 
 #: Decisions in one request.
 MOST = 100
@@ -285,19 +286,18 @@ class ValidationSerializer(serializers.Serializer):
     resume = AnyJSON(help_text="What the graph would receive.")
 
 
-class InterruptSerializer(serializers.Serializer):
-    """A question, without its payload: lists never load one."""
+class InterruptSerializer(QuestionColumnsSerializer):
+    """A question, without its payload: lists never load one.
+
+    What is not declared here are columns that ``QUESTION_COLUMNS`` shows in lists.
+    """
+
+    shown_in = frozenset({"list"})
 
     id = Id()
     url = Link("interrupt", source="id")
-    title = serializers.CharField()
-    status = Choice(choices=Interrupt.Status.values)
-    kind = Choice(choices=Interrupt.Kind.values)
-    graph = serializers.CharField()
-    node = serializers.CharField()
     run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
-    version = serializers.IntegerField()
     dialect = serializers.CharField(help_text="The shape in which it is asked and answered.")
     allowed_decisions = serializers.ListField(child=serializers.CharField())
     assignee = serializers.CharField(source="assignee_label", help_text="Whose turn it is.")
@@ -305,13 +305,7 @@ class InterruptSerializer(serializers.Serializer):
     holder = Computed(serializers.CharField(help_text="Who has claimed it; empty: nobody."))
     held_until = Computed(Moment(allow_null=True))
     snoozed_until = Computed(Moment(allow_null=True))
-    priority = serializers.IntegerField()
     overdue = serializers.BooleanField(source="is_overdue")
-    due_at = Moment(allow_null=True)
-    created_at = Moment()
-    closed_at = Moment(allow_null=True)
-    changed_at = Moment(allow_null=True)
-    expires_at = Moment(allow_null=True)
 
     def get_holder(self, interrupt: Any) -> str:
         return str(interrupt.claimed_label) if interrupt.is_held else ""
@@ -329,16 +323,14 @@ class InterruptSerializer(serializers.Serializer):
 class InterruptDetailSerializer(InterruptSerializer):
     """A question with everything that is needed to answer it, and the answer it got."""
 
-    why = serializers.CharField()
-    payload = AnyJSON()
+    shown_in = frozenset({"list", "detail"})
+
     digest = serializers.CharField(source="payload_digest")
     response_schema = JSONObject(allow_null=True)
     editable = AnyJSON(help_text="Members and JSON pointers that an edit may change; null is all.")
     quorum = serializers.IntegerField(help_text="How many people have to approve.")
     approvals = serializers.IntegerField(help_text="How many have, of this version.")
     proposal = AnyJSON(help_text="What somebody made of it, for the others to approve.")
-    no_self_approval = serializers.BooleanField()
-    claim_required = serializers.BooleanField()
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The one that closed it."
     )

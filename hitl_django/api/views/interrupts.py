@@ -13,6 +13,7 @@ from hitl_django import errors, services
 from hitl_django.conf import hitl
 from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Interrupt
+from hitl_django.models.review import LARGE_COLUMNS
 
 from .. import querysets
 from ..filters import InterruptFilter
@@ -61,7 +62,7 @@ class InterruptList(Collection):
     filterset_class = InterruptFilter
 
     def get_queryset(self) -> QuerySet[Interrupt]:
-        rows = querysets.interrupts(self.request.user).defer("payload", "response_schema")
+        rows = querysets.interrupts(self.request.user).defer(*LARGE_COLUMNS)
         return rows.order_by("created_at")
 
     @operation(

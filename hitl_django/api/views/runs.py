@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from hitl_django import errors, services
 from hitl_django.errors import RunStateError, UnknownGraphError
 from hitl_django.models import Interrupt, Run
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
 from .. import querysets
@@ -99,7 +100,7 @@ class RunDetail(Resource):
         open_questions = (
             querysets.interrupts(request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
-            .defer("payload", "response_schema")
+            .defer(*LARGE_COLUMNS)
         )
         shown = self.render(RunSerializer, run)
         shown["interrupts"] = self.render(

@@ -19,6 +19,7 @@ from hitl_django.audit import SYSTEM
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Delivery, Interrupt, ReviewItem, WebhookEndpoint
+from hitl_django.models.review import WEBHOOK_COLUMNS
 from hitl_django.page_urls import build_url, find_admin_page, find_url
 from hitl_django.permissions import get_policy
 
@@ -89,8 +90,4 @@ def _question(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any]
     question = rows.first()
     if question is None or question.payload_digest != data.get("digest"):
         return None
-    return {
-        "title": question.title,
-        "payload": question.payload,
-        "response_schema": question.response_schema,
-    }
+    return {name: getattr(question, name) for name in WEBHOOK_COLUMNS}

@@ -26,7 +26,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import queue_order, unclaimed
+from hitl_django.models.review import LARGE_COLUMNS, queue_order, unclaimed
 from hitl_django.permissions import get_policy
 
 from .. import denied_log
@@ -89,7 +89,7 @@ def claim(
                 interrupt = lookup.find(interrupt.pk, by)
                 lookup.refuse_if_closed(interrupt)
                 raise lookup.held_error(interrupt)
-        return ClaimInfo.of(_row(interrupt).defer("payload").get())
+        return ClaimInfo.of(_row(interrupt).defer(*LARGE_COLUMNS).get())
 
 
 @retry_on_conflict
@@ -189,7 +189,7 @@ def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list
     """Gives the keys of what is free and may be decided, a batch at a time; nothing is locked."""
     policy, seen = get_policy(), set[UUID]()
     parts = queue_filters.free_parts(by, queue_filters.groups_of(by), group)
-    rows = rows.select_related("run", "thread").defer("payload", "response_schema")
+    rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
         size = MANY if seen else FEW
         found = list(queue_filters.first(rows.exclude(pk__in=seen), parts, size)[:size])

@@ -16,6 +16,7 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Interrupt
+from hitl_django.models.review import LARGE_COLUMNS
 
 from . import queue_filters
 
@@ -90,7 +91,7 @@ def _warn(pk: UUID) -> bool:
     # whoever listens: a receiver that must not miss any reads the rows.
     if not row.update(warn_at=None):
         return False
-    told = Interrupt.objects.using(using).select_related("thread").defer("payload").get(pk=pk)
+    told = Interrupt.objects.using(using).select_related("thread").defer(*LARGE_COLUMNS).get(pk=pk)
     signals.send_on_commit(
         signals.interrupt_expiring,
         using=using,

@@ -11,6 +11,7 @@ from hitl_django import leases
 from hitl_django.db.alias import write_alias
 from hitl_django.errors import AlreadyDecidedError, HeldError, InterruptNotFound
 from hitl_django.models import Interrupt, Thread
+from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
 from ..results import DecisionInfo
@@ -22,7 +23,7 @@ def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
     found = Interrupt.objects.using(write_alias()).select_related("run", "thread").filter(pk=pk)
     if by is not None:
         found = get_policy().visible_interrupts(by, found)
-    interrupt = found.defer("payload").first()
+    interrupt = found.defer(*LARGE_COLUMNS).first()
     if interrupt is None:
         raise InterruptNotFound
     return interrupt

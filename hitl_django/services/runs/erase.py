@@ -7,13 +7,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from hitl_django import answers, audit, leases
+from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
+from hitl_django.models.review import ERASED_COLUMNS
 from hitl_django.permissions import get_policy
 
 from .. import denied_log
@@ -43,18 +44,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         decisions = Decision.objects.filter(interrupt__thread=thread)
         decisions.update(value=None, patch=None, reason="", refusal="")
         Comment.objects.filter(interrupt__thread=thread).update(text="")
-        Interrupt.objects.filter(thread=thread).update(
-            title="",
-            why="",
-            payload=None,
-            # A payload that is gone is in none but this.
-            dialect=answers.RAW,
-            proposal=None,
-            editable=None,
-            response_schema=None,
-            key=None,
-            expiry=None,
-        )
+        Interrupt.objects.filter(thread=thread).update(**ERASED_COLUMNS)
         RunEvent.objects.filter(run__in=runs).delete()
         ReviewLink.objects.filter(interrupt__thread=thread).update(email="")
         runs.update(error="", traceback="", first_event=F("last_event") + 1)
