@@ -12,8 +12,9 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
-from hitl_django.answers import APPROVE, APPROVED, EDIT, RAW, REJECT, RESPOND, UNSET, Asked
+from hitl_django.answers import APPROVED, UNSET, AnswerOptions
 from hitl_django.conf import hitl
+from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, to_json, unix
@@ -22,16 +23,12 @@ from hitl_django.models import Decision, Interrupt
 from hitl_django.services import DecisionInfo
 
 from .decision_form import Button, Slip, label_of
-from .decision_texts import leads_of
+from .decision_texts import consequences_of
 from .payload_display import told_elsewhere
 
 JSON = Any
 #: A label, a text, and what was changed of it word by word.
 Typed = tuple[str, str, Sequence[Span]]
-
-#: In these dialects an edit holds the action's name besides its arguments.
-NAMED_ACTIONS = ("human_interrupt", "hitl_request")
-ARGS = "args"
 
 UNSENT = _(
     "You changed something, and “%(approve)s” would send what was asked instead. "
@@ -54,8 +51,8 @@ class Sheet:
         self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
     ) -> None:
         self.item, self.data, self.more = item, data, more
-        self.asked: Asked = answers.asked_of(item)
-        self.decisions = self.asked.allowed
+        self.options: AnswerOptions = answers.read_options(item)
+        self.decisions = self.options.allowed
         #: Several questions stand on one page, and no two of their fields have the same id.
         self.auto_id = f"q{item.pk.hex}-%s"
         first = {
@@ -69,7 +66,9 @@ class Sheet:
         self.form = self._form()
         #: Why it can't be approved either, where that repeats what was asked.
         self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
-        self.leads = leads_of(item, self.decisions, typed=self.is_typed and self.form is not None)
+        self.consequences = consequences_of(
+            item, self.decisions, has_form=self.is_typed and self.form is not None
+        )
         self.errors: list[Any] = []
         #: Why the user can't approve it, and has no button to.
         self.barred: Any = ""
@@ -84,7 +83,7 @@ class Sheet:
     @property
     def is_raw(self) -> bool:
         """Says whether it is asked as plain JSON, so that any JSON answers it."""
-        return self.item.dialect == RAW
+        return self.options.rules.takes_any_json
 
     @property
     def edits_payload(self) -> bool:
@@ -131,18 +130,24 @@ class Sheet:
     def buttons(self) -> list[Button]:
         """Returns the decisions that have a button in the bar, in its order."""
         if self.barred or self.unsendable:
-            return [button for button in self._buttons() if button.value == REJECT]
+            return [button for button in self._buttons() if not needs_agreement(button.value)]
         return self._buttons()
 
     def _buttons(self) -> list[Button]:
-        found = []
-        if APPROVE in self.decisions:
-            found.append(Button(APPROVE, self.label(APPROVE), "default", self.leads[APPROVE]))
-        if RESPOND in self.decisions and not self.takes_reply:
-            found.append(Button(RESPOND, self.label(RESPOND), "default", self.leads[RESPOND]))
-        if REJECT in self.decisions:
-            found.append(Button(REJECT, self.label(REJECT), "hitl-reject", self.leads[REJECT]))
-        return found
+        # The form has a button of its own to send an edit, and the field of a reply one to reply.
+        elsewhere = {EDIT, RESPOND} if self.takes_reply else {EDIT}
+        types = [
+            type_
+            for type_ in DECISION_TYPES.values()
+            if type_.name in self.decisions and type_.name not in elsewhere
+        ]
+        types.sort(key=lambda type_: not type_.needs_agreement)  # what ends it comes last
+        return [
+            Button(
+                type_.name, self.label(type_.name), type_.css_class, self.consequences[type_.name]
+            )
+            for type_ in types
+        ]
 
     def label(self, decision: str) -> Any:
         """Returns what a button says."""
@@ -202,7 +207,7 @@ class Sheet:
             return self._read_reply()
         form = self.form
         if pressed == EDIT and form is not None:
-            return (EDIT, self._whole(form.answer)) if form.is_valid() else None
+            return (EDIT, self._edited(form.answer)) if form.is_valid() else None
         if (
             pressed == APPROVE
             and form is not None
@@ -230,7 +235,7 @@ class Sheet:
     def _too_large_to_approve(self) -> str:
         if APPROVE in self.decisions:
             try:
-                answers.resume_value(self.asked, APPROVE)
+                answers.compose_resume_value(self.options, APPROVE)
             except PayloadLimitError as error:
                 return str(error)
             except HitlError:
@@ -247,7 +252,7 @@ class Sheet:
         if EDIT not in self.decisions and RESPOND not in self.decisions:
             return None
         assert schema is not None
-        shape, original = self._editable(read_shape(schema)), self.asked.start
+        shape, original = self._editable(read_shape(schema)), self.options.start
         if EDIT in self.decisions:
             # The buttons say whether it is approved.
             shape = shape.without(APPROVED)
@@ -264,8 +269,9 @@ class Sheet:
         return self.make_form(shape, original)
 
     def _edit_form(self) -> AnswerForm | None:
-        start = self.asked.start
-        original = start[ARGS] if self.item.dialect in NAMED_ACTIONS else start
+        start = self.options.start
+        member = self.options.rules.arguments_member
+        original = start[member] if member else start
         if is_too_large(original):
             self.is_too_large = True
             return None
@@ -286,7 +292,7 @@ class Sheet:
 
     def _editable(self, shape: Shape, under: str = "") -> Shape:
         """Leaves out what nobody may change; it goes back as it was."""
-        free = self.asked.editable
+        free = self.options.editable
         if free is None:
             return shape
         return shape.only([way if way.startswith("/") else f"/{way}" for way in free], under)
@@ -294,10 +300,13 @@ class Sheet:
     @property
     def _under(self) -> str:
         """Where the form's value stands in what is sent, as a JSON pointer."""
-        return f"/{ARGS}" if self.item.dialect in NAMED_ACTIONS else ""
+        member = self.options.rules.arguments_member
+        return f"/{member}" if member else ""
 
-    def _whole(self, answer: JSON) -> JSON:
-        return {**self.asked.start, ARGS: answer} if self._under else answer
+    def _edited(self, answer: JSON) -> JSON:
+        """Returns what the form's value makes of what an edit edits."""
+        member = self.options.rules.arguments_member
+        return {**self.options.start, member: answer} if member else answer
 
     def _within(self, pointer: str) -> str:
         return pointer.removeprefix(self._under) if not self.is_typed else pointer

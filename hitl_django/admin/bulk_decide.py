@@ -21,6 +21,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -34,24 +35,19 @@ from hitl_django.errors import (
     StaleQuestionError,
 )
 from hitl_django.forms.json_input import visible
-from hitl_django.models import Decision, Interrupt, Run
+from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 
 from .base import View, place, visible_interrupts
 from .list_columns import value_of
 from .question_page import ItemPages
 from .quorum_display import OWN
-from .refusal_messages import CLOSED, WHO
+from .refusal_messages import CLOSED
 
 #: No list shows more at once.
 MOST = 200
-BULK = (Decision.Type.APPROVE, Decision.Type.REJECT)
-
-TITLES = {
-    Decision.Type.APPROVE: _("Approve several questions"),
-    Decision.Type.REJECT: _("Reject several questions"),
-}
-DONE = {Decision.Type.APPROVE: _("Approved."), Decision.Type.REJECT: _("Rejected.")}
+#: Types that many questions can be decided by at once.
+BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
 
 STALE = _("It has changed since it was listed. Look at what it asks now.")
 HOLDS = _("%(who)s holds it.")
@@ -115,7 +111,7 @@ class BulkPages(ItemPages):
             return HttpResponseRedirect(self.url("changelist", request))
         if "confirmed" not in request.POST:
             return self._confirm_many(request, decision, choices)
-        if decision == Decision.Type.REJECT and not request.POST.get("reason", "").strip():
+        if BULK[decision].needs_reason and not request.POST.get("reason", "").strip():
             error = _("Say why: it is recorded with each of them.")
             return self._confirm_many(request, decision, choices, error=error)
         return self._decide_many(request, decision, choices)
@@ -142,7 +138,7 @@ class BulkPages(ItemPages):
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
             reason=request.POST.get("reason", "")[:REASON_LENGTH],
             max_reason=REASON_LENGTH,
-            needs_reason=decision == Decision.Type.REJECT,
+            needs_reason=BULK[decision].needs_reason,
         )
 
     def _decide_many(
@@ -185,7 +181,7 @@ class BulkPages(ItemPages):
         if not made.complete:
             counted = {"n": made.approvals, "needed": made.quorum}
             return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
-        return DONE[Decision.Type(decision)], ""
+        return BULK[decision].done, ""
 
     def _obstacle(
         self, row: Interrupt | None, choice: Choice, refused: HitlError | None, user: Any
@@ -229,7 +225,7 @@ class BulkPages(ItemPages):
     ) -> HttpResponse:
         page = self.page(
             request,
-            TITLES[Decision.Type(decision)],
+            BULK[decision].title,
             template,
             decision=decision,
             bulk_url=self.url("bulk", request),
@@ -280,6 +276,7 @@ PROBLEMS: dict[type[HitlError], Any] = {
 
 def _became(error: AlreadyDecidedError) -> Any:
     made = error.decision
-    if made is not None and made.type in WHO:
-        return WHO[made.type] % {"who": visible(made.by_label)}
+    type_ = None if made is None else DECISION_TYPES.get(made.type)
+    if made is not None and type_ is not None:
+        return type_.done_by_other % {"who": visible(made.by_label)}
     return CLOSED[Interrupt.Status(error.status)].headline

@@ -8,8 +8,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.answers import DIALECTS
 from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Interrupt
 
 LARGE = "vLargeTextField"
@@ -44,30 +45,17 @@ class Slip(forms.Form):
 
 @dataclass(frozen=True)
 class Button:
-    """A decision that can be sent, and what it leads to."""
+    """A decision that can be sent, and what the run does after it."""
 
     value: str
     label: Any
     style: str = ""
-    leads: Any = ""
-
-
-LABELS = {
-    APPROVE: _("Approve"),
-    EDIT: _("Send edited version"),
-    REJECT: _("Reject"),
-    RESPOND: _("Send answer"),
-}
-#: In the words of those who ask in a dialect.
-IN_DIALECT: dict[tuple[str, str], Any] = {
-    ("human_interrupt", APPROVE): _("Accept"),
-    ("human_interrupt", REJECT): _("Ignore"),
-    ("tool_call", RESPOND): _("Send feedback"),
-}
+    consequence: Any = ""
 
 
 def label_of(item: Interrupt, decision: str) -> Any:
     """Returns what the button for a decision says."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return _("Go on")
-    return IN_DIALECT.get((item.dialect, decision), LABELS[decision])
+    labels = DIALECTS[item.dialect].button_labels
+    return labels.get(decision, DECISION_TYPES[decision].button)

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.json_input import visible
-from hitl_django.models import Decision, Interrupt
+from hitl_django.models import Interrupt
 from hitl_django.services import DecisionInfo
 
 from .run_status import RunLine
-
-DONE: dict[Any, Any] = {
-    Decision.Type.APPROVE: _("Recorded: you approved “{title}”."),
-    Decision.Type.EDIT: _("Recorded: you approved “{title}” with changes."),
-    Decision.Type.REJECT: _("Recorded: you rejected “{title}”."),
-    Decision.Type.RESPOND: _("Recorded: you answered “{title}”."),
-}
-#: Where others have to agree before the run goes on.
-VOTED: dict[Any, Any] = {
-    Decision.Type.APPROVE: _(
-        "Recorded: {approvals} of {quorum} people have approved “{title}”. The run waits for the "
-        "others."
-    ),
-    Decision.Type.EDIT: _("Recorded: you changed “{title}”. Others have to approve that."),
-    Decision.Type.RESPOND: _("Recorded: you answered “{title}”. Others have to approve that."),
-}
 
 
 def confirmation_of(
@@ -35,7 +18,8 @@ def confirmation_of(
 ) -> str:
     """Says what was recorded, and where the run is; a script follows that line."""
     # Only the sentence is ours to format; the title goes in as it is, escaped.
-    words = str((DONE if made.complete else VOTED)[made.type])
+    type_ = DECISION_TYPES[made.type]
+    words = str(type_.recorded if made.complete else type_.recorded_as_vote)
     counted = {"approvals": made.approvals, "quorum": made.quorum}
     said = format_html(words, title=visible(item.title), **counted)
     if not made.complete:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from hitl_django.answers import asked_of
+from hitl_django.answers import read_options
 from hitl_django.forms.answer_form import label_of
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
@@ -39,7 +39,7 @@ def differences_of(item: Interrupt, patch: Sequence[dict[str, JSON]] | None) -> 
     """Returns what a patch changes of what a question asked."""
     if not patch:
         return []
-    original = asked_of(item).original
+    original = read_options(item).original
     try:
         return differences(original, json_patch.apply(original, list(patch)))
     except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then

@@ -52,7 +52,7 @@ class LinkForm(forms.Form):
     decisions = forms.MultipleChoiceField(label=_("Decisions"), widget=forms.CheckboxSelectMultiple)
 
     def __init__(self, question: Interrupt, data: Any = None) -> None:
-        allowed = answers.asked_of(question).allowed
+        allowed = answers.read_options(question).allowed
         super().__init__(data, initial={"decisions": list(allowed)})
         decisions: Any = self.fields["decisions"]
         decisions.choices = [(one, Decision.Type(one).label) for one in allowed]

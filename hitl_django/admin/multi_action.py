@@ -8,13 +8,14 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, UNSET, Action, actions_of
+from hitl_django.answers import DIALECTS, UNSET, RequestedAction
+from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import to_json, unix, visible
 from hitl_django.models import Interrupt
 
-from .answer_forms import ARGS, UNSENT, Sheet, Typed, is_too_large
+from .answer_forms import UNSENT, Sheet, Typed, is_too_large
 from .decision_form import LARGE, Button
 from .payload_display import Fact, facts_of, facts_of_many
 
@@ -25,18 +26,10 @@ JSON = Any
 MAX_ACTIONS, MAX_ARGS = 200, 400
 #: The button that sends what was chosen for each action.
 EACH = "each"
-SEND_EACH, APPROVE_ALL = _("Send decisions"), _("Approve all")
-CHOICES: dict[str, Any] = {
-    APPROVE: _("Approve"),
-    EDIT: _("Approve with the changes below"),
-    REJECT: _("Reject"),
-    RESPOND: _("Don't carry it out, but answer"),
-}
-LEADS: dict[str, Any] = {
-    EACH: _("Each action is carried out or not as chosen above."),
-    APPROVE: _("All are carried out as they stand, whatever is chosen above."),
-    REJECT: _("None is carried out, whatever is chosen above."),
-}
+SEND_EACH = _("Send decisions")
+EACH_CONSEQUENCE = _("Each action is carried out or not as chosen above.")
+#: The member of an edited action that has its arguments.
+ARGS = "args"
 
 
 class ChoiceForm(forms.Form):
@@ -61,7 +54,7 @@ class ChoiceForm(forms.Form):
         super().__init__(data, use_required_attribute=False, **options)
         choice = self.fields["decision"]
         assert isinstance(choice, forms.ChoiceField)
-        choice.choices = [(word, CHOICES[word]) for word in allowed]
+        choice.choices = [(word, DECISION_TYPES[word].action_choice) for word in allowed]
         if not {REJECT, RESPOND}.intersection(allowed):
             del self.fields["message"]
 
@@ -81,7 +74,11 @@ class ActionBlock:
     """
 
     def __init__(
-        self, sheet: ActionsSheet, number: int, members: Mapping[int, Action], starts: list[JSON]
+        self,
+        sheet: ActionsSheet,
+        number: int,
+        members: Mapping[int, RequestedAction],
+        starts: list[JSON],
     ) -> None:
         self.sheet, self.number, self.members, self.starts = sheet, number, members, starts
         self.action, self.start = next(iter(members.values())), starts[0]
@@ -118,11 +115,14 @@ class ActionBlock:
         word = self.choice.cleaned_data["decision"]
         message = unix(self.choice.cleaned_data.get("message", ""))
         if word in (REJECT, RESPOND):
-            said = {"type": word, **({"message": message} if message.strip() else {})}
-            return dict.fromkeys(self.members, said)
+            decision = {"type": word, **({"message": message} if message.strip() else {})}
+            return dict.fromkeys(self.members, decision)
         if word == APPROVE and self.is_changed():
-            said = {"approve": CHOICES[APPROVE], "edit": CHOICES[EDIT]}
-            self.choice.add_error("decision", UNSENT % said)
+            labels = {
+                "approve": DECISION_TYPES[APPROVE].action_choice,
+                "edit": DECISION_TYPES[EDIT].action_choice,
+            }
+            self.choice.add_error("decision", UNSENT % labels)
             return None
         if self.form is not None and not self.form.is_valid():
             return None
@@ -147,8 +147,9 @@ class ActionBlock:
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
-            said = str(CHOICES.get(data["decision"], ""))
-            found = [text for text in (said, data.get("message", "")) if text]
+            chosen = DECISION_TYPES.get(data["decision"])
+            choice = "" if chosen is None else str(chosen.action_choice)
+            found = [text for text in (choice, data.get("message", "")) if text]
         kept: list[Typed] = [(self.title, text, ()) for text in found]
         return kept + (self.form.typed() if self.form is not None and self.form.is_bound else [])
 
@@ -164,15 +165,15 @@ class ActionBlock:
         return self.sheet.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
 
 
-def _carried_out(word: str, action: Action, args: JSON) -> dict[str, JSON]:
+def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JSON]:
     if word == APPROVE and to_json(args) == to_json(action.args):
         return {"type": APPROVE}
     return {"type": EDIT, "edited_action": {"name": action.name, ARGS: args}}
 
 
-def _alike(actions: Sequence[Action]) -> list[dict[int, Action]]:
+def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
     """Sorts actions into those of one name that may be decided alike; by their numbers."""
-    found: dict[Any, dict[int, Action]] = {}
+    found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
         found.setdefault((action.name, action.allowed), {})[number] = action
     return list(found.values())
@@ -186,7 +187,7 @@ class ActionsSheet(Sheet):
     ) -> None:
         super().__init__(item, data, more=more)
         self._room = MAX_ARGS
-        start, actions = self.asked.start, actions_of(item.payload)
+        start, actions = self.options.start, self.options.rules.actions(item.payload)
         #: Whether those that are alike are decided together, as a form holds no more.
         self.are_too_many = len(actions) > MAX_ACTIONS
         blocks = [{number: action} for number, action in enumerate(actions)]
@@ -215,11 +216,11 @@ class ActionsSheet(Sheet):
     def _buttons(self) -> list[Button]:
         found = []
         if self.actions:
-            found.append(Button(EACH, SEND_EACH, "default", LEADS[EACH]))
-        if APPROVE in self.decisions:
-            found.append(Button(APPROVE, APPROVE_ALL, "hitl-quiet", LEADS[APPROVE]))
-        if REJECT in self.decisions:
-            found.append(Button(REJECT, _("Reject all"), "hitl-reject", LEADS[REJECT]))
+            found.append(Button(EACH, SEND_EACH, "default", EACH_CONSEQUENCE))
+        for type_ in DECISION_TYPES.values():
+            button = type_.all_actions
+            if button is not None and type_.name in self.decisions:
+                found.append(Button(type_.name, button.label, button.css_class, button.consequence))
         return found
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
@@ -231,7 +232,8 @@ class ActionsSheet(Sheet):
         elif pressed == EACH:
             return self._read_each()
         elif pressed == APPROVE and any(block.is_changed() for block in self.actions):
-            self.errors.append(UNSENT % {"approve": APPROVE_ALL, "edit": SEND_EACH})
+            labels = {"approve": self._approve_all_label(), "edit": SEND_EACH}
+            self.errors.append(UNSENT % labels)
         else:
             return pressed, UNSET
         return None
@@ -254,6 +256,11 @@ class ActionsSheet(Sheet):
     def _form(self) -> AnswerForm | None:
         return None
 
+    def _approve_all_label(self) -> Any:
+        button = DECISION_TYPES[APPROVE].all_actions
+        assert button is not None
+        return button.label
+
     def _read_each(self) -> tuple[str, JSON] | None:
         made = [block.read() for block in self.actions]
         by_number = {number: one for part in made if part for number, one in part.items()}
@@ -274,6 +281,6 @@ def _has_errors(block: ActionBlock) -> bool:
 
 def sheet_of(item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = "") -> Sheet:
     """Returns the sheet for a question."""
-    several = item.dialect == "hitl_request" and len(actions_of(item.payload)) > 1
-    kind: type[Sheet] = ActionsSheet if several else Sheet
+    is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
+    kind: type[Sheet] = ActionsSheet if is_separate else Sheet
     return kind(item, data, more=more)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
-from hitl_django.answers import APPROVE, EDIT, REJECT, RESPOND, actions_of, asked_of
+from hitl_django.answers import DIALECTS
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.answer_form import label_of
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
@@ -32,14 +32,6 @@ MAX_FACTS = 200
 MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
-
-#: What became of one action among several.
-BECAME: dict[str, Any] = {
-    APPROVE: gettext_lazy("approved"),
-    EDIT: gettext_lazy("approved with changes"),
-    REJECT: gettext_lazy("rejected"),
-    RESPOND: gettext_lazy("answered instead"),
-}
 
 
 @dataclass(frozen=True)
@@ -76,10 +68,10 @@ def action_facts(item: Interrupt) -> list[Fact]:
     """Returns the actions that a question in a dialect asks for: each its name and arguments."""
     layout = _Layout()
     found = []
-    actions = _actions(item)
-    for name, args in actions[:MAX_ACTIONS]:
-        found.append(layout.fact(_("Action"), name, 0))
-        found += layout.facts(args, 0)
+    actions = DIALECTS[item.dialect].actions(item.payload)
+    for action in actions[:MAX_ACTIONS]:
+        found.append(layout.fact(_("Action"), action.name, 0))
+        found += layout.facts(action.args, 0)
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
@@ -88,26 +80,15 @@ def answer_facts(item: Interrupt, value: JSON) -> list[Fact]:
     layout = _Layout()
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
-    if item.dialect != "hitl_request":
+    dialect = DIALECTS[item.dialect]
+    if not dialect.has_separate_actions(item.payload):
         return facts_of(value)
-    actions, made = actions_of(item.payload), value["decisions"]
-    if len(actions) == 1:
-        return facts_of(value)
+    actions, made = dialect.actions(item.payload), dialect.action_decisions(value)
     found = [
         Fact(f"{number}. {visible(action.name)}", style="facts", facts=layout.decided(one))
         for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
     ]
     return found + layout.more(len(actions) - MAX_ACTIONS)
-
-
-def _actions(item: Interrupt) -> list[tuple[str, dict[str, JSON]]]:
-    payload, start = item.payload, asked_of(item).original
-    if item.dialect == "hitl_request":
-        return [(action.name, action.args) for action in actions_of(payload)]
-    if item.dialect == "human_interrupt":
-        return [(start["action"], start["args"])]
-    name = payload["tool_call"]["name"] if item.dialect == "tool_call" else payload["action"]
-    return [(name, start)]
 
 
 def told_elsewhere(payload: JSON, title: str) -> list[str]:
@@ -152,7 +133,8 @@ class _Layout:
 
     def decided(self, one: JSON) -> list[Fact]:
         """Returns what became of one action, with the words or the arguments that went along."""
-        found = [Fact("", BECAME.get(one["type"], one["type"]))]
+        type_ = DECISION_TYPES.get(one["type"])
+        found = [Fact("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
             found.append(self.scalar("", one["message"]))
         return found + self.facts(one.get("edited_action", {}).get("args", {}), 1)

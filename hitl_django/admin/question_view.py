@@ -13,7 +13,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from hitl_django.answers import RAW
+from hitl_django.answers import DIALECTS
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy
@@ -141,7 +141,7 @@ def why_asked(item: Interrupt, sheet: Sheet | None) -> str:
 
 def facts_asked(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
     """Returns what is asked, in the shape in which it is asked."""
-    if item.dialect != RAW:
+    if DIALECTS[item.dialect].requests_actions:
         # Decided one by one, they stand with their decisions.
         one_by_one = sheet is not None and sheet.actions and not sheet.is_shut
         return [] if one_by_one else action_facts(item)

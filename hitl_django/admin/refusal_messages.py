@@ -9,6 +9,7 @@ from django.utils.formats import localize
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.errors import (
     AlreadyApprovedError,
     ClaimRequiredError,
@@ -104,20 +105,6 @@ def conflict_of(error: Exception) -> Notice:
     return CONFLICTS[type(error)]
 
 
-WHO: dict[str, Any] = {
-    Decision.Type.APPROVE: _("%(who)s approved this"),
-    Decision.Type.EDIT: _("%(who)s approved this with changes"),
-    Decision.Type.REJECT: _("%(who)s rejected this"),
-    Decision.Type.RESPOND: _("%(who)s answered this"),
-}
-YOU: dict[str, Any] = {
-    Decision.Type.APPROVE: _("You approved this"),
-    Decision.Type.EDIT: _("You approved this with changes"),
-    Decision.Type.REJECT: _("You rejected this"),
-    Decision.Type.RESPOND: _("You answered this"),
-}
-
-
 def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     """Says what became of a closed question."""
     if decision is None or item.status != Interrupt.Status.DECIDED:
@@ -126,7 +113,8 @@ def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
             return replace(notice, lines=(*notice.lines, *EXPIRED.get(item.then, ())))
         return notice
     mine = decision.by_id is not None and decision.by_id == user.pk
-    headline = YOU[decision.type] if mine else WHO[decision.type] % {"who": decision.by_label}
+    type_ = DECISION_TYPES[decision.type]
+    headline = type_.done_by_you if mine else type_.done_by_other % {"who": decision.by_label}
     moment = localize(localtime(decision.created_at))
     if item.changed_at is not None:
         return Notice(headline, (moment, CHANGED), "warning")

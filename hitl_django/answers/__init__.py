@@ -1,41 +1,43 @@
-"""What may be done with a question, and which resume value each decision comes to.
+"""The answers that a question takes, and the resume value that each decision makes.
 
-Pure but for ``asked_of``: the same question, decision and value always compose to the same answer,
-so the admin can show before what the service stores after.
+Pure but for ``read_options``: the same question, decision and value always make the same answer, so
+the admin can show before what the service stores after.
 """
 
 from __future__ import annotations
 
-from .decision_types import APPROVE, DECISIONS, EDIT, REJECT, RESPOND, UNSET
-from .dialects import NAMED, RAW, recognise
-from .dialects.hitl_request import Action
-from .dialects.hitl_request import actions as actions_of
+from .dialects import DIALECTS, RAW, Dialect, RequestedAction, recognise_dialect
 from .dialects.plain_json import APPROVED
 from .inference import infer_decision
 from .limits import check_limits
-from .options import Asked, asked_of, changes_of, compose, offered, proposal_of, resume_value, said
+from .options import (
+    AnswerOptions,
+    choose_decisions,
+    compose_resume_value,
+    decision_patch,
+    make_proposal,
+    read_options,
+    resume_value,
+    value_with_reason,
+)
+from .value_checks import UNSET
 
 __all__ = [
-    "APPROVE",
     "APPROVED",
-    "DECISIONS",
-    "EDIT",
-    "NAMED",
+    "DIALECTS",
     "RAW",
-    "REJECT",
-    "RESPOND",
     "UNSET",
-    "Action",
-    "Asked",
-    "actions_of",
-    "asked_of",
-    "changes_of",
+    "AnswerOptions",
+    "Dialect",
+    "RequestedAction",
     "check_limits",
-    "compose",
+    "choose_decisions",
+    "compose_resume_value",
+    "decision_patch",
     "infer_decision",
-    "offered",
-    "proposal_of",
-    "recognise",
+    "make_proposal",
+    "read_options",
+    "recognise_dialect",
     "resume_value",
-    "said",
+    "value_with_reason",
 ]

@@ -12,7 +12,7 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from hitl_django.answers.dialects import NAMED, RAW
+from hitl_django.answers import DIALECTS
 from hitl_django.models import Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 
@@ -155,7 +155,7 @@ class InterruptFilter(filters.FilterSet):
     created_after = Since("created_at", "gte", label="Those asked then or later.")
     created_before = Since("created_at", "lt", label="Those asked before.")
     dialect = filters.ChoiceFilter(
-        choices=[(name, name) for name in (RAW, *NAMED)], label="The shape in which it is asked."
+        choices=[(name, name) for name in DIALECTS], label="The shape in which it is asked."
     )
     assignee = filters.ChoiceFilter(
         choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."

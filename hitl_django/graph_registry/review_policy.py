@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.payload import check_json
-from hitl_django.engine.terms import DECISIONS, check_dialect, check_quorum
+from hitl_django.engine.terms import check_dialect, check_quorum
 
 
 @final
@@ -50,12 +51,13 @@ class ReviewPolicy:
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():
-            if decision not in DECISIONS:
-                raise ValueError(f"{decision!r} is none of {', '.join(DECISIONS)}.")
+            if decision not in DECISION_TYPES:
+                raise ValueError(f"{decision!r} is none of {', '.join(DECISION_TYPES)}.")
             holds = _holds_value(answer)
-            if decision in ("edit", "respond") and not holds:
+            expected = DECISION_TYPES[decision].value_in_answer
+            if expected == "required" and not holds:
                 raise ValueError(f"The answer for {decision!r} has to hold VALUE somewhere.")
-            if decision == "reject" and holds:
+            if expected == "forbidden" and holds:
                 raise ValueError("A rejection has no value that its answer could hold.")
             check_json(_plain(answer), f"The answer for {decision!r}")
 

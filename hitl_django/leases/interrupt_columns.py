@@ -14,7 +14,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 
 from hitl_django import audit
-from hitl_django.answers import NAMED, RAW, Asked, offered, recognise
+from hitl_django.answers import AnswerOptions, choose_decisions, recognise_dialect
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.terms import ReviewTerms
 from hitl_django.graph_registry import registry
@@ -44,34 +44,35 @@ def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
     policy = registry.policy_of(graph)
     if question.kind != "interrupt":
         return _build_columns(
-            question, Asked(payload=asked.value, kind=question.kind), terms, policy
+            question, AnswerOptions(payload=asked.value, kind=question.kind), terms, policy
         )
     named = terms.dialect or policy.dialect
-    dialect = recognise(asked.value, asked.response_schema, named=named)
-    of = Asked(
+    dialect = recognise_dialect(asked.value, asked.response_schema, named=named)
+    options = AnswerOptions(
         payload=asked.value,
         schema=asked.response_schema,
         dialect=dialect,
         editable=terms.editable,
     )
-    return _build_columns(question, of, terms, policy)
+    return _build_columns(question, options, terms, policy)
 
 
 def _build_columns(
-    question: Question, asked: Asked, terms: ReviewTerms, policy: ReviewPolicy
+    question: Question, options: AnswerOptions, terms: ReviewTerms, policy: ReviewPolicy
 ) -> dict[str, Any]:
-    spoken = None if asked.dialect == RAW else NAMED[asked.dialect]
     title, why = terms.title, terms.why
     if title is None or not title.strip():
-        title = spoken.title(asked.payload) if spoken else None
+        title = options.rules.title(options.payload)
     if not why:
-        why = spoken.why(asked.payload) if spoken else _read_why(asked.payload)
+        why = options.rules.why(options.payload)
     editable = None if terms.editable is None else list(terms.editable)
     return {
-        "title": shorten(visible(title)) if title else question_title(asked.payload, question.node),
+        "title": shorten(visible(title))
+        if title
+        else question_title(options.payload, question.node),
         "why": why[:WHY_LENGTH],
-        "dialect": asked.dialect,
-        "allowed_decisions": list(offered(asked, terms.decisions)),
+        "dialect": options.dialect,
+        "allowed_decisions": list(choose_decisions(options, terms.decisions)),
         "editable": editable,
         "quorum": terms.quorum or policy.quorum,
         "no_self_approval": _first(terms.no_self_approval, policy.no_self_approval),
@@ -81,11 +82,6 @@ def _build_columns(
 
 def _first(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
-
-
-def _read_why(payload: Any) -> str:
-    why = payload.get("why") if isinstance(payload, dict) else None
-    return why if isinstance(why, str) else ""
 
 
 def build_assignment_columns(terms: ReviewTerms | None, using: str) -> dict[str, Any]:

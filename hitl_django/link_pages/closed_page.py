@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.audit import SYSTEM
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision
 from hitl_django.services import LinkInfo, LinkState
@@ -78,12 +79,6 @@ SPENT: dict[str, Words] = {
     ),
 }
 
-RECORDED: dict[str, Any] = {
-    Decision.Type.APPROVE: _("You approved it."),
-    Decision.Type.EDIT: _("You approved it with changes."),
-    Decision.Type.REJECT: _("You rejected it."),
-    Decision.Type.RESPOND: _("You answered it."),
-}
 ASK = frozenset(
     {LinkState.EXPIRED, LinkState.REVOKED, LinkState.VOID, LinkState.STALE, LinkState.WAITING}
 )
@@ -93,8 +88,9 @@ def words_for(link: LinkInfo, decision: Decision | None) -> Words:
     """Returns what to say of a link that can't be used."""
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
-        said = RECORDED.get(decision.type, "")
-        return Words(thanks % {"name": visible(link.name)}, (said,), "done")
+        type_ = DECISION_TYPES.get(decision.type)
+        line = "" if type_ is None else type_.thanks
+        return Words(thanks % {"name": visible(link.name)}, (line,), "done")
     words = SPENT[link.state]
     if link.state not in ASK:
         return words

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from django.db.models.lookups import IsNull
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.decision_types import DECISION_TYPES, EXPIRE, EXPIRE_LABEL
 from hitl_django.engine.ids import new_id
 from hitl_django.json_text.sanitize import visible
 
@@ -412,12 +413,16 @@ class Decision(models.Model):
     decision stays what it was.
     """
 
-    class Type(models.TextChoices):
-        APPROVE = "approve", _("approve")
-        EDIT = "edit", _("edit")
-        REJECT = "reject", _("reject")
-        RESPOND = "respond", _("respond")
-        EXPIRE = "expire", _("expired")  # nobody's: the answer that was given for this case
+    #: The decision types, and the one of the answer that was given for a question's expiry.
+    Type: type[models.TextChoices] = models.TextChoices(  # type: ignore[call-overload]
+        "Type",
+        [
+            *((row.name.upper(), (row.name, row.label)) for row in DECISION_TYPES.values()),
+            (EXPIRE.upper(), (EXPIRE, EXPIRE_LABEL)),
+        ],
+        module=__name__,
+        qualname="Decision.Type",
+    )
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     interrupt = models.ForeignKey(

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services, testing
-from hitl_django.answers import Asked, recognise
+from hitl_django.answers import AnswerOptions, recognise_dialect
 from hitl_django.models import Interrupt, Run, Thread
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
@@ -110,9 +110,9 @@ def make_question(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
         "task_id": "1",
         "interrupt_id": f"{number:032}",
         "payload_digest": f"{number:032}",
-        "dialect": recognise(payload, schema, fields.get("kind", "interrupt")),
+        "dialect": recognise_dialect(payload, schema, fields.get("kind", "interrupt")),
     }
-    asked = Asked(
+    asked = AnswerOptions(
         payload=payload,
         schema=schema,
         kind=fields.get("kind", "interrupt"),

@@ -15,7 +15,13 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
-from hitl_django.answers import UNSET, Asked, compose, infer_decision, recognise
+from hitl_django.answers import (
+    UNSET,
+    AnswerOptions,
+    infer_decision,
+    recognise_dialect,
+    resume_value,
+)
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text.sanitize import question_title
 from hitl_django.models import Interrupt, Run
@@ -129,7 +135,7 @@ payloads = {
 }
 
 
-def value_for(draw: Any, question: Asked, decision: str) -> Any:
+def value_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
     """Return a value that a person could give with a decision."""
     if question.dialect == "hitl_request" and decision in ("edit", "respond"):
         return decisions_for(draw, question, decision)
@@ -144,7 +150,7 @@ def value_for(draw: Any, question: Asked, decision: str) -> Any:
     return UNSET
 
 
-def decisions_for(draw: Any, question: Asked, decision: str) -> Any:
+def decisions_for(draw: Any, question: AnswerOptions, decision: str) -> Any:
     actions = question.payload["action_requests"]
     if len(actions) == 1 and draw(st.booleans()):
         if decision == "respond":
@@ -176,24 +182,24 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
 ) -> None:
     payload = data.draw(payloads[dialect])
     named = "tool_approval" if dialect == "tool_approval" else None
-    assert recognise(payload, named=named) == dialect
-    question = Asked(payload=payload, dialect=dialect)
+    assert recognise_dialect(payload, named=named) == dialect
+    question = AnswerOptions(payload=payload, dialect=dialect)
     assert question.allowed
     before = json.dumps(payload)
     for decision in question.allowed:
         value = value_for(data.draw, question, decision)
-        answer = compose(question, decision, value)
+        answer = resume_value(question, decision, value)
         ANSWERS[dialect].validate_json(json.dumps(answer))
-        assert answer == compose(question, decision, value)
+        assert answer == resume_value(question, decision, value)
         meant = infer_decision(question, answer)
-        assert compose(question, meant.type, meant.value) == answer
+        assert resume_value(question, meant.type, meant.value) == answer
         if dialect == "hitl_request":
             assert len(answer["decisions"]) == len(payload["action_requests"])
             for made, config in zip(answer["decisions"], payload["review_configs"], strict=True):
                 assert made["type"] in config["allowed_decisions"]
     for decision in {"approve", "edit", "reject", "respond"} - set(question.allowed):
         with pytest.raises(InvalidAnswerError):
-            compose(question, decision, {})
+            resume_value(question, decision, {})
     assert json.dumps(payload) == before
 
 
@@ -202,12 +208,12 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
 def test_no_value_whatever_makes_an_answer_of_another_shape(
     dialect: str, data: st.DataObject
 ) -> None:
-    question = Asked(payload=data.draw(payloads[dialect]), dialect=dialect)
+    question = AnswerOptions(payload=data.draw(payloads[dialect]), dialect=dialect)
     decision = data.draw(st.sampled_from(question.allowed))
     value = data.draw(values | st.just(question.start) | st.just([{"type": "approve"}]))
     faults: Any = ()
     try:
-        ANSWERS[dialect].validate_json(json.dumps(compose(question, decision, value)))
+        ANSWERS[dialect].validate_json(json.dumps(resume_value(question, decision, value)))
     except InvalidAnswerError as error:
         faults = error.faults or None
     assert faults is not None
@@ -278,16 +284,16 @@ def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
     ids=str,
 )  # fmt: skip
 def test_what_only_resembles_a_dialect_is_plain_json(payload: Any) -> None:
-    assert recognise(payload) == "raw"
+    assert recognise_dialect(payload) == "raw"
 
 
 @pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, CALL])
 def test_a_response_schema_or_a_name_says_otherwise(payload: Any) -> None:
-    assert recognise(payload) != "raw"
-    assert recognise(payload, {"type": "boolean"}) == "raw"
-    assert recognise(payload, kind="breakpoint") == "raw"
-    assert recognise(payload, named="raw") == "raw"
-    assert recognise(payload, named="tool_approval") == "raw"
+    assert recognise_dialect(payload) != "raw"
+    assert recognise_dialect(payload, {"type": "boolean"}) == "raw"
+    assert recognise_dialect(payload, kind="breakpoint") == "raw"
+    assert recognise_dialect(payload, named="raw") == "raw"
+    assert recognise_dialect(payload, named="tool_approval") == "raw"
 
 
 def test_each_action_takes_the_configuration_of_its_name() -> None:
@@ -297,12 +303,12 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
         {"action_name": "send", "allowed_decisions": ["approve", "edit"]},
     ]
     payload = {"action_requests": [send, read, send], "review_configs": configs}
-    assert recognise(payload) == "hitl_request"
-    question = Asked(payload=payload, dialect="hitl_request")
+    assert recognise_dialect(payload) == "hitl_request"
+    question = AnswerOptions(payload=payload, dialect="hitl_request")
     assert question.allowed == ("approve", "edit", "respond")
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     with pytest.raises(InvalidAnswerError) as caught:
-        compose(question, "respond", [edit, edit, edit])
+        resume_value(question, "respond", [edit, edit, edit])
     assert caught.value.faults == (("/1/type", "is none of approve, respond"),)
 
 
@@ -327,21 +333,23 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
 def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: list[str]) -> None:
     schema = {"properties": {"to": {"type": "string"}}}
     config = {**REQUEST["review_configs"][0], "args_schema": schema}
-    question = Asked(payload={**REQUEST, "review_configs": [config]}, dialect="hitl_request")
+    question = AnswerOptions(
+        payload={**REQUEST, "review_configs": [config]}, dialect="hitl_request"
+    )
     with pytest.raises(InvalidAnswerError) as caught:
-        compose(question, decision, value)
+        resume_value(question, decision, value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
 def test_fewer_decisions_than_actions_are_refused() -> None:
     two = {name: [*REQUEST[name]] * 2 for name in REQUEST}
-    question = Asked(payload=two, dialect="hitl_request")
+    question = AnswerOptions(payload=two, dialect="hitl_request")
     for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
         with pytest.raises(InvalidAnswerError, match="decide every action"):
-            compose(question, "respond", value)
+            resume_value(question, "respond", value)
     mixed = [{"type": "approve"}, {"type": "reject", "message": "not twice"}]
-    assert compose(question, "respond", mixed) == {"decisions": mixed}
-    assert compose(question, "reject", "no") == {
+    assert resume_value(question, "respond", mixed) == {"decisions": mixed}
+    assert resume_value(question, "reject", "no") == {
         "decisions": [{"type": "reject", "message": "no"}] * 2
     }
 

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from hitl_django import VALUE, services
-from hitl_django.answers import UNSET, Asked, compose, infer_decision
+from hitl_django.answers import UNSET, AnswerOptions, infer_decision, resume_value
 from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
 from hitl_django.errors import IdempotencyKeyReusedError, SelfApprovalError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run
@@ -36,29 +36,30 @@ REQUEST = {
 @pytest.mark.parametrize(
     ("question", "resume", "decision", "value"),
     [
-        (Asked(payload={"a": 1}), True, "approve", UNSET),
-        (Asked(payload={"a": 1}), False, "reject", UNSET),
-        (Asked(payload={"a": 1}), {"a": 2}, "edit", {"a": 2}),
-        (Asked(payload={"a": 1}), "Why?", "respond", "Why?"),
-        (Asked(payload={"a": 1}), None, "respond", None),
-        (Asked(payload="Dear"), "Dear Dana", "edit", "Dear Dana"),
-        (Asked(payload={}, decisions=["edit"]), [1], "edit", [1]),
-        (Asked(payload={}, kind="breakpoint"), True, "approve", UNSET),
-        (Asked(payload={}, schema={"type": "boolean"}), False, "reject", UNSET),
-        (Asked(payload={}, schema={"type": "integer"}), 5, "respond", 5),
-        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 5},
+        (AnswerOptions(payload={"a": 1}), True, "approve", UNSET),
+        (AnswerOptions(payload={"a": 1}), False, "reject", UNSET),
+        (AnswerOptions(payload={"a": 1}), {"a": 2}, "edit", {"a": 2}),
+        (AnswerOptions(payload={"a": 1}), "Why?", "respond", "Why?"),
+        (AnswerOptions(payload={"a": 1}), None, "respond", None),
+        (AnswerOptions(payload="Dear"), "Dear Dana", "edit", "Dear Dana"),
+        (AnswerOptions(payload={}, decisions=["edit"]), [1], "edit", [1]),
+        (AnswerOptions(payload={}, kind="breakpoint"), True, "approve", UNSET),
+        (AnswerOptions(payload={}, schema={"type": "boolean"}), False, "reject", UNSET),
+        (AnswerOptions(payload={}, schema={"type": "integer"}), 5, "respond", 5),
+        (AnswerOptions(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 5},
          "approve", UNSET),
-        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 4},
+        (AnswerOptions(payload={"amount": 5}, schema=AMOUNT), {"approved": True, "amount": 4},
          "edit", {"approved": True, "amount": 4}),
-        (Asked(payload={"amount": 5}, schema=AMOUNT), {"approved": False},
+        (AnswerOptions(payload={"amount": 5}, schema=AMOUNT), {"approved": False},
          "reject", {"approved": False}),
-        (Asked(payload=1, instead={"approve": {"ok": VALUE}}), {"ok": 1}, "approve", UNSET),
-        (Asked(payload=1, instead={"respond": {"say": [VALUE]}}), {"say": ["x"]},
+        (AnswerOptions(payload=1, policy_answers={"approve": {"ok": VALUE}}), {"ok": 1},
+         "approve", UNSET),
+        (AnswerOptions(payload=1, policy_answers={"respond": {"say": [VALUE]}}), {"say": ["x"]},
          "respond", "x"),
     ],
 )  # fmt: skip
 def test_a_resume_value_is_the_decision_that_comes_to_it(
-    question: Asked, resume: Any, decision: str, value: Any
+    question: AnswerOptions, resume: Any, decision: str, value: Any
 ) -> None:
     meant = infer_decision(question, resume)
     assert (meant.type, meant.value) == (decision, value)
@@ -67,25 +68,26 @@ def test_a_resume_value_is_the_decision_that_comes_to_it(
 @pytest.mark.parametrize(
     ("question", "resume", "pointers"),
     [
-        (Asked(payload={"a": 1}, decisions=["approve", "reject"]), {"a": 2}, [""]),
-        (Asked(payload={"a": 1}, decisions=["approve"]), False, [""]),
-        (Asked(payload={"a": 1}, decisions=["approve", "edit"], editable=["a"]), {"b": 1},
+        (AnswerOptions(payload={"a": 1}, decisions=["approve", "reject"]), {"a": 2}, [""]),
+        (AnswerOptions(payload={"a": 1}, decisions=["approve"]), False, [""]),
+        (AnswerOptions(payload={"a": 1}, decisions=["approve", "edit"], editable=["a"]), {"b": 1},
          ["/b"]),
-        (Asked(payload={}, kind="breakpoint"), {"x": 1}, [""]),
-        (Asked(payload={}, schema={"type": "boolean"}), 1, [""]),
-        (Asked(payload={}, schema=AMOUNT), {"approved": True, "amount": "5"}, ["/amount"]),
-        (Asked(payload={}, schema=AMOUNT, decisions=["reject"]), {"approved": True}, [""]),
-        (Asked(payload=1, instead={"approve": "yes"}, decisions=["approve"]), True, [""]),
-        (Asked(payload=REQUEST, dialect="hitl_request"), {"decisions": [{"type": "approve"}]},
-         ["/decisions"]),
-        (Asked(payload=REQUEST, dialect="hitl_request"),
+        (AnswerOptions(payload={}, kind="breakpoint"), {"x": 1}, [""]),
+        (AnswerOptions(payload={}, schema={"type": "boolean"}), 1, [""]),
+        (AnswerOptions(payload={}, schema=AMOUNT), {"approved": True, "amount": "5"}, ["/amount"]),
+        (AnswerOptions(payload={}, schema=AMOUNT, decisions=["reject"]), {"approved": True}, [""]),
+        (AnswerOptions(payload=1, policy_answers={"approve": "yes"}, decisions=["approve"]), True,
+         [""]),
+        (AnswerOptions(payload=REQUEST, dialect="hitl_request"),
+         {"decisions": [{"type": "approve"}]}, ["/decisions"]),
+        (AnswerOptions(payload=REQUEST, dialect="hitl_request"),
          {"decisions": [{"type": "edit", "edited_action": {"name": "send", "args": 5}},
                         {"type": "approve"}]}, ["/decisions/0/edited_action/args"]),
-        (Asked(payload=REQUEST, dialect="hitl_request"), True, [""]),
+        (AnswerOptions(payload=REQUEST, dialect="hitl_request"), True, [""]),
     ],
 )  # fmt: skip
 def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
-    question: Asked, resume: Any, pointers: list[str]
+    question: AnswerOptions, resume: Any, pointers: list[str]
 ) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
         infer_decision(question, resume)
@@ -93,11 +95,11 @@ def test_a_resume_value_that_no_offered_decision_comes_to_is_refused(
 
 
 def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own() -> None:
-    question = Asked(payload=REQUEST, dialect="hitl_request", editable=["/1"])
+    question = AnswerOptions(payload=REQUEST, dialect="hitl_request", editable=["/1"])
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     for give in (
         infer_decision,
-        lambda asked, resume: compose(asked, "respond", resume["decisions"]),
+        lambda asked, resume: resume_value(asked, "respond", resume["decisions"]),
     ):
         with pytest.raises(InvalidAnswerError, match="may not be changed"):
             give(question, {"decisions": [edit, {"type": "respond", "message": "No."}]})

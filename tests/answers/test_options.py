@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.answers import UNSET, Asked, compose
+from hitl_django.answers import UNSET, AnswerOptions, resume_value
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import question_title, shorten, storable, visible
@@ -46,11 +46,11 @@ ALL = ("approve", "edit", "reject", "respond")
 def test_a_question_allows_what_its_answer_can_say(
     payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
 ) -> None:
-    question = Asked(payload=payload, schema=schema, kind=kind)
+    question = AnswerOptions(payload=payload, schema=schema, kind=kind)
     assert question.allowed == allowed
     for type_ in {*ALL, "other"} - set(allowed):
         with pytest.raises(InvalidAnswerError, match=allowed[0]):
-            compose(question, type_, {})
+            resume_value(question, type_, {})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_question_allows_what_its_answer_can_say(
 def test_each_decision_composes_to_an_answer(
     payload: Any, schema: Any, type_: str, value: Any, answer: Any
 ) -> None:
-    assert compose(Asked(payload=payload, schema=schema), type_, value) == answer
+    assert resume_value(AnswerOptions(payload=payload, schema=schema), type_, value) == answer
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_each_decision_composes_to_an_answer(
 )
 def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
-        compose(Asked(payload={}, schema=APPROVAL), "edit", value)
+        resume_value(AnswerOptions(payload={}, schema=APPROVAL), "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
@@ -102,7 +102,7 @@ def test_pointers_are_escaped() -> None:
 
 def test_a_form_starts_with_what_was_shown() -> None:
     def started(payload: Any, schema: Any) -> Any:
-        return Asked(payload=payload, schema=schema).start
+        return AnswerOptions(payload=payload, schema=schema).start
 
     assert started({"amount": 5, "secret": 1}, APPROVAL) == {"amount": 5, "note": "none"}
     assert started("text", APPROVAL) == {"note": "none"}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, TypeAdapter
 
-from hitl_django.answers import Asked, compose, infer_decision
+from hitl_django.answers import AnswerOptions, infer_decision, resume_value
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Interrupt
@@ -311,7 +311,7 @@ def test_all_validations_of_a_decision_share_one_budget() -> None:
 
 def _refused(payload: Any, value: Any) -> None:
     with pytest.raises(InvalidAnswerError) as refused:
-        compose(Asked(payload=payload, dialect="hitl_request"), "edit", value)
+        resume_value(AnswerOptions(payload=payload, dialect="hitl_request"), "edit", value)
     [(pointer, reason)] = refused.value.faults
     assert pointer.endswith("/edited_action/args")
     assert reason == json_schema.TOO_COMPLEX
@@ -322,7 +322,7 @@ def test_a_resume_value_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> No
     apply = json_schema.faults
     monkeypatch.setattr(json_schema, "faults", lambda *given: calls.append(given) or apply(*given))
     schema = {"type": "object", "properties": {"approved": {"type": "boolean"}, "n": {}}}
-    asked = Asked(payload={"n": 1}, schema=schema)
+    asked = AnswerOptions(payload={"n": 1}, schema=schema)
     assert infer_decision(asked, {"approved": True, "n": 2}).type == "edit"
     assert len(calls) == 1
 

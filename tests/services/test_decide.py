@@ -627,6 +627,7 @@ def test_what_was_decided_and_erased_is_read_for_no_other_answer(
     services.decide(question.pk, "approve")
     advance()
     services.forget(question.thread.thread_id)
-    monkeypatch.setattr(answers, "asked_of", None)  # of what was erased there is nothing to read
+    # Of what was erased there is nothing to read.
+    monkeypatch.setattr(answers, "read_options", None)
     with pytest.raises(AlreadyDecidedError):
         services.decide(question.pk, "edit", {"title": "Other"})

@@ -351,7 +351,7 @@ def test_a_forgotten_question_of_an_agent_can_still_be_looked_at(
     services.forget(question.thread.thread_id)
     question.refresh_from_db()
     assert (question.title, question.why, question.payload) == ("", "", None)
-    assert answers.asked_of(question).original is None
+    assert answers.read_options(question).original is None
 
 
 @pytest.mark.promise("P20")

@@ -13,180 +13,174 @@ them, some with changes; "respond" decides each on its own.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
+from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import counted
 
-from ..decision_types import (
-    APPROVE,
-    DECISIONS,
-    EDIT,
-    REJECT,
-    RESPOND,
+from ..value_checks import (
     UNSET,
-    Meant,
-    a_text,
-    an_object,
-    no_value,
-    only,
-    refuse,
-    required,
+    Candidate,
+    invalid_answer,
+    refuse_value,
+    require_members,
+    require_object,
+    require_text,
+    require_value,
 )
+from .dialect import Dialect, DialectQuestion, RequestedAction
 
 #: As many names of actions stand in a title.
 MOST_NAMES = 10
 ACTIONS, CONFIGS = "action_requests", "review_configs"
+#: What a configuration may allow, in the order to offer it.
+ALLOWABLE = (APPROVE, EDIT, REJECT, RESPOND)
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One of the actions: its arguments, their schema if they have one, and what is allowed."""
+class HitlRequestDialect(Dialect):
+    """Questions of LangChain's middleware for people in the loop."""
 
-    name: str
-    args: dict[str, Any]
-    description: str
-    allowed: tuple[str, ...]
-    schema: dict[str, Any] | None
+    name = "hitl_request"
+    arguments_member = "args"
+    rejects_with_reason = True
 
-
-def speaks(payload: Any) -> bool:
-    """Says whether a payload is one, with a configuration for each action."""
-    if not isinstance(payload, dict) or payload.keys() != {ACTIONS, CONFIGS}:
-        return False
-    actions, configs = payload[ACTIONS], payload[CONFIGS]
-    return (
-        isinstance(actions, list)
-        and isinstance(configs, list)
-        and actions != []
-        and all(map(_is_action, actions))
-        and all(map(_is_config, configs))
-        and _configs(payload) is not None
-    )
-
-
-def title(payload: Any) -> str:
-    """Says in a line what is asked."""
-    counts = Counter(action["name"] for action in payload[ACTIONS])
-    names = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"Allow {', '.join(names[:MOST_NAMES])}{more}?"
-
-
-def why(payload: Any) -> str:
-    """Returns what the payload says about the actions."""
-    said = [action.get("description", "") for action in payload[ACTIONS]]
-    return "\n\n".join(text for text in said if text)
-
-
-def decisions(payload: Any) -> tuple[str, ...]:
-    """Lists what the payload allows, in the order to offer it."""
-    allowed = _allowed(payload)
-    found = [word for word in (APPROVE, REJECT) if all(word in words for words in allowed)]
-    if any(EDIT in words for words in allowed) and all(
-        {APPROVE, EDIT} & words for words in allowed
-    ):
-        found.append(EDIT)
-    if len(allowed) > 1 or RESPOND in allowed[0]:
-        found.append(RESPOND)
-    return tuple(word for word in DECISIONS if word in found)
-
-
-def actions(payload: Any) -> list[Action]:
-    """Returns the actions, each with what may be decided about it."""
-    return [
-        Action(
-            name=action["name"],
-            args=action["args"],
-            description=action.get("description", ""),
-            allowed=tuple(word for word in DECISIONS if word in config["allowed_decisions"]),
-            schema=config.get("args_schema"),
+    def matches(self, payload: Any) -> bool:
+        if not isinstance(payload, dict) or payload.keys() != {ACTIONS, CONFIGS}:
+            return False
+        actions, configs = payload[ACTIONS], payload[CONFIGS]
+        return (
+            isinstance(actions, list)
+            and isinstance(configs, list)
+            and actions != []
+            and all(map(_is_action, actions))
+            and all(map(_is_config, configs))
+            and _configs(payload) is not None
         )
-        for action, config in zip(payload[ACTIONS], _configs(payload) or (), strict=True)
-    ]
 
+    def title(self, payload: Any) -> str:
+        counts = Counter(action["name"] for action in payload[ACTIONS])
+        names = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return f"Allow {', '.join(names[:MOST_NAMES])}{more}?"
 
-def start(payload: Any) -> Any:
-    """Returns what an edit edits: ``{"name", "args"}``, or a list of them for several actions."""
-    actions = [_action(action) for action in payload[ACTIONS]]
-    return actions if len(actions) > 1 else actions[0]
+    def why(self, payload: Any) -> str:
+        descriptions = [action.get("description", "") for action in payload[ACTIONS]]
+        return "\n\n".join(text for text in descriptions if text)
 
+    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+        allowed = _allowed(question.payload)
+        found = [word for word in (APPROVE, REJECT) if all(word in words for words in allowed)]
+        if any(EDIT in words for words in allowed) and all(
+            {APPROVE, EDIT} & words for words in allowed
+        ):
+            found.append(EDIT)
+        if len(allowed) > 1 or RESPOND in allowed[0]:
+            found.append(RESPOND)
+        return tuple(word for word in ALLOWABLE if word in found)
 
-def edited(payload: Any, value: Any) -> Any:
-    """Returns what an edit makes of it."""
-    if not isinstance(value, list):
-        return value
-    actions = [
-        entry.get("edited_action", _action(action))
-        for entry, action in zip(value, payload[ACTIONS], strict=True)
-    ]
-    return actions if len(actions) > 1 else actions[0]
+    def prefill(self, question: DialectQuestion) -> Any:
+        """Returns ``{"name", "args"}``, or a list of them for several actions."""
+        actions = [_action(action) for action in question.payload[ACTIONS]]
+        return actions if len(actions) > 1 else actions[0]
 
+    def apply_edit(self, payload: Any, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        actions = [
+            entry.get("edited_action", _action(action))
+            for entry, action in zip(value, payload[ACTIONS], strict=True)
+        ]
+        return actions if len(actions) > 1 else actions[0]
 
-def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
-    """Returns the resume value of a decision."""
-    count = len(payload[ACTIONS])
-    if type == APPROVE:
-        no_value(type, value)
-        return {"decisions": [{"type": APPROVE}] * count}
-    if type == REJECT:
-        said = {} if value is UNSET else {"message": a_text(value)}
-        return {"decisions": [{"type": REJECT, **said}] * count}
-    value = required(type, value)
-    if count == 1 and not isinstance(value, list):
-        one = {"edited_action": value} if type == EDIT else {"message": value}
-        return {"decisions": [_checked(payload, 0, {"type": type, **one}, "", bare=True)]}
-    if not isinstance(value, list) or len(value) != count:
-        many = counted(count, "decision", "decisions")
-        reason = f"a list of {many} is expected, one for each action"
-        raise refuse("The value doesn't decide every action.", ("", reason))
-    made = [_checked(payload, at, entry, f"/{at}") for at, entry in enumerate(value)]
-    if type == EDIT:
-        _refuse_unless_edit(made)
-    return {"decisions": made}
+    def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
+        # To decide each of several actions on its own, some of them may be edited.
+        return type == RESPOND and isinstance(value, list)
 
+    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+        payload = question.payload
+        count = len(payload[ACTIONS])
+        if type == APPROVE:
+            refuse_value(type, value)
+            return {"decisions": [{"type": APPROVE}] * count}
+        if type == REJECT:
+            message = {} if value is UNSET else {"message": require_text(value)}
+            return {"decisions": [{"type": REJECT, **message}] * count}
+        value = require_value(type, value)
+        if count == 1 and not isinstance(value, list):
+            one = {"edited_action": value} if type == EDIT else {"message": value}
+            return {"decisions": [_checked(payload, 0, {"type": type, **one}, "", bare=True)]}
+        if not isinstance(value, list) or len(value) != count:
+            many = counted(count, "decision", "decisions")
+            reason = f"a list of {many} is expected, one for each action"
+            raise invalid_answer("The value doesn't decide every action.", ("", reason))
+        made = [_checked(payload, at, entry, f"/{at}") for at, entry in enumerate(value)]
+        if type == EDIT:
+            _refuse_unless_edit(made)
+        return {"decisions": made}
 
-def read(payload: Any, resume: Any) -> list[Meant]:
-    """Returns the decisions that may have come to a resume value."""
-    match resume:
-        case {"decisions": [{"type": "reject", "message": message}, *_]}:
-            one_for_all = [Meant(REJECT, message)]
-        case {"decisions": [*_]}:
-            one_for_all = []
-        case _:
-            return []
-    entries, where = resume["decisions"], "/decisions"
-    return [*one_for_all, Meant(EDIT, entries, where), Meant(RESPOND, entries, where)]
+    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+        match resume:
+            case {"decisions": [{"type": "reject", "message": message}, *_]}:
+                one_for_all = [Candidate(REJECT, message)]
+            case {"decisions": [*_]}:
+                one_for_all = []
+            case _:
+                return []
+        entries, where = resume["decisions"], "/decisions"
+        return [
+            *one_for_all,
+            Candidate(EDIT, entries, where),
+            Candidate(RESPOND, entries, where),
+        ]
+
+    def actions(self, payload: Any) -> list[RequestedAction]:
+        return [
+            RequestedAction(
+                name=action["name"],
+                args=action["args"],
+                description=action.get("description", ""),
+                allowed=tuple(word for word in ALLOWABLE if word in config["allowed_decisions"]),
+                schema=config.get("args_schema"),
+            )
+            for action, config in zip(payload[ACTIONS], _configs(payload) or (), strict=True)
+        ]
+
+    def has_separate_actions(self, payload: Any) -> bool:
+        return len(payload[ACTIONS]) > 1
+
+    def action_decisions(self, resume: Any) -> list[dict[str, Any]]:
+        decisions: list[dict[str, Any]] = resume["decisions"]
+        return decisions
 
 
 def _checked(
     payload: Any, at: int, entry: Any, pointer: str, *, bare: bool = False
 ) -> dict[str, Any]:
     """Returns a decision on one action; ``bare`` where the value was given without its frame."""
-    entry = an_object(entry, pointer)
+    entry = require_object(entry, pointer)
     word = entry.get("type")
     allowed = _allowed(payload)[at]
     if word not in allowed:
-        reason = f"is none of {', '.join(word for word in DECISIONS if word in allowed)}"
-        raise refuse("The action can't be decided like this.", (f"{pointer}/type", reason))
+        reason = f"is none of {', '.join(word for word in ALLOWABLE if word in allowed)}"
+        raise invalid_answer("The action can't be decided like this.", (f"{pointer}/type", reason))
     if word == APPROVE or (word == REJECT and "message" not in entry):
-        only(entry, "type", pointer=pointer)
+        require_members(entry, "type", pointer=pointer)
     elif word == EDIT:
-        only(entry, "type", "edited_action", pointer=pointer)
+        require_members(entry, "type", "edited_action", pointer=pointer)
         where = pointer if bare else f"{pointer}/edited_action"
         _check_action(payload, at, entry["edited_action"], where)
     else:
-        only(entry, "type", "message", pointer=pointer)
-        a_text(entry["message"], pointer if bare else f"{pointer}/message")
+        require_members(entry, "type", "message", pointer=pointer)
+        require_text(entry["message"], pointer if bare else f"{pointer}/message")
     return entry
 
 
 def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
-    action = an_object(action, pointer)
-    only(action, "name", "args", pointer=pointer)
-    a_text(action["name"], f"{pointer}/name")
-    args = an_object(action["args"], f"{pointer}/args")
+    action = require_object(action, pointer)
+    require_members(action, "name", "args", pointer=pointer)
+    require_text(action["name"], f"{pointer}/name")
+    args = require_object(action["args"], f"{pointer}/args")
     schema = (_configs(payload) or [])[at].get("args_schema")
     # A schema describes the arguments of the action it stands with, and of no other.
     if schema is None or action["name"] != payload[ACTIONS][at]["name"]:
@@ -194,7 +188,7 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
     faults = json_schema.faults(schema, args)
     if faults:
         where = [(f"{pointer}/args{below}", reason) for below, reason in faults]
-        raise refuse("The arguments don't fit the action.", *where)
+        raise invalid_answer("The arguments don't fit the action.", *where)
 
 
 def _refuse_unless_edit(made: list[dict[str, Any]]) -> None:
@@ -206,7 +200,7 @@ def _refuse_unless_edit(made: list[dict[str, Any]]) -> None:
     if not faults and all(entry["type"] == APPROVE for entry in made):
         faults = [("", "no action is edited")]
     if faults:
-        raise refuse("This is not an edit.", *faults)
+        raise invalid_answer("This is not an edit.", *faults)
 
 
 def _is_action(action: Any) -> bool:
@@ -229,7 +223,7 @@ def _is_config(config: Any) -> bool:
         and isinstance(config["action_name"], str)
         and isinstance(words, list)
         and words != []
-        and all(isinstance(word, str) and word in DECISIONS for word in words)
+        and all(isinstance(word, str) and word in ALLOWABLE for word in words)
         and isinstance(config.get("args_schema"), dict | None)
     )
 

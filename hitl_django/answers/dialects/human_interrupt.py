@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..decision_types import (
-    APPROVE,
-    DECISIONS,
-    EDIT,
-    REJECT,
-    RESPOND,
-    Meant,
-    a_text,
-    an_object,
-    no_value,
-    only,
-    required,
-)
+from django.utils.translation import gettext_lazy as _
 
+from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
+
+from ..value_checks import (
+    Candidate,
+    refuse_value,
+    require_members,
+    require_object,
+    require_text,
+    require_value,
+)
+from .dialect import Dialect, DialectQuestion, RequestedAction
+
+#: The member of the configuration that allows a decision, in the order to offer them.
 ALLOWING = {
     APPROVE: "allow_accept",
     EDIT: "allow_edit",
@@ -31,76 +32,69 @@ ALLOWING = {
 }
 
 
-def speaks(payload: Any) -> bool:
-    """Says whether a payload is one."""
-    request = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload
-    if not isinstance(request, dict) or not {"action_request", "config"} <= request.keys():
-        return False
-    if not request.keys() <= {"action_request", "config", "description"}:
-        return False
-    action, config = request["action_request"], request["config"]
-    return (
-        isinstance(action, dict)
-        and action.keys() == {"action", "args"}
-        and isinstance(action["action"], str)
-        and action["action"].strip() != ""
-        and isinstance(action["args"], dict)
-        and isinstance(config, dict)
-        and config.keys() <= set(ALLOWING.values())
-        and all(isinstance(allowed, bool) for allowed in config.values())
-        and any(config.values())
-        and isinstance(request.get("description"), str | None)
-    )
+class HumanInterruptDialect(Dialect):
+    """Questions of LangGraph's agents and inboxes."""
 
+    name = "human_interrupt"
+    button_labels = {APPROVE: _("Accept"), REJECT: _("Ignore")}  # noqa: RUF012
+    arguments_member = "args"
 
-def title(payload: Any) -> str:
-    """Says in a line what is asked."""
-    return f"Allow {start(payload)['action']}?"
+    def matches(self, payload: Any) -> bool:
+        request = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload
+        if not isinstance(request, dict) or not {"action_request", "config"} <= request.keys():
+            return False
+        if not request.keys() <= {"action_request", "config", "description"}:
+            return False
+        action, config = request["action_request"], request["config"]
+        return (
+            isinstance(action, dict)
+            and action.keys() == {"action", "args"}
+            and isinstance(action["action"], str)
+            and action["action"].strip() != ""
+            and isinstance(action["args"], dict)
+            and isinstance(config, dict)
+            and config.keys() <= set(ALLOWING.values())
+            and all(isinstance(allowed, bool) for allowed in config.values())
+            and any(config.values())
+            and isinstance(request.get("description"), str | None)
+        )
 
+    def title(self, payload: Any) -> str:
+        return f"Allow {_request(payload)['action_request']['action']}?"
 
-def why(payload: Any) -> str:
-    """Returns what the payload says about the action."""
-    return _request(payload).get("description") or ""
+    def why(self, payload: Any) -> str:
+        return _request(payload).get("description") or ""
 
+    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+        config = _request(question.payload)["config"]
+        return tuple(type_ for type_, allowing in ALLOWING.items() if config.get(allowing))
 
-def decisions(payload: Any) -> tuple[str, ...]:
-    """Lists what the payload allows, in the order to offer it."""
-    config = _request(payload)["config"]
-    return tuple(word for word in DECISIONS if config.get(ALLOWING[word]))
+    def prefill(self, question: DialectQuestion) -> Any:
+        return _request(question.payload)["action_request"]
 
+    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+        if type in (APPROVE, REJECT):
+            refuse_value(type, value)
+            return [{"type": "accept" if type == APPROVE else "ignore", "args": None}]
+        if type == RESPOND:
+            return [{"type": "response", "args": require_text(require_value(type, value))}]
+        action = require_object(require_value(type, value))
+        require_members(action, "action", "args")
+        require_text(action["action"], "/action")
+        require_object(action["args"], "/args")
+        return [{"type": "edit", "args": action}]
 
-def start(payload: Any) -> Any:
-    """Returns what an edit edits: ``{"action", "args"}``."""
-    return _request(payload)["action_request"]
+    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+        match resume:
+            case [{"type": "response", "args": text}]:
+                return [Candidate(RESPOND, text, "/0/args")]
+            case [{"type": "edit", "args": action}]:
+                return [Candidate(EDIT, action, "/0/args")]
+        return []
 
-
-def edited(payload: Any, value: Any) -> Any:
-    """Returns what an edit makes of it."""
-    return value
-
-
-def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
-    """Returns the resume value of a decision."""
-    if type in (APPROVE, REJECT):
-        no_value(type, value)
-        return [{"type": "accept" if type == APPROVE else "ignore", "args": None}]
-    if type == RESPOND:
-        return [{"type": "response", "args": a_text(required(type, value))}]
-    action = an_object(required(type, value))
-    only(action, "action", "args")
-    a_text(action["action"], "/action")
-    an_object(action["args"], "/args")
-    return [{"type": "edit", "args": action}]
-
-
-def read(payload: Any, resume: Any) -> list[Meant]:
-    """Returns the decisions that may have come to a resume value."""
-    match resume:
-        case [{"type": "response", "args": text}]:
-            return [Meant(RESPOND, text, "/0/args")]
-        case [{"type": "edit", "args": action}]:
-            return [Meant(EDIT, action, "/0/args")]
-    return []
+    def actions(self, payload: Any) -> list[RequestedAction]:
+        action = _request(payload)["action_request"]
+        return [RequestedAction(action["action"], action["args"])]
 
 
 def _request(payload: Any) -> dict[str, Any]:

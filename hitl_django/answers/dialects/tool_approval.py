@@ -11,60 +11,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..decision_types import APPROVE, EDIT, REJECT, Meant, an_object, no_value, refuse, required
+from hitl_django.decision_types import APPROVE, EDIT, REJECT
+
+from ..value_checks import Candidate, invalid_answer, refuse_value, require_object, require_value
+from .dialect import Dialect, DialectQuestion, RequestedAction
 
 ACTION, MESSAGE = "action", "message"
 
 
-def speaks(payload: Any) -> bool:
-    """Says whether a payload can be one."""
-    return (
-        isinstance(payload, dict)
-        and isinstance(payload.get(ACTION), str)
-        and payload[ACTION].strip() != ""
-        and isinstance(payload.get(MESSAGE), str | None)
-    )
+class ToolApprovalDialect(Dialect):
+    """Questions of a tool about what it is about to do."""
+
+    name = "tool_approval"
+    is_recognised = False
+
+    def matches(self, payload: Any) -> bool:
+        return (
+            isinstance(payload, dict)
+            and isinstance(payload.get(ACTION), str)
+            and payload[ACTION].strip() != ""
+            and isinstance(payload.get(MESSAGE), str | None)
+        )
+
+    def title(self, payload: Any) -> str:
+        return str(payload.get(MESSAGE) or f"Allow {payload[ACTION]}?")
+
+    def why(self, payload: Any) -> str:
+        return ""  # the message is the title
+
+    def decisions(self, question: DialectQuestion) -> tuple[str, ...]:
+        return (APPROVE, EDIT, REJECT) if _arguments(question.payload) else (APPROVE, REJECT)
+
+    def prefill(self, question: DialectQuestion) -> Any:
+        return _arguments(question.payload)
+
+    def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
+        if type != EDIT:
+            refuse_value(type, value)
+            return {ACTION: type}
+        arguments = require_object(require_value(type, value))
+        if ACTION in arguments:
+            raise invalid_answer(
+                "The action can't be changed.", (f"/{ACTION}", "is not an argument")
+            )
+        return {**arguments, ACTION: APPROVE}
+
+    def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
+        match resume:
+            case {"action": "approve", **arguments}:
+                return [Candidate(EDIT, arguments, "")]
+        return []
+
+    def actions(self, payload: Any) -> list[RequestedAction]:
+        return [RequestedAction(payload[ACTION], _arguments(payload))]
 
 
-def title(payload: Any) -> str:
-    """Says in a line what is asked."""
-    return str(payload.get(MESSAGE) or f"Allow {payload[ACTION]}?")
-
-
-def why(payload: Any) -> str:
-    """Returns nothing: the message is the title."""
-    return ""
-
-
-def decisions(payload: Any) -> tuple[str, ...]:
-    """Lists what the payload allows, in the order to offer it."""
-    return (APPROVE, EDIT, REJECT) if start(payload) else (APPROVE, REJECT)
-
-
-def start(payload: Any) -> Any:
-    """Returns what an edit edits: the arguments."""
+def _arguments(payload: Any) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if key not in (ACTION, MESSAGE)}
-
-
-def edited(payload: Any, value: Any) -> Any:
-    """Returns what an edit makes of it."""
-    return value
-
-
-def compose(payload: Any, type: str, value: Any) -> Any:  # noqa: A002
-    """Returns the resume value of a decision."""
-    if type != EDIT:
-        no_value(type, value)
-        return {ACTION: type}
-    arguments = an_object(required(type, value))
-    if ACTION in arguments:
-        raise refuse("The action can't be changed.", (f"/{ACTION}", "is not an argument"))
-    return {**arguments, ACTION: APPROVE}
-
-
-def read(payload: Any, resume: Any) -> list[Meant]:
-    """Returns the decisions that may have come to a resume value."""
-    match resume:
-        case {"action": "approve", **arguments}:
-            return [Meant(EDIT, arguments, "")]
-    return []

@@ -8,8 +8,8 @@ from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from hitl_django import answers
 from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.drawing import draw_mermaid
 from hitl_django.graph_registry.registry import Broken
 from hitl_django.models import Decision, Run
@@ -208,7 +208,7 @@ class DecisionBody(Body):
     either = (("type", "value"), ("resume",))
 
     type = Choice(
-        choices=[answers.APPROVE, answers.EDIT, answers.REJECT, answers.RESPOND],
+        choices=list(DECISION_TYPES),
         required=False,
         help_text="One of the question's allowed_decisions.",
     )

@@ -6,14 +6,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from hitl_django import answers
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.services import LinkState
 
 from .fields import Body, Choice, Id, Moment, Text
 
 
 def _decisions(**options: Any) -> serializers.ListField:
-    return serializers.ListField(child=Choice(choices=list(answers.DECISIONS)), **options)
+    return serializers.ListField(child=Choice(choices=list(DECISION_TYPES)), **options)
 
 
 class LinkBody(Body):

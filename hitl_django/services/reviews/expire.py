@@ -14,6 +14,7 @@ from hitl_django import audit, leases, notifications, signals
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.decision_types import EXPIRE
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
@@ -154,7 +155,7 @@ def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
     decision = Decision(
         interrupt=interrupt,
         version=interrupt.version,
-        type=Decision.Type.EXPIRE,
+        type=EXPIRE,
         value=answer,
         by_label=audit.SYSTEM,
         via=TIMEOUT,

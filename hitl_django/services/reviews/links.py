@@ -26,10 +26,11 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from hitl_django import answers, audit, leases
-from hitl_django.answers import APPROVE, UNSET
+from hitl_django.answers import UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.decision_types import APPROVE
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
 from hitl_django.errors import (
     AlreadyDecidedError,
@@ -357,7 +358,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception
 
 
 def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
-    allowed = answers.asked_of(interrupt).allowed
+    allowed = answers.read_options(interrupt).allowed
     if unknown := sorted(set(decisions) - set(allowed)):
         reason = f"{unknown[0]!r} is not one of {', '.join(allowed)}"
         raise InvalidInputError(f"The link's decisions: {reason}.", [("decisions", reason)])

@@ -25,6 +25,7 @@ from django.db.models.functions import Now
 from django.db.models.lookups import GreaterThanOrEqual
 
 from hitl_django.db.alias import write_alias
+from hitl_django.decision_types import DECISION_TYPES, EXPIRE
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt
 from hitl_django.models.review import queue_order
@@ -200,9 +201,10 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
     seconds = sorted((made - asked).total_seconds() for _, asked, made in decided)
-    types = [kind for kind, _, _ in decided]
-    approved = sum(kind in (Decision.Type.APPROVE, Decision.Type.EDIT) for kind in types)
-    ruled = approved + types.count(Decision.Type.REJECT)
+    types = [type_ for type_, _, _ in decided]
+    rulings = [DECISION_TYPES[type_].is_approval for type_ in types]
+    approved = rulings.count(True)
+    ruled = approved + rulings.count(False)
     return ReviewStats(
         pending=rows.order_by(*queue_order())[:CAP].count(),
         overdue=_count(rows, queue_filters.OVERDUE_PARTS),
@@ -221,7 +223,7 @@ def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
     """Gives the latest decisions of people: type, when it was asked, when it was decided."""
     using = write_alias()
     made = Decision.objects.using(using).filter(effective=True, created_at__gte=Now() - WITHIN)
-    made = made.exclude(type=Decision.Type.EXPIRE)
+    made = made.exclude(type=EXPIRE)
     if user is not None:
         seen = get_policy().visible_interrupts(user, Interrupt.objects.using(using).order_by())
         made = made.none() if seen.query.is_empty() else made.filter(interrupt__in=seen)

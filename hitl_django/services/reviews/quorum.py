@@ -7,8 +7,9 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 
 from hitl_django import answers, audit
-from hitl_django.answers import APPROVE, REJECT, Asked
+from hitl_django.answers import AnswerOptions
 from hitl_django.db.alias import write_alias
+from hitl_django.decision_types import APPROVE, needs_agreement
 from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
 from hitl_django.errors import AlreadyApprovedError, ClaimRequiredError, SelfApprovalError
 from hitl_django.json_text import json_patch
@@ -51,7 +52,7 @@ def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
 
     Whoever started a run may still say no to it.
     """
-    if type != REJECT and is_own(interrupt, by):
+    if needs_agreement(type) and is_own(interrupt, by):
         raise SelfApprovalError(
             OWN, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk)
         )
@@ -67,17 +68,17 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
         raise ClaimRequiredError("Claim the question first: only who holds it decides it.")
 
 
-def is_seconded(asked: Asked, answer: Any) -> bool:
+def is_seconded(options: AnswerOptions, answer: Any) -> bool:
     """Says whether an answer that was validated is the one this version of the question stands for.
 
     That is what was proposed or, as long as nobody has, what a plain approval sends.
     """
-    if asked.proposal is not None:
-        return json_patch.same(asked.proposal["answer"], answer)
-    if APPROVE not in asked.allowed:
+    if options.proposal is not None:
+        return json_patch.same(options.proposal["answer"], answer)
+    if APPROVE not in options.allowed:
         return False
     try:
-        return json_patch.same(answers.resume_value(asked, APPROVE), answer)
+        return json_patch.same(answers.compose_resume_value(options, APPROVE), answer)
     except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
         return False
 

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from hitl_django import answers, audit, notifications
-from hitl_django.answers import REJECT, UNSET, Asked
+from hitl_django.answers import UNSET, AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.prepared_query import PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.decision_types import needs_agreement
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import storable
@@ -90,35 +91,35 @@ class Request:
         read = self
         made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
         try:
-            asked = answers.asked_of(interrupt)
+            options = answers.read_options(interrupt)
             with schema_keywords.budget():
-                read = self._read(asked)
-                answer = read._answer(asked)
-                proposal = read._proposal(asked, answer) if interrupt.quorum > 1 else None
-            patch = answers.changes_of(asked, read.type, read.value)
+                read = self._read(options)
+                answer = read._answer(options)
+                proposal = read._proposal(options, answer) if interrupt.quorum > 1 else None
+            patch = answers.decision_patch(options, read.type, read.value)
             return made(request=read, answer=answer, patch=patch, proposal=proposal)
         except HitlError as error:
             return made(request=read, refusal=error)
 
-    def _read(self, asked: Asked) -> Request:
+    def _read(self, options: AnswerOptions) -> Request:
         """Returns it with the type and the value that it comes down to."""
         if self.resume is UNSET:
             return self
-        meant = answers.infer_decision(asked, self.resume)
-        return replace(self, type=meant.type, value=meant.value)
+        inferred = answers.infer_decision(options, self.resume)
+        return replace(self, type=inferred.type, value=inferred.value)
 
-    def _answer(self, asked: Asked) -> Any:
+    def _answer(self, options: AnswerOptions) -> Any:
         """Returns the resume value of the decision, once it was read."""
         if self.resume is not UNSET:
             return self.resume
-        value = answers.said(asked, self.type, self.value, self.reason)
-        return answers.compose(asked, self.type, value)
+        value = answers.value_with_reason(options, self.type, self.value, self.reason)
+        return answers.resume_value(options, self.type, value)
 
-    def _proposal(self, asked: Asked, answer: Any) -> dict[str, Any] | None:
+    def _proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
         """Returns what it puts up for the approval of others, if it is no vote and no rejection."""
-        if self.type == REJECT or quorum.is_seconded(asked, answer):
+        if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
-        return answers.proposal_of(asked, self.type, self.value, answer)
+        return answers.make_proposal(options, self.type, self.value, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ class Validated:
     @property
     def is_vote(self) -> bool:
         """Says whether, of a question for several, it approves the version that there is."""
-        return self.request.type != REJECT and self.proposal is None
+        return needs_agreement(self.request.type) and self.proposal is None
 
     def is_of(self, interrupt: Interrupt) -> bool:
         """Says whether the question is still the one that it was validated against."""
@@ -176,7 +177,7 @@ def record(
     decision = _decided(interrupt, validated, thread)
     if interrupt.quorum == 1:
         return _close(interrupt, decision, request, thread, so_far)
-    if request.type == REJECT:
+    if not needs_agreement(request.type):
         decision.approvals = interrupt.approvals
         return _close(interrupt, decision, request, thread)
     if validated.proposal is not None:

@@ -1,18 +1,15 @@
-"""The words for what a person does with a question, and how a value is refused."""
+"""Checks of the value of a decision, and the error for a value that doesn't fit."""
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, final
 
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.engine.terms import DECISIONS as DECISIONS
-
-APPROVE, EDIT, REJECT, RESPOND = DECISIONS
 
 
 @final
 class Unset:
-    """Tells "no value was given" from the value None."""
+    """The type of UNSET, which is no value, as None is one."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -24,7 +21,7 @@ class Unset:
 UNSET: Final = Unset()
 
 
-class Meant(NamedTuple):
+class Candidate(NamedTuple):
     """A decision that a resume value may stand for; ``pointer`` leads to its value in there."""
 
     type: str
@@ -32,44 +29,46 @@ class Meant(NamedTuple):
     pointer: str | None = None
 
 
-def refuse(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
+def invalid_answer(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
     """Returns the error for a value that doesn't fit; each fault is (JSON pointer, reason)."""
     return InvalidAnswerError(message, faults)
 
 
-def no_value(type: str, value: Any) -> None:  # noqa: A002
+def refuse_value(type: str, value: Any) -> None:  # noqa: A002
     """Raises InvalidAnswerError where a value was given."""
     if value is not UNSET:
-        raise refuse(f"To {type} this question takes no value.", ("", "no value is expected"))
+        raise invalid_answer(
+            f"To {type} this question takes no value.", ("", "no value is expected")
+        )
 
 
-def required(type: str, value: Any) -> Any:  # noqa: A002
+def require_value(type: str, value: Any) -> Any:  # noqa: A002
     """Returns the value; raises InvalidAnswerError where none was given."""
     if value is UNSET:
-        raise refuse(f"To {type} needs a value.", ("", "a value is required"))
+        raise invalid_answer(f"To {type} needs a value.", ("", "a value is required"))
     return value
 
 
-def an_object(value: Any, pointer: str = "") -> dict[str, Any]:
+def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
     """Returns the value; raises InvalidAnswerError where it is anything but an object."""
     if not isinstance(value, dict):
-        raise refuse("The value is not an object.", (pointer, "an object is expected"))
+        raise invalid_answer("The value is not an object.", (pointer, "an object is expected"))
     return value
 
 
-def a_text(value: Any, pointer: str = "") -> str:
+def require_text(value: Any, pointer: str = "") -> str:
     """Returns the value; raises InvalidAnswerError where it is anything but a text."""
     if not isinstance(value, str) or not value.strip():
-        raise refuse("The value is not a text.", (pointer, "a text is expected"))
+        raise invalid_answer("The value is not a text.", (pointer, "a text is expected"))
     return value
 
 
-def only(value: dict[str, Any], *names: str, pointer: str = "") -> None:
+def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
     """Raises InvalidAnswerError where an object doesn't have exactly these members."""
     faults = [(f"{pointer}/{escape(name)}", "is required") for name in names if name not in value]
     faults += [(f"{pointer}/{escape(key)}", "is not expected") for key in value if key not in names]
     if faults:
-        raise refuse("The value has other members than it should have.", *faults)
+        raise invalid_answer("The value has other members than it should have.", *faults)
 
 
 def escape(name: str) -> str:
