@@ -19,7 +19,8 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from hitl_django import checks  # noqa: F401  (registers them)
+        # Both register something: the checks, and the dialects that a graph's policy may name.
+        from hitl_django import answers, checks  # noqa: F401
         from hitl_django.task_queue import parent_death
 
         parent_death.follow_parent()

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine import terms
+
 APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
 
 #: The type of a decision that nobody made: of the answer that was given for a question's expiry.
@@ -202,6 +204,8 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
         ),
     )
 }
+
+terms.register_decisions(DECISION_TYPES)
 
 
 def needs_agreement(name: str) -> bool:

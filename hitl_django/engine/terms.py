@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from .payload import check_json
 
-#: What a person can do with a question, in the order to offer it.
-DECISIONS = ("approve", "edit", "reject", "respond")
-
-#: The shapes in which questions are asked and answered.
-DIALECTS = ("raw", "human_interrupt", "hitl_request", "tool_call", "tool_approval")
+#: The names that terms may use, as whoever presents questions has registered them.
+_decisions: Collection[str] | None = None
+_dialects: Collection[str] | None = None
 
 HIGHEST_QUORUM = 1000
 PRIORITIES = range(-32_768, 32_768)
@@ -59,13 +57,26 @@ class ReviewTerms:
             raise ValueError("A question is due after a time of more than 0.")
 
 
+def register_decisions(names: Collection[str]) -> None:
+    """Sets the names of decisions that terms may use; before that, they may use any."""
+    global _decisions
+    _decisions = names
+
+
+def register_dialects(names: Collection[str]) -> None:
+    """Sets the names of dialects that terms may use; before that, they may use any."""
+    global _dialects
+    _dialects = names
+
+
 def check_decisions(names: Sequence[str] | None) -> None:
     """Raises ValueError unless these are decisions, of which there is one at least."""
     if names is None:
         return
-    unknown = [name for name in names if name not in DECISIONS]
+    known = names if _decisions is None else _decisions
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ValueError(f"decisions are some of {', '.join(DECISIONS)}, not {list(names)!r}.")
+        raise ValueError(f"decisions are some of {', '.join(known)}, not {list(names)!r}.")
 
 
 def check_quorum(quorum: Any) -> None:
@@ -78,5 +89,7 @@ def check_quorum(quorum: Any) -> None:
 
 def check_dialect(dialect: str | None) -> None:
     """Raises ValueError unless it names a dialect."""
-    if dialect is not None and dialect not in DIALECTS:
-        raise ValueError(f"dialect is one of {', '.join(DIALECTS)}, not {dialect!r}.")
+    if dialect is None or _dialects is None:
+        return
+    if dialect not in _dialects:
+        raise ValueError(f"dialect is one of {', '.join(_dialects)}, not {dialect!r}.")

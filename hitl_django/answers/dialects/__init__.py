@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from hitl_django.engine import terms
+
 from .dialect import Dialect, RequestedAction
 from .hitl_request import HitlRequestDialect
 from .human_interrupt import HumanInterruptDialect
@@ -29,6 +31,8 @@ DIALECTS: dict[str, Dialect] = {
         ToolApprovalDialect(),
     )
 }
+
+terms.register_dialects(DIALECTS)
 
 
 def recognise_dialect(
