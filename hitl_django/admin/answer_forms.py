@@ -1,4 +1,4 @@
-"""What a question takes to be answered: which buttons, which fields, and what each button sends."""
+"""The forms that answer a question: its fields and buttons, and what each button sends."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
-from hitl_django.forms.json_input import from_json, to_json, unix
+from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
 from hitl_django.json_text.text_diff import Span
 from hitl_django.models import Decision, Interrupt
 from hitl_django.services import DecisionInfo
 
-from .decision_form import Button, Slip, label_of
-from .decision_texts import consequences_of
-from .payload_display import told_elsewhere
+from .decision_form import Button, DecisionForm, get_button_label
+from .decision_texts import get_consequences
+from .payload_display import list_heading_keys
 
 JSON = Any
 #: A label, a text, and what was changed of it word by word.
-Typed = tuple[str, str, Sequence[Span]]
+TypedText = tuple[str, str, Sequence[Span]]
 
 UNSENT = _(
     "You changed something, and “%(approve)s” would send what was asked instead. "
@@ -36,12 +36,12 @@ UNSENT = _(
 )
 
 
-class Sheet:
+class QuestionForms:
     """A question with the forms that answer it; ``data`` is what came back of them.
 
     ``form`` asks for the typed answer, or for the edited version of what was asked where the
     question has no schema; it is None where a button says it all. ``more`` names a list in the
-    form that is to have more blank rows: the sheet is then shown again as it was sent.
+    form that is to have more blank rows: the page is then shown again as it was sent.
     """
 
     #: The actions of a request that are decided one by one.
@@ -60,20 +60,22 @@ class Sheet:
             "version": item.version,
             "key": uuid.uuid4().hex,
         }
-        self.slip = Slip(data, initial=first, use_required_attribute=False, auto_id=self.auto_id)
+        self.decision_form = DecisionForm(
+            data, initial=first, use_required_attribute=False, auto_id=self.auto_id
+        )
         #: Whether there is no form, because nobody could edit that much in a browser.
         self.is_too_large = False
         self.form = self._form()
         #: Why it can't be approved either, where that repeats what was asked.
         self.unsendable = self._too_large_to_approve() if self.is_too_large else ""
-        self.consequences = consequences_of(
+        self.consequences = get_consequences(
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
         #: Why the user can't approve it, and has no button to.
         self.barred: Any = ""
         #: Whether the user can send no version and no words of their own, so that none are asked.
-        self.is_shut = False
+        self.hides_fields = False
 
     @property
     def is_typed(self) -> bool:
@@ -119,7 +121,7 @@ class Sheet:
     @property
     def has_errors(self) -> bool:
         """Says whether the page came back because something has to be put right."""
-        return bool(self.errors or self.slip.errors or (self.form and self.form.errors))
+        return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
         """Names the long texts of the payload that the form holds anyway."""
@@ -151,7 +153,7 @@ class Sheet:
 
     def label(self, decision: str) -> Any:
         """Returns what a button says."""
-        return label_of(self.item, decision)
+        return get_button_label(self.item, decision)
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         """Returns the decision and its value as they go to the service.
@@ -160,7 +162,7 @@ class Sheet:
         """
         if pressed not in self.decisions:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.slip.is_valid():
+        elif not self.decision_form.is_valid():
             pass
         elif not self.is_typed:
             return self._read_untyped(pressed)
@@ -173,12 +175,12 @@ class Sheet:
 
     def is_stale(self) -> bool:
         """Says whether what came back was made of another version, or doesn't say of which."""
-        seen = (self.slip["digest"].data, str(self.slip["version"].data or ""))
+        seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
         """Returns what was recorded when the same page was sent before."""
-        key = self.slip["key"].data
+        key = self.decision_form["key"].data
         if not key:
             return None
         made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
@@ -193,13 +195,13 @@ class Sheet:
         else:
             self.errors.append(str(error))
 
-    def typed(self) -> list[Typed]:
+    def typed(self) -> list[TypedText]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
         kept = self.form.typed() if self.form is not None and self.form.is_bound else []
         for name in ("reply", "reason"):
-            text = self.slip[name].data if self.slip.is_bound else ""
+            text = self.decision_form[name].data if self.decision_form.is_bound else ""
             if text:
-                kept.append((str(self.slip[name].label), str(text), ()))
+                kept.append((str(self.decision_form[name].label), str(text), ()))
         return kept
 
     def _read_untyped(self, pressed: str) -> tuple[str, JSON] | None:
@@ -219,17 +221,19 @@ class Sheet:
         return pressed, UNSET
 
     def _read_reply(self) -> tuple[str, JSON] | None:
-        reply = unix(self.slip.cleaned_data["reply"])
+        reply = normalize_newlines(self.decision_form.cleaned_data["reply"])
         try:
             if not reply.strip():
                 raise ValidationError(_("Write an answer first."))
-            if not (self.is_raw and self.slip.cleaned_data["reply_is_json"]):
+            if not (self.is_raw and self.decision_form.cleaned_data["reply_is_json"]):
                 return RESPOND, reply
             return RESPOND, from_json(reply)
         except ValidationError as error:
-            self.slip.add_error("reply", error)
+            self.decision_form.add_error("reply", error)
         except ValueError as error:
-            self.slip.add_error("reply", _("This is not JSON: %(error)s.") % {"error": error})
+            self.decision_form.add_error(
+                "reply", _("This is not JSON: %(error)s.") % {"error": error}
+            )
         return None
 
     def _too_large_to_approve(self) -> str:
@@ -278,14 +282,14 @@ class Sheet:
         shape = self._editable(infer_shape(original), self._under)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.
         spoken = {"title", "question", "why"} if self.is_raw else set[str]()
-        for name in spoken.intersection(told_elsewhere(self.item.payload, self.item.title)):
+        for name in spoken.intersection(list_heading_keys(self.item.payload, self.item.title)):
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
         return self.make_form(replace(shape, title=str(_("Your version"))), original)
 
     def make_form(self, shape: Shape, original: JSON, **options: Any) -> AnswerForm:
-        """Makes a form of the sheet, from what came back if anything did."""
+        """Makes a form of the question, from what came back if anything did."""
         return AnswerForm(
             shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
         )

@@ -1,4 +1,4 @@
-"""What all pages share: nothing is added, changed or deleted, and the policy says what is seen."""
+"""Base classes of all pages: read-only, and filtered by what the policy lets a user see."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SEARCHED = 200
 ERASED = _("(erased)")
 
 
-class LinkedList(ChangeList):
+class LinkedChangeList(ChangeList):
     """A list whose rows know the way to their own page and back."""
 
     model_admin: ReadOnlyAdmin
@@ -125,7 +125,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return super().get_search_results(request, queryset, search_term[:SEARCHED])
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return LinkedList
+        return LinkedChangeList
 
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
         # A lookup of a stranger's making would tell what a list doesn't show: whether a payload
@@ -243,12 +243,12 @@ class GraphFilter(admin.SimpleListFilter):
         return queryset.filter(graph=self.value()) if self.value() else queryset
 
 
-def ago(moment: Any) -> str:
+def format_age(moment: Any) -> str:
     """Says in one unit how long ago a moment was; nothing within its first minute."""
     return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
-def entry(row: Any, title: str, *words: Any) -> str:
+def format_entry(row: Any, title: str, *words: Any) -> str:
     """Returns a row's first column: a link to its page, and below it a line in small print."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words))
     return format_html(
@@ -259,7 +259,7 @@ def entry(row: Any, title: str, *words: Any) -> str:
     )
 
 
-def place(row: Any) -> str:
+def describe_place(row: Any) -> str:
     """Returns where a question was asked: its graph and node."""
     names = visible(row.graph), visible(row.node)
     return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
@@ -271,6 +271,6 @@ def visible_interrupts(request: HttpRequest, rows: QuerySet[Any] | None = None) 
     return get_policy().visible_interrupts(request.user, rows)
 
 
-def sees_runs(request: HttpRequest) -> bool:
+def can_view_runs(request: HttpRequest) -> bool:
     """Says whether the user may see runs at all, so that a link to one leads somewhere."""
     return not get_policy().visible_runs(request.user, Run.objects.all()).query.is_empty()

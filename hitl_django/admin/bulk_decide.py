@@ -38,10 +38,10 @@ from hitl_django.forms.json_input import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 
-from .base import View, place, visible_interrupts
-from .list_columns import value_of
-from .question_page import ItemPages
-from .quorum_display import OWN
+from .base import View, describe_place, visible_interrupts
+from .list_columns import get_checkbox_value
+from .question_page import QuestionPages
+from .quorum_display import SELF_APPROVAL
 from .refusal_messages import CLOSED
 
 #: No list shows more at once.
@@ -55,7 +55,7 @@ GONE = _("It isn't there any more.")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListedQuestion:
     """A question as it was listed."""
 
     pk: UUID
@@ -63,7 +63,7 @@ class Choice:
     digest: str
 
     @classmethod
-    def of(cls, text: str) -> Choice | None:
+    def of(cls, text: str) -> ListedQuestion | None:
         """Reads what a tick says; None where it says something else."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
@@ -74,7 +74,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BulkRow:
     """One of the selected questions; ``problem`` says why it isn't decided, ``done`` that it is.
 
     ``note`` is what to know before it is.
@@ -89,7 +89,7 @@ class Line:
     note: Any = ""
 
 
-class BulkPages(ItemPages):
+class BulkPages(QuestionPages):
     """The two pages of a decision on several questions."""
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
@@ -103,7 +103,7 @@ class BulkPages(ItemPages):
             raise PermissionDenied
         if request.method != "POST":  # whoever had to log in first comes like this
             return HttpResponseRedirect(self.url("changelist", request))
-        read = [Choice.of(text) for text in request.POST.getlist("item")[:MOST]]
+        read = [ListedQuestion.of(text) for text in request.POST.getlist("item")[:MOST]]
         choices = list({choice.pk: choice for choice in read if choice is not None}.values())
         decision = request.POST.get("decision", "")
         if not choices or decision not in BULK:
@@ -117,7 +117,12 @@ class BulkPages(ItemPages):
         return self._decide_many(request, decision, choices)
 
     def _confirm_many(
-        self, request: HttpRequest, decision: str, choices: Sequence[Choice], *, error: Any = ""
+        self,
+        request: HttpRequest,
+        decision: str,
+        choices: Sequence[ListedQuestion],
+        *,
+        error: Any = "",
     ) -> HttpResponse:
         rows = self._chosen(request, choices)
         refused = services.refusals_of(rows, decision, by=request.user)
@@ -142,7 +147,7 @@ class BulkPages(ItemPages):
         )
 
     def _decide_many(
-        self, request: HttpRequest, decision: str, choices: Sequence[Choice]
+        self, request: HttpRequest, decision: str, choices: Sequence[ListedQuestion]
     ) -> HttpResponse:
         found = [self._decide_one(request, decision, choice) for choice in choices]
         rows = self._chosen(request, choices)
@@ -162,7 +167,9 @@ class BulkPages(ItemPages):
             summary=words % {"n": len(made)},
         )
 
-    def _decide_one(self, request: HttpRequest, decision: str, choice: Choice) -> tuple[Any, Any]:
+    def _decide_one(
+        self, request: HttpRequest, decision: str, choice: ListedQuestion
+    ) -> tuple[Any, Any]:
         """Returns what was done, or why nothing was."""
         try:
             made = services.decide(
@@ -177,14 +184,14 @@ class BulkPages(ItemPages):
                 version=choice.version,
             )
         except HitlError as error:
-            return "", problem_of(error)
+            return "", describe_problem(error)
         if not made.complete:
             counted = {"n": made.approvals, "needed": made.quorum}
             return _("Recorded: %(n)s of %(needed)s approvals.") % counted, ""
         return BULK[decision].done, ""
 
     def _obstacle(
-        self, row: Interrupt | None, choice: Choice, refused: HitlError | None, user: Any
+        self, row: Interrupt | None, choice: ListedQuestion, refused: HitlError | None, user: Any
     ) -> Any:
         """Says why a question can't be decided in bulk, before it is tried."""
         if row is None:
@@ -193,31 +200,35 @@ class BulkPages(ItemPages):
             if (row.version, row.payload_digest) != (choice.version, choice.digest):
                 return STALE
             if row.run.state not in Run.ANSWERABLE:
-                return problem_of(RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE))
+                return describe_problem(
+                    RunStateError("", state=row.run.state, allowed=Run.ANSWERABLE)
+                )
             is_theirs = _is_held(row) and row.claimed_by_id == user.pk
             if refused is None and row.claim_required and not is_theirs:
                 return PROBLEMS[ClaimRequiredError]
-        return "" if refused is None else problem_of(refused)
+        return "" if refused is None else describe_problem(refused)
 
-    def _chosen(self, request: HttpRequest, choices: Sequence[Choice]) -> dict[UUID, Interrupt]:
+    def _chosen(
+        self, request: HttpRequest, choices: Sequence[ListedQuestion]
+    ) -> dict[UUID, Interrupt]:
         rows = visible_interrupts(request).filter(pk__in=[choice.pk for choice in choices])
         found = rows.select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
 
     def _line(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
-    ) -> Line:
+    ) -> BulkRow:
         if row is None:
-            return Line("–", "", "", problem=problem, done=done)
+            return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
-        return Line(
+        return BulkRow(
             visible(row.title),
-            place(row),
+            describe_place(row),
             self.url("change", request, row.pk),
-            value_of(row) if pending else "",
+            get_checkbox_value(row) if pending else "",
             problem,
             done,
-            note_on(row, request.user) if pending else "",
+            describe_holder(row, request.user) if pending else "",
         )
 
     def _bulk_page(
@@ -236,7 +247,7 @@ class BulkPages(ItemPages):
         return page
 
 
-def note_on(row: Interrupt, user: Any) -> Any:
+def describe_holder(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
     if not _is_held(row) or row.claimed_by_id == user.pk:
         return ""
@@ -248,7 +259,7 @@ def _is_held(row: Interrupt) -> bool:
     return row.claimed_until is not None and row.claimed_until > timezone.now()
 
 
-def problem_of(error: HitlError) -> Any:
+def describe_problem(error: HitlError) -> Any:
     """Says why a question was not decided, in words for its line."""
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
@@ -267,7 +278,7 @@ PROBLEMS: dict[type[HitlError], Any] = {
     ),
     StaleQuestionError: STALE,
     InterruptNotFound: GONE,
-    SelfApprovalError: OWN,
+    SelfApprovalError: SELF_APPROVAL,
     NotAllowedError: _("You may not decide it."),
     RunStateError: _("Its run has stopped. It can be decided once somebody lets the run go on."),
     InvalidAnswerError: _("It needs an answer that only its own page can take."),

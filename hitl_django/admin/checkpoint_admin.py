@@ -29,8 +29,8 @@ from hitl_django.notifications.redaction import redact_value
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
 
-from .base import ReadOnlyAdmin, entry
-from .payload_display import MAX_TEXT, Fact
+from .base import ReadOnlyAdmin, format_entry
+from .payload_display import MAX_TEXT, DisplayedValue
 
 #: Rows that a list counts, and bytes that a page decodes.
 COUNTED, DECODED = 10_000, 512 * 1024
@@ -45,7 +45,7 @@ class BoundedPaginator(Paginator):
         return int(rows.order_by()[:COUNTED].count())
 
 
-class ThreadFilter(admin.SimpleListFilter):
+class ThreadIdFilter(admin.SimpleListFilter):
     """Keeps to the rows of one thread, by its id; it is set by a link and offers no choices."""
 
     title = _("thread")
@@ -62,7 +62,7 @@ class ThreadFilter(admin.SimpleListFilter):
 class EngineAdmin(ReadOnlyAdmin):
     """What the tables of the engine share."""
 
-    list_filter = (ThreadFilter,)
+    list_filter = (ThreadIdFilter,)
     list_select_related = ("thread",)
     ordering = ("-pk",)
     paginator = BoundedPaginator
@@ -88,7 +88,7 @@ class EngineAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("row"))
     def row(self, row: Any) -> str:
-        return entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
+        return format_entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
         """Shows one row, and what it holds to those who may see the thread's state."""
@@ -108,18 +108,20 @@ class EngineAdmin(ReadOnlyAdmin):
         )
 
 
-def _held(row: Any, name: str) -> Fact:
+def _held(row: Any, name: str) -> DisplayedValue:
     """Returns what a column of bytes holds, as far as it can be shown."""
     data = bytes(getattr(row, name))
     if len(data) > DECODED:
-        return Fact(name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none")
+        return DisplayedValue(
+            name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none"
+        )
     redact = registry.redacted_of(row.thread.graph)
     try:
         value = codec.decode(data)
         if isinstance(row, Checkpoint) and name == "writes":
             value = [(path or task, codec.decode(wrote)) for task, path, wrote in value]
     except PayloadError as error:
-        return Fact(name, visible(str(error)), "none")
+        return DisplayedValue(name, visible(str(error)), "none")
     if isinstance(row, ChannelBlob):
         # Under its key, so that a secret one hides its value.
         value = {row.channel: value}
@@ -129,7 +131,7 @@ def _held(row: Any, name: str) -> Fact:
         value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
     view, cut = redact_value(value, MAX_TEXT, redact)
     text = json.dumps(view, ensure_ascii=False, indent=2)
-    return Fact(name, visible(text), "code", len(data) if cut else 0)
+    return DisplayedValue(name, visible(text), "code", len(data) if cut else 0)
 
 
 class CheckpointAdmin(EngineAdmin):
@@ -161,7 +163,7 @@ class PendingWriteAdmin(EngineAdmin):
     empty_text = _("There is no pending write.")
 
 
-def rows_of(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
+def link_rows(request: HttpRequest, thread: Thread) -> list[tuple[Any, str]]:
     """Returns the lists of a thread's rows that the user may see, with their addresses."""
     found = []
     for model in (Checkpoint, ChannelBlob, PendingWrite):

@@ -1,4 +1,4 @@
-"""What goes along with every decision, and the buttons that send one."""
+"""The fields that go along with every decision, and the buttons that send one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Interrupt
 
-LARGE = "vLargeTextField"
+LARGE_TEXT_CLASS = "vLargeTextField"
 
 
-class Slip(forms.Form):
+class DecisionForm(forms.Form):
     """What goes along with every decision, whatever it is.
 
     ``digest`` and ``version`` name the question as it was shown, ``key`` makes a second click on
@@ -31,14 +31,14 @@ class Slip(forms.Form):
         help_text=_("Kept with your decision. Say why, above all when you reject."),
         required=False,
         max_length=REASON_LENGTH,
-        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE}),
+        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
     )
     reply = forms.CharField(
         label=_("Your answer"),
         help_text=_("Sent to the graph instead of a yes or no."),
         required=False,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 3, "class": LARGE}),
+        widget=forms.Textarea(attrs={"rows": 3, "class": LARGE_TEXT_CLASS}),
     )
     reply_is_json = forms.BooleanField(label=_("This is JSON, not text"), required=False)
 
@@ -53,7 +53,7 @@ class Button:
     consequence: Any = ""
 
 
-def label_of(item: Interrupt, decision: str) -> Any:
+def get_button_label(item: Interrupt, decision: str) -> Any:
     """Returns what the button for a decision says."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return _("Go on")

@@ -1,4 +1,4 @@
-"""What somebody is told who has just decided: what was recorded, and where the run is."""
+"""Messages that confirm a decision: what was recorded, and where the run is."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from hitl_django.forms.json_input import visible
 from hitl_django.models import Interrupt
 from hitl_django.services import DecisionInfo
 
-from .run_status import RunLine
+from .run_status import RunStatusLine
 
 
-def confirmation_of(
-    item: Interrupt, made: DecisionInfo, line: RunLine, *, status_url: str, run_url: str
+def format_confirmation(
+    item: Interrupt, made: DecisionInfo, line: RunStatusLine, *, status_url: str, run_url: str
 ) -> str:
     """Says what was recorded, and where the run is; a script follows that line."""
     # Only the sentence is ours to format; the title goes in as it is, escaped.
     type_ = DECISION_TYPES[made.type]
     words = str(type_.recorded if made.complete else type_.recorded_as_vote)
     counted = {"approvals": made.approvals, "quorum": made.quorum}
-    said = format_html(words, title=visible(item.title), **counted)
+    message = format_html(words, title=visible(item.title), **counted)
     if not made.complete:
-        return said
+        return message
     return format_html(
         '{} <span class="hitl-follow" data-hitl-follow="{}">{}</span> <a href="{}">{}</a>',
-        said,
+        message,
         status_url if line.moves else "",
         line.text,
         run_url,

@@ -1,4 +1,4 @@
-"""What each decision leads to, said before it is taken."""
+"""Texts on what each decision does, shown before it is taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from hitl_django.models import Interrupt
 GOING_ON = _("The run goes on from where it was told to stop.")
 
 
-def consequences_of(item: Interrupt, decisions: Sequence[str], *, has_form: bool) -> dict[str, Any]:
+def get_consequences(
+    item: Interrupt, decisions: Sequence[str], *, has_form: bool
+) -> dict[str, Any]:
     """Returns what the run does after each decision; ``has_form`` where a form has the answer."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(decisions, GOING_ON)
@@ -36,7 +38,7 @@ def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
     return (has_form and texts.with_form) or texts.plain
 
 
-def then_of(item: Interrupt) -> str:
+def describe_next_nodes(item: Interrupt) -> str:
     """Says which nodes may come after the one that asks; nothing where the graph doesn't tell."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""

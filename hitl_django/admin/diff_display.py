@@ -1,4 +1,4 @@
-"""What somebody changed of what was asked, laid out to be read: field by field, word by word."""
+"""Changes of what a question asked, laid out to be read: field by field, word by word."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from hitl_django.answers import read_options
-from hitl_django.forms.answer_form import label_of
+from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
 from hitl_django.json_text import json_patch
 from hitl_django.json_text.text_diff import Change, Span, changed_fields, changed_words
 from hitl_django.models import Decision, Interrupt
 
-from .payload_display import MAX_TEXT, answer_facts
+from .payload_display import MAX_TEXT, display_answer
 
 JSON = Any
 
@@ -35,26 +35,32 @@ class Difference:
     spans: Sequence[Span] = ()
 
 
-def differences_of(item: Interrupt, patch: Sequence[dict[str, JSON]] | None) -> list[Difference]:
+def list_patch_differences(
+    item: Interrupt, patch: Sequence[dict[str, JSON]] | None
+) -> list[Difference]:
     """Returns what a patch changes of what a question asked."""
     if not patch:
         return []
     original = read_options(item).original
     try:
-        return differences(original, json_patch.apply(original, list(patch)))
+        return list_differences(original, json_patch.apply(original, list(patch)))
     except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then
         return []
 
 
-def decided(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
+def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
     """Returns what a page shows of a decision."""
     if decision is None:
         return {"decision": None}
-    changed = differences_of(item, decision.patch)
-    return {"decision": decision, "answer": answer_facts(item, decision.value), "changed": changed}
+    changed = list_patch_differences(item, decision.patch)
+    return {
+        "decision": decision,
+        "answer": display_answer(item, decision.value),
+        "changed": changed,
+    }
 
 
-def differences(old: JSON, new: JSON) -> list[Difference]:
+def list_differences(old: JSON, new: JSON) -> list[Difference]:
     """Returns what is different between two values, as much of it as a page should hold."""
     found, room = [], MAX_SHOWN
     for change in changed_fields(old, new)[:MAX_CHANGES]:
@@ -79,7 +85,7 @@ def _difference(change: Change, room: int) -> Difference:
 
 
 def _name(part: str | int) -> str:
-    return label_of(part[:MAX_TEXT]) if isinstance(part, str) else str(part + 1)
+    return make_label(part[:MAX_TEXT]) if isinstance(part, str) else str(part + 1)
 
 
 def _text(value: JSON) -> str:

@@ -1,4 +1,4 @@
-"""What narrows the queue: whose turn it is, a graph, a group, and words."""
+"""Filters of the queue's list: its tabs, a graph, a group, and words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hitl_django.forms.json_input import visible
 from hitl_django.services.reviews import queue_filters
 
 #: The parameter of the list that says whose.
-WHOSE = "show"
+TAB_PARAMETER = "show"
 
 #: Its values, the count that goes with each, and what a reader calls it. The first is the list as
 #: it opens.
@@ -32,14 +32,14 @@ TABS: dict[str, tuple[str, Any]] = {
 }
 
 
-def condition_of(tab: str, user: Any) -> Q:
+def get_tab_condition(tab: str, user: Any) -> Q:
     """Returns what a tab of the list shows."""
     if tab == "free":
         return queue_filters.free_for(user)
-    return reduce(or_, parts_of(tab, user, (), None))
+    return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
-def parts_of(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
+def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
     """Returns the same in parts (services.queue.first).
 
     ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
@@ -91,7 +91,7 @@ class WaitingGroupFilter(admin.SimpleListFilter):
         return bool(self.lookup_choices) or self.value() is not None
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        group = group_of(self.value())
+        group = parse_group(self.value())
         return queryset if group is None else queryset.filter(group=group)
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _counts(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[st
     return {f"{n}__c": Count(key, filter=Q((field, value))) for n, value in values}
 
 
-def group_of(value: str | None) -> int | None:
+def parse_group(value: str | None) -> int | None:
     """Returns the key that a parameter names; what is no key is no group's."""
     if not value:
         return None

@@ -14,9 +14,16 @@ from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 
-from .base import GraphFilter, ReadOnlyAdmin, entry, place, sees_runs, visible_interrupts
-from .diff_display import decided
-from .payload_display import raw
+from .base import (
+    GraphFilter,
+    ReadOnlyAdmin,
+    can_view_runs,
+    describe_place,
+    format_entry,
+    visible_interrupts,
+)
+from .diff_display import get_decision_context
+from .payload_display import display_raw
 
 
 class InterruptAdmin(ReadOnlyAdmin):
@@ -36,7 +43,7 @@ class InterruptAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("question"), ordering="title")
     def question(self, item: Interrupt) -> str:
-        return entry(item, item.title, place(item))
+        return format_entry(item, item.title, describe_place(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Leads to the question's own page, which says what became of it."""
@@ -70,7 +77,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("question"), ordering="interrupt__title")
     def question(self, decision: Decision) -> str:
-        return entry(decision, decision.interrupt.title, place(decision.interrupt))
+        return format_entry(decision, decision.interrupt.title, describe_place(decision.interrupt))
 
     @admin.display(description=_("by"), ordering="by_label")
     def decider(self, decision: Decision) -> str:
@@ -82,7 +89,7 @@ class DecisionAdmin(ReadOnlyAdmin):
             request,
             decision.interrupt,
             "decision.html",
-            raw=raw(decision.value),
-            sees_runs=sees_runs(request),
-            **decided(decision.interrupt, decision),
+            raw=display_raw(decision.value),
+            sees_runs=can_view_runs(request),
+            **get_decision_context(decision.interrupt, decision),
         )

@@ -1,4 +1,4 @@
-"""What happened to a thread, newest first: runs, steps, questions and what people did."""
+"""The history of a thread, newest first: runs, steps, questions and what people did."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .base import visible_interrupts
 from .payload_display import MAX_TEXT
 
 #: Moments on a page.
-MOMENTS = 60
+PAGE_SIZE = 60
 
 
 #: An entry of the record in words, by its verb; one that isn't here stands as it is.
-DONE: dict[str, Any] = {
+VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Asked for a run"),
     "decide": gettext_lazy("Decided"),
     "vote": gettext_lazy("Agreed, or proposed another version"),
@@ -52,7 +52,7 @@ DONE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HistoryEntry:
     """One thing that happened: what kind of thing, in which words, and where more is to be seen."""
 
     at: datetime
@@ -64,31 +64,31 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class HistoryPage:
     """A page of moments; ``before`` asks for the next one."""
 
-    moments: list[Moment]
+    moments: list[HistoryEntry]
     before: str
 
 
-def timeline_of(request: HttpRequest, thread: Thread, before: str) -> Timeline:
+def read_history(request: HttpRequest, thread: Thread, before: str) -> HistoryPage:
     """Returns what happened to a thread before a moment, as far as the user may see it.
 
     One query for each kind of thing, each of which is bounded.
     """
     until = _moment(before)
-    found: list[Moment] = []
+    found: list[HistoryEntry] = []
     for gather in (_runs, _questions, _steps, _entries):
         found += gather(request, thread, until)
     # Again, as a moment that was read is on SQLite another text than the one that is stored.
     found = [moment for moment in found if until is None or moment.at < until]
     found.sort(key=lambda moment: moment.at, reverse=True)
-    page = found[:MOMENTS]
-    if len(found) <= MOMENTS:
-        return Timeline(page, "")
+    page = found[:PAGE_SIZE]
+    if len(found) <= PAGE_SIZE:
+        return HistoryPage(page, "")
     # What happened at the same moment isn't torn apart.
-    page += [moment for moment in found[MOMENTS:] if moment.at == page[-1].at]
-    return Timeline(page, page[-1].at.isoformat())
+    page += [moment for moment in found[PAGE_SIZE:] if moment.at == page[-1].at]
+    return HistoryPage(page, page[-1].at.isoformat())
 
 
 def _moment(text: str) -> datetime | None:
@@ -102,67 +102,73 @@ def _moment(text: str) -> datetime | None:
 def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet[Any]:
     if until is not None:
         rows = rows.filter(**{f"{name}__lt": until})
-    return rows.order_by(F(name).desc(), "-pk")[: 2 * MOMENTS]
+    return rows.order_by(F(name).desc(), "-pk")[: 2 * PAGE_SIZE]
 
 
-def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[HistoryEntry]:
     rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
     rows = rows.defer("error", "traceback")
     for run in _bounded(rows, "created_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
-        yield Moment(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
+        yield HistoryEntry(run.created_at, "run", _("Run started"), "", run.started_by_label, url)
     ended = rows.filter(finished_at__isnull=False)
     for run in _bounded(ended, "finished_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
         label = _("Run ended: %(state)s") % {"state": run.get_state_display()}
-        yield Moment(run.finished_at, run.state, label, "", "", url)
+        yield HistoryEntry(run.finished_at, run.state, label, "", "", url)
 
 
-def _questions(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+def _questions(
+    request: HttpRequest, thread: Thread, until: datetime | None
+) -> Iterator[HistoryEntry]:
     rows = Interrupt.objects.filter(thread=thread).defer(*LARGE_COLUMNS)
     rows = get_policy().visible_interrupts(request.user, rows)
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
-        yield Moment(item.created_at, "question", _("Asked"), item.title, "", url)
+        yield HistoryEntry(item.created_at, "question", _("Asked"), item.title, "", url)
     # A decision stands in the record; what else closes a question is nobody's doing.
     closed = rows.filter(closed_at__isnull=False).exclude(status=Interrupt.Status.DECIDED)
     for item in _bounded(closed, "closed_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         label = _("Question closed: %(status)s") % {"status": item.get_status_display()}
-        yield Moment(item.closed_at, "closed", label, item.title, "", url)
+        yield HistoryEntry(item.closed_at, "closed", label, item.title, "", url)
 
 
-def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+def _steps(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[HistoryEntry]:
     rows = Checkpoint.objects.filter(thread=thread, ns="")
     for row in _bounded(rows.only("step", "source", "created_at"), "created_at", until):
-        yield Moment(row.created_at, "step", _("Step %(step)s") % {"step": row.step})
+        yield HistoryEntry(row.created_at, "step", _("Step %(step)s") % {"step": row.step})
 
 
-def _entries(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[Moment]:
+def _entries(
+    request: HttpRequest, thread: Thread, until: datetime | None
+) -> Iterator[HistoryEntry]:
     for entry in _bounded(visible_entries(request, thread.pk), "at", until):
-        yield Moment(entry.at, "entry", said(entry), reason_of(entry), entry.actor_label)
+        yield HistoryEntry(
+            entry.at, "entry", describe_entry(entry), get_reason(entry), entry.actor_label
+        )
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
     """Returns the record of a thread without what is about questions that the user may not see."""
-    asked = Interrupt.objects.filter(thread=thread)
-    seen = visible_interrupts(request, asked)
+    questions = Interrupt.objects.filter(thread=thread)
+    seen = visible_interrupts(request, questions)
     entries = AuditEntry.objects.filter(thread=thread)
-    if seen is asked:  # nothing is hidden from this user
+    if seen is questions:  # nothing is hidden from this user
         return entries
-    hidden = asked.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
+    hidden = questions.exclude(pk__in=seen.values("pk")).values_list("pk", flat=True)
     return entries.exclude(subject__in=map(str, hidden))
 
 
-def reason_of(entry: AuditEntry) -> str:
+def get_reason(entry: AuditEntry) -> str:
     """Returns why somebody ended a run, in their words; nothing where those were erased."""
     reason = entry.detail.get("reason") if entry.verb == "cancel" else None
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 
 
-def said(entry: AuditEntry) -> str:
+def describe_entry(entry: AuditEntry) -> str:
     """Says in words what an entry of the record is about."""
-    label, kind = str(DONE.get(entry.verb, entry.verb)), entry.detail.get("type")
+    label, kind = str(VERB_TEXTS.get(entry.verb, entry.verb)), entry.detail.get("type")
     if not isinstance(kind, str):
         return label
     kinds = dict(Decision.Type.choices)

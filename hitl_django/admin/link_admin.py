@@ -23,7 +23,7 @@ from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from hitl_django.permissions import get_policy
 
-from .base import ERASED, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
+from .base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry, visible_interrupts
 
 STATES: dict[str, Any] = {
     services.LinkState.OPEN: _("can be used"),
@@ -58,7 +58,7 @@ class LinkForm(forms.Form):
         decisions.choices = [(one, Decision.Type(one).label) for one in allowed]
 
 
-class LinkList(LinkedList):
+class LinkChangeList(LinkedChangeList):
     """A page of links that know whether they can be used."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -83,7 +83,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return rows.filter(interrupt__in=seen)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return LinkList
+        return LinkChangeList
 
     def has_take_back_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -98,7 +98,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("for"), ordering="name")
     def link(self, row: ReviewLink) -> str:
-        return entry(row, row.name, visible(row.interrupt.title) or ERASED)
+        return format_entry(row, row.name, visible(row.interrupt.title) or ERASED)
 
     @admin.display(description=_("state"))
     def state(self, row: Any) -> str:
@@ -117,8 +117,8 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
                 done += 1
             except (LinkSpentError, NotAllowedError):
                 spent += 1
-        said = ngettext("%(n)d link was taken back.", "%(n)d links were taken back.", done)
-        self.message_user(request, said % {"n": done}, messages.SUCCESS)
+        message = ngettext("%(n)d link was taken back.", "%(n)d links were taken back.", done)
+        self.message_user(request, message % {"n": done}, messages.SUCCESS)
         if spent:
             left = ngettext("%(n)d could not be.", "%(n)d could not be.", spent)
             self.message_user(request, left % {"n": spent}, messages.WARNING)

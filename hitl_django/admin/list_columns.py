@@ -1,4 +1,4 @@
-"""What a row of the queue shows of its question."""
+"""Columns of the queue's list, and what each shows of a question."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
-from .base import ago, entry, place
+from .base import describe_place, format_age, format_entry
 
 MINUTE = timedelta(minutes=1)
 
@@ -25,7 +25,7 @@ MINUTE = timedelta(minutes=1)
 NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
-def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
+def select_columns(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Returns questions with what the cells of their rows need, and nothing else."""
     return rows.only(*QUEUE_COLUMNS).annotate(
         run_state=F("run__state"),
@@ -35,32 +35,34 @@ def shown(rows: QuerySet[Any]) -> QuerySet[Any]:
     )
 
 
-def choice(item: Any) -> str:
+def format_checkbox(item: Any) -> str:
     """Returns the tick that selects a row, with what was listed: no other version is decided."""
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
-        value_of(item),
+        get_checkbox_value(item),
         _("Select “%(title)s”") % {"title": visible(item.title)},
     )
 
 
-def value_of(item: Interrupt) -> str:
+def get_checkbox_value(item: Interrupt) -> str:
     """Names a question as it was listed."""
     return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
-def sentence(item: Any) -> str:
+def format_question(item: Any) -> str:
     """Returns what is asked, where, what may be decided, and what else there is to know."""
-    return entry(item, item.title, place(item), offered(item), *marks(item))
+    return format_entry(
+        item, item.title, describe_place(item), format_decisions(item), *list_marks(item)
+    )
 
 
-def offered(item: Any) -> str:
+def format_decisions(item: Any) -> str:
     """Names the decisions that a question takes."""
     words = [str(Decision.Type(word).label) for word in item.allowed_decisions]
     return get_text_list(words, _("or"))
 
 
-def marks(item: Any) -> Iterator[str]:
+def list_marks(item: Any) -> Iterator[str]:
     """Gives what makes a question unlike others."""
     if item.run_state not in Run.ANSWERABLE:
         yield _("on hold: its run has stopped")
@@ -72,7 +74,7 @@ def marks(item: Any) -> Iterator[str]:
         yield _("priority %(n)s") % {"n": item.priority}
 
 
-def subject(item: Any) -> str:
+def format_subject(item: Any) -> str:
     """Returns what the question is about, as a link where that leads somewhere."""
     about = item.subject
     if not about.url:
@@ -80,12 +82,12 @@ def subject(item: Any) -> str:
     return format_html('<a href="{}"><bdi>{}</bdi></a>', about.url, visible(about.label))
 
 
-def waiting(item: Any) -> str:
+def format_waiting(item: Any) -> str:
     """Says how long the question has waited."""
-    return _moment(item.created_at, ago(item.created_at) or _("just now"))
+    return _moment(item.created_at, format_age(item.created_at) or _("just now"))
 
 
-def due(item: Any) -> str:
+def format_due(item: Any) -> str:
     """Says when the question is due, or that it is overdue; and when it expires."""
     now = timezone.now()
     lines: list[str] = []
@@ -103,7 +105,7 @@ def due(item: Any) -> str:
     return _lines(lines)
 
 
-def holder(item: Any) -> str:
+def format_holder(item: Any) -> str:
     """Says who holds the question, whose it is, and until when it is put off."""
     now = timezone.now()
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""A request for several actions: each is decided on its own, and all are sent at once."""
+"""Forms for a question that asks for several actions: each is decided on its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hitl_django.answers import DIALECTS, UNSET, RequestedAction
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
-from hitl_django.forms.json_input import to_json, unix, visible
+from hitl_django.forms.json_input import normalize_newlines, to_json, visible
 from hitl_django.models import Interrupt
 
-from .answer_forms import UNSENT, Sheet, Typed, is_too_large
-from .decision_form import LARGE, Button
-from .payload_display import Fact, facts_of, facts_of_many
+from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
+from .decision_form import LARGE_TEXT_CLASS, Button
+from .payload_display import DisplayedValue, display_payload, display_values
 
 JSON = Any
 
@@ -45,7 +45,7 @@ class ChoiceForm(forms.Form):
         help_text=_("For whoever asked: why not, or the answer."),
         required=False,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE}),
+        widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),
     )
 
     def __init__(
@@ -75,21 +75,26 @@ class ActionBlock:
 
     def __init__(
         self,
-        sheet: ActionsSheet,
+        question_forms: SeparateActionForms,
         number: int,
         members: Mapping[int, RequestedAction],
         starts: list[JSON],
     ) -> None:
-        self.sheet, self.number, self.members, self.starts = sheet, number, members, starts
+        self.question_forms, self.number, self.members, self.starts = (
+            question_forms,
+            number,
+            members,
+            starts,
+        )
         self.action, self.start = next(iter(members.values())), starts[0]
-        self.form = None if sheet.are_too_many else self._args_form()
+        self.form = None if question_forms.are_too_many else self._args_form()
         # Nothing can be changed without a form, so that isn't offered.
         allowed = [word for word in self.action.allowed if word != EDIT or self.form is not None]
         self.choice = ChoiceForm(
             allowed or self.action.allowed,
-            sheet.data,
+            question_forms.data,
             prefix=f"action/{number}",
-            auto_id=sheet.auto_id,
+            auto_id=question_forms.auto_id,
         )
 
     @property
@@ -97,8 +102,8 @@ class ActionBlock:
         return visible(self.action.name)
 
     @property
-    def facts(self) -> list[Fact]:
-        return facts_of(self.start) if len(self.starts) == 1 else facts_of_many(self.starts)
+    def values(self) -> list[DisplayedValue]:
+        return display_payload(self.start) if len(self.starts) == 1 else display_values(self.starts)
 
     def is_changed(self) -> bool:
         """Says whether the arguments were changed, or can't be read."""
@@ -113,7 +118,7 @@ class ActionBlock:
         if not self.choice.is_valid():
             return None
         word = self.choice.cleaned_data["decision"]
-        message = unix(self.choice.cleaned_data.get("message", ""))
+        message = normalize_newlines(self.choice.cleaned_data.get("message", ""))
         if word in (REJECT, RESPOND):
             decision = {"type": word, **({"message": message} if message.strip() else {})}
             return dict.fromkeys(self.members, decision)
@@ -142,7 +147,7 @@ class ActionBlock:
         else:
             self.choice.add_error("decision", reason)
 
-    def typed(self) -> list[Typed]:
+    def typed(self) -> list[TypedText]:
         """Returns what a person chose, typed or changed."""
         found = []
         if self.choice.is_bound:
@@ -150,7 +155,7 @@ class ActionBlock:
             chosen = DECISION_TYPES.get(data["decision"])
             choice = "" if chosen is None else str(chosen.action_choice)
             found = [text for text in (choice, data.get("message", "")) if text]
-        kept: list[Typed] = [(self.title, text, ()) for text in found]
+        kept: list[TypedText] = [(self.title, text, ()) for text in found]
         return kept + (self.form.typed() if self.form is not None and self.form.is_bound else [])
 
     def _args_form(self) -> AnswerForm | None:
@@ -160,9 +165,9 @@ class ActionBlock:
         shape = infer_shape(self.start) if schema is None else read_shape(schema)
         if shape.kind == "object" and not shape.properties:
             return None
-        if not self.sheet.makes_room(shape, self.start):
+        if not self.question_forms.makes_room(shape, self.start):
             return None
-        return self.sheet.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
+        return self.question_forms.make_form(shape, self.start, name=f"action/{self.number}/{ARGS}")
 
 
 def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JSON]:
@@ -179,7 +184,7 @@ def _alike(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction
     return list(found.values())
 
 
-class ActionsSheet(Sheet):
+class SeparateActionForms(QuestionForms):
     """A question that asks for several actions at once."""
 
     def __init__(
@@ -227,7 +232,7 @@ class ActionsSheet(Sheet):
         self.pressed = pressed
         if pressed not in {button.value for button in self._buttons()}:
             self.errors.append(_("Use one of the buttons to say what you decide."))
-        elif not self.slip.is_valid():
+        elif not self.decision_form.is_valid():
             pass
         elif pressed == EACH:
             return self._read_each()
@@ -250,7 +255,7 @@ class ActionsSheet(Sheet):
         if not faults:
             self.errors.append(str(error))
 
-    def typed(self) -> list[Typed]:
+    def typed(self) -> list[TypedText]:
         return [line for block in self.actions for line in block.typed()] + super().typed()
 
     def _form(self) -> AnswerForm | None:
@@ -279,8 +284,10 @@ def _has_errors(block: ActionBlock) -> bool:
     return bool(block.choice.errors or (block.form is not None and block.form.errors))
 
 
-def sheet_of(item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = "") -> Sheet:
-    """Returns the sheet for a question."""
+def make_question_forms(
+    item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+) -> QuestionForms:
+    """Returns the forms of a question."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
-    kind: type[Sheet] = ActionsSheet if is_separate else Sheet
+    kind: type[QuestionForms] = SeparateActionForms if is_separate else QuestionForms
     return kind(item, data, more=more)

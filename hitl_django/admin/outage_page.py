@@ -1,4 +1,4 @@
-"""The page that stands in for one of ours while the database is away.
+"""The page that stands in for another while the database is away.
 
 It is made without the database, so neither of the admin's frame, which asks who is signed in, nor
 by the page itself.

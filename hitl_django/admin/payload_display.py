@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from hitl_django.answers import DIALECTS
 from hitl_django.decision_types import DECISION_TYPES
-from hitl_django.forms.answer_form import label_of
+from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
 from hitl_django.json_text.sanitize import TITLE_KEYS, question_title
@@ -28,14 +28,14 @@ MAX_TEXT = 20_000
 MAX_SHOWN = 60_000
 #: Of a key, that is.
 MAX_NAME = 200
-MAX_FACTS = 200
+MAX_VALUES = 200
 MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
 
 
 @dataclass(frozen=True)
-class Fact:
+class DisplayedValue:
     """One named value: a ``text``, a list of ``facts``, a ``table``, or ``code`` as it stands.
 
     ``cut`` is the number of characters that aren't shown.
@@ -45,58 +45,60 @@ class Fact:
     text: Any = ""
     style: str = "text"
     cut: int = 0
-    facts: Sequence[Fact] = ()
+    values: Sequence[DisplayedValue] = ()
     columns: Sequence[str] = ()
     table: Sequence[Sequence[str]] = field(default=())
 
 
-def facts_of(payload: JSON, *, skip: Sequence[str] = ()) -> list[Fact]:
+def display_payload(payload: JSON, *, skip: Sequence[str] = ()) -> list[DisplayedValue]:
     """Returns what a payload says; ``skip`` names keys that the page shows elsewhere."""
     layout = _Layout()
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
-    return layout.facts({key: value for key, value in payload.items() if key not in skip}, 0)
+    return layout.values({key: value for key, value in payload.items() if key not in skip}, 0)
 
 
-def facts_of_many(values: Sequence[JSON]) -> list[Fact]:
+def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
     """Returns values of one kind, below each other, as many as a table holds."""
     layout = _Layout()
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
 
-def action_facts(item: Interrupt) -> list[Fact]:
+def display_actions(item: Interrupt) -> list[DisplayedValue]:
     """Returns the actions that a question in a dialect asks for: each its name and arguments."""
     layout = _Layout()
     found = []
     actions = DIALECTS[item.dialect].actions(item.payload)
     for action in actions[:MAX_ACTIONS]:
         found.append(layout.fact(_("Action"), action.name, 0))
-        found += layout.facts(action.args, 0)
+        found += layout.values(action.args, 0)
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
-def answer_facts(item: Interrupt, value: JSON) -> list[Fact]:
+def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
     """Returns what was sent to the graph; of a request for several actions, what became of each."""
     layout = _Layout()
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
     dialect = DIALECTS[item.dialect]
     if not dialect.has_separate_actions(item.payload):
-        return facts_of(value)
+        return display_payload(value)
     actions, made = dialect.actions(item.payload), dialect.action_decisions(value)
     found = [
-        Fact(f"{number}. {visible(action.name)}", style="facts", facts=layout.decided(one))
+        DisplayedValue(
+            f"{number}. {visible(action.name)}", style="facts", values=layout.decided(one)
+        )
         for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
     ]
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
-def told_elsewhere(payload: JSON, title: str) -> list[str]:
+def list_heading_keys(payload: JSON, title: str) -> list[str]:
     """Names the keys of a payload that the head of its page shows whole: title and why."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
-    return [*keys, "why"] if why_of(payload) else keys
+    return [*keys, "why"] if read_why(payload) else keys
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
@@ -104,13 +106,13 @@ def is_its_own_title(payload: JSON, title: str) -> bool:
     return isinstance(payload, str) and payload == title == question_title(payload, "")
 
 
-def why_of(payload: JSON) -> str:
+def read_why(payload: JSON) -> str:
     """Returns the payload's own words on why somebody is asked."""
     why = payload.get("why") if isinstance(payload, dict) else None
     return visible(why[:MAX_TEXT]) if isinstance(why, str) else ""
 
 
-def raw(value: JSON) -> Fact:
+def display_raw(value: JSON) -> DisplayedValue:
     """Returns a value as JSON text, as much of it as a page should hold."""
     return _Layout().text("", to_json(value, indent=2), style="code")
 
@@ -121,60 +123,62 @@ class _Layout:
     def __init__(self) -> None:
         self.room = MAX_SHOWN
 
-    def facts(self, mapping: dict[str, JSON], depth: int) -> list[Fact]:
-        shown = list(mapping.items())[:MAX_FACTS]
-        facts = [self.fact(label_of(key[:MAX_NAME]), value, depth) for key, value in shown]
-        return facts + self.more(len(mapping) - len(shown))
+    def values(self, mapping: dict[str, JSON], depth: int) -> list[DisplayedValue]:
+        shown = list(mapping.items())[:MAX_VALUES]
+        values = [self.fact(make_label(key[:MAX_NAME]), value, depth) for key, value in shown]
+        return values + self.more(len(mapping) - len(shown))
 
-    def more(self, count: int) -> list[Fact]:
+    def more(self, count: int) -> list[DisplayedValue]:
         """Says how many there are besides."""
-        said = _("%(n)d more values are not shown.") % {"n": count}
-        return [Fact(_("And more"), said)] if count > 0 else []
+        text = _("%(n)d more values are not shown.") % {"n": count}
+        return [DisplayedValue(_("And more"), text)] if count > 0 else []
 
-    def decided(self, one: JSON) -> list[Fact]:
+    def decided(self, one: JSON) -> list[DisplayedValue]:
         """Returns what became of one action, with the words or the arguments that went along."""
         type_ = DECISION_TYPES.get(one["type"])
-        found = [Fact("", one["type"] if type_ is None else type_.participle)]
+        found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
             found.append(self.scalar("", one["message"]))
-        return found + self.facts(one.get("edited_action", {}).get("args", {}), 1)
+        return found + self.values(one.get("edited_action", {}).get("args", {}), 1)
 
-    def fact(self, label: str, value: JSON, depth: int) -> Fact:
+    def fact(self, label: str, value: JSON, depth: int) -> DisplayedValue:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:
-            return Fact(label, style="facts", facts=self.facts(value, depth + 1))
+            return DisplayedValue(label, style="facts", values=self.values(value, depth + 1))
         if isinstance(value, list) and value:
             return self.list(label, value)
         if isinstance(value, dict | list):
             if not value:
-                return Fact(label, _("(nothing)"), style="none")
+                return DisplayedValue(label, _("(nothing)"), style="none")
             return self.text(label, to_json(value, indent=2), style="code")
         return self.scalar(label, value)
 
-    def list(self, label: str, values: list[JSON]) -> Fact:
+    def list(self, label: str, values: list[JSON]) -> DisplayedValue:
         if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
-            return Fact(label, style="list", facts=[self.scalar("", value) for value in values])
+            return DisplayedValue(
+                label, style="list", values=[self.scalar("", value) for value in values]
+            )
         if columns := _columns(values):
             table = [[self.scalar("", row.get(key, "")).text for key in columns] for row in values]
-            heads = [label_of(key[:MAX_NAME]) for key in columns]
-            return Fact(label, style="table", columns=heads, table=table)
+            heads = [make_label(key[:MAX_NAME]) for key in columns]
+            return DisplayedValue(label, style="table", columns=heads, table=table)
         return self.text(label, to_json(values, indent=2), style="code")
 
-    def scalar(self, label: str, value: JSON) -> Fact:
+    def scalar(self, label: str, value: JSON) -> DisplayedValue:
         if value is None:
-            return Fact(label, _("(no value)"), style="none")
+            return DisplayedValue(label, _("(no value)"), style="none")
         if isinstance(value, bool):
-            return Fact(label, _("Yes") if value else _("No"))
+            return DisplayedValue(label, _("Yes") if value else _("No"))
         if not isinstance(value, str):
-            return Fact(label, to_json(value), style="number")
+            return DisplayedValue(label, to_json(value), style="number")
         if value == "":
-            return Fact(label, _("(empty text)"), style="none")
+            return DisplayedValue(label, _("(empty text)"), style="none")
         long = "\n" in value or len(value) > 2 * LINE
         return self.text(label, value, style="long" if long else "text")
 
-    def text(self, label: str, text: str, *, style: str) -> Fact:
+    def text(self, label: str, text: str, *, style: str) -> DisplayedValue:
         shown = text[: min(MAX_TEXT, self.room)]
         self.room -= len(shown)
-        return Fact(label, visible(shown), style=style, cut=len(text) - len(shown))
+        return DisplayedValue(label, visible(shown), style=style, cut=len(text) - len(shown))
 
 
 def _columns(values: list[JSON]) -> list[str]:

@@ -39,17 +39,22 @@ from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.services.reviews import queue_filters
 
-from .answer_forms import Sheet, Typed
-from .base import ReadOnlyAdmin, View, sees_runs, visible_interrupts
-from .decision_messages import confirmation_of
-from .diff_display import decided
-from .multi_action import sheet_of
-from .question_status import about_of
-from .question_view import Page, beside
-from .queue_actions import FORM_VERBS, VERBS, Forms, carry_out
-from .refusal_messages import conflict_of, decided_elsewhere, not_sent, outcome_of
-from .run_status import line_of
-from .thread_admin import steps_of
+from .answer_forms import QuestionForms, TypedText
+from .base import ReadOnlyAdmin, View, can_view_runs, visible_interrupts
+from .decision_messages import format_confirmation
+from .diff_display import get_decision_context
+from .multi_action import make_question_forms
+from .question_status import link_subject
+from .question_view import QuestionViewFactory, find_other_questions
+from .queue_actions import FORM_VERBS, VERBS, ActionForms, run_action
+from .refusal_messages import (
+    add_nothing_sent,
+    describe_conflict,
+    describe_other_decision,
+    describe_outcome,
+)
+from .run_status import describe_run
+from .thread_admin import list_steps
 
 #: Steps of the thread's history that stand below its questions.
 MAX_STEPS = 10
@@ -68,7 +73,7 @@ GOES_ON = {
 }
 
 
-class ItemPages(ReadOnlyAdmin):
+class QuestionPages(ReadOnlyAdmin):
     """A question's own page, its payload as a file, and the decision on it."""
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -91,7 +96,7 @@ class ItemPages(ReadOnlyAdmin):
             return self._decide(request, item)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item)
-        return self._ask(request, item, sheet_of(item))
+        return self._ask(request, item, make_question_forms(item))
 
     def payload_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Hands the whole payload out as a file that no browser opens."""
@@ -105,7 +110,7 @@ class ItemPages(ReadOnlyAdmin):
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Says where the question's run is, for the line that follows it."""
         item = self.get_object(request, unquote(object_id))
-        line = line_of(item.run, services.worker_health())
+        line = describe_run(item.run, services.worker_health())
         response = JsonResponse({"text": str(line.text), "moves": line.moves})
         response["Cache-Control"] = "no-store"
         return response
@@ -117,11 +122,11 @@ class ItemPages(ReadOnlyAdmin):
         here = self.url("change", request, item.pk)
         if request.method != "POST" or verb not in {*VERBS, *FORM_VERBS}:
             return HttpResponseRedirect(here)
-        forms = Forms.of(item, verb=verb, data=request.POST)
+        forms = ActionForms.of(item, verb=verb, data=request.POST)
         form = getattr(forms, verb) if verb in FORM_VERBS else None
         kept = _kept(form)
         try:
-            said = carry_out(item, verb, request.user, form)
+            message = run_action(item, verb, request.user, form)
         except InterruptNotFound:
             raise Http404 from None
         except NotAllowedError as error:
@@ -130,51 +135,55 @@ class ItemPages(ReadOnlyAdmin):
             return self._refuse(request, item, kept, error, status=409)
         except AlreadyDecidedError:
             return HttpResponseRedirect(here)
-        if said is not None:
-            self.message_user(request, said, level=messages.SUCCESS)
+        if message is not None:
+            self.message_user(request, message, level=messages.SUCCESS)
             return HttpResponseRedirect(self._next_url(request, item) if verb == "snooze" else here)
         if item.status != Interrupt.Status.PENDING:
             return self._outcome(request, item, forms={item.pk: forms})
-        return self._ask(request, item, sheet_of(item), {item.pk: forms})
+        return self._ask(request, item, make_question_forms(item), {item.pk: forms})
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         more = "" if "decision" in request.POST else request.POST.get("more", "")
-        sheet = sheet_of(item, request.POST, more=more)
+        question_forms = make_question_forms(item, request.POST, more=more)
         if item.status == Interrupt.Status.PENDING:
             # What came back of another version was never typed into this one's form.
-            if sheet.is_stale():
-                return self._stale(request, item, sheet)
+            if question_forms.is_stale():
+                return self._stale(request, item, question_forms)
             if more:
-                return self._ask(request, item, sheet)
-        decision = sheet.read(request.POST.get("decision", ""))
+                return self._ask(request, item, question_forms)
+        decision = question_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
-            return self._outcome(request, item, sheet=sheet, status=409)
+            return self._outcome(request, item, question_forms=question_forms, status=409)
         if decision is None:
-            return self._ask(request, item, sheet)
+            return self._ask(request, item, question_forms)
         try:
-            made = self._record(request, item, sheet, *decision)
+            made = self._record(request, item, question_forms, *decision)
         except InterruptNotFound:
             raise Http404 from None
         except NotAllowedError as error:
-            return self._refuse(request, item, sheet.typed(), error, status=403)
+            return self._refuse(request, item, question_forms.typed(), error, status=403)
         except REFUSALS as error:
-            return self._refuse(request, item, sheet.typed(), error, status=409)
+            return self._refuse(request, item, question_forms.typed(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
-                return self._stale(request, item, sheet)
-            return self._outcome(request, item, sheet=sheet, status=409)
+                return self._stale(request, item, question_forms)
+            return self._outcome(request, item, question_forms=question_forms, status=409)
         except (InvalidAnswerError, PayloadError) as error:
-            sheet.refuse(error)
-            return self._ask(request, item, sheet)
+            question_forms.refuse(error)
+            return self._ask(request, item, question_forms)
         self._confirm(request, item, made)
         return HttpResponseRedirect(self._next_url(request, item))
 
-    def _stale(self, request: HttpRequest, item: Interrupt, sheet: Sheet) -> HttpResponse:
+    def _stale(
+        self, request: HttpRequest, item: Interrupt, question_forms: QuestionForms
+    ) -> HttpResponse:
         """Refuses what was meant for another version, unless it is what made this one."""
-        made = sheet.recorded(request.user)
+        made = question_forms.recorded(request.user)
         if made is None:
-            return self._refuse(request, item, sheet.typed(), StaleQuestionError(), status=409)
+            return self._refuse(
+                request, item, question_forms.typed(), StaleQuestionError(), status=409
+            )
         self._confirm(request, item, made)
         return HttpResponseRedirect(self._next_url(request, item))
 
@@ -182,11 +191,11 @@ class ItemPages(ReadOnlyAdmin):
         self,
         request: HttpRequest,
         item: Interrupt,
-        sheet: Sheet,
+        question_forms: QuestionForms,
         pressed: str,
         value: Any,
     ) -> services.DecisionInfo:
-        slip = sheet.slip.cleaned_data
+        sent = question_forms.decision_form.cleaned_data
         decide = partial(
             services.decide,
             item.pk,
@@ -194,11 +203,11 @@ class ItemPages(ReadOnlyAdmin):
             value,
             by=request.user,
             via="admin",
-            reason=slip["reason"],
-            key=slip["key"],
+            reason=sent["reason"],
+            key=sent["key"],
             # A post that doesn't say what was seen has seen something else.
-            digest=slip["digest"],
-            version=slip["version"] or 0,
+            digest=sent["digest"],
+            version=sent["version"] or 0,
         )
         try:
             return decide()
@@ -212,44 +221,53 @@ class ItemPages(ReadOnlyAdmin):
 
     def _confirm(self, request: HttpRequest, item: Interrupt, made: services.DecisionInfo) -> None:
         item.run.refresh_from_db(fields=["state"])
-        said = confirmation_of(
+        message = format_confirmation(
             item,
             made,
-            line_of(item.run, services.worker_health()),
+            describe_run(item.run, services.worker_health()),
             status_url=self.url("status", request, item.pk),
             run_url=self._run_url(request, item),
         )
-        self.message_user(request, said, level=messages.SUCCESS)
+        self.message_user(request, message, level=messages.SUCCESS)
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
         """Returns the run's page, or for who may not see runs the question's, which tells too."""
-        found = sees_runs(request) and find_admin_page(Run, "change", item.run_id, request=request)
+        found = can_view_runs(request) and find_admin_page(
+            Run, "change", item.run_id, request=request
+        )
         return found or self.url("change", request, item.pk)
 
     def _ask(
-        self, request: HttpRequest, item: Interrupt, sheet: Sheet, forms: Any = None
+        self,
+        request: HttpRequest,
+        item: Interrupt,
+        question_forms: QuestionForms,
+        forms: Any = None,
     ) -> TemplateResponse:
-        others = beside(request, item)
-        page = Page(request, [item, *others], self._url_of(request), forms)
-        asked = [page.asked(item, sheet), *(page.asked(one, sheet_of(one)) for one in others)]
+        others = find_other_questions(request, item)
+        page = QuestionViewFactory(request, [item, *others], self._url_of(request), forms)
+        views = [
+            page.make_view(item, question_forms),
+            *(page.make_view(one, make_question_forms(one)) for one in others),
+        ]
         context: dict[str, Any] = {}
         if others:
             words = _("%(count)d questions of one run")
-            context["title"] = words % {"count": len(asked)}
+            context["title"] = words % {"count": len(views)}
             context["goes_on"] = GOES_ON[registry.policy_of(item.graph).goes_on]
         return self.page(
             request,
             item,
-            "item.html",
-            asked=asked,
-            decides=any(one.sheet is not None for one in asked),
-            about=about_of(item.thread, request),
-            errors=sheet.has_errors,
-            sees_runs=sees_runs(request),
+            "question_page.html",
+            questions=views,
+            decides=any(one.question_forms is not None for one in views),
+            about=link_subject(item.thread, request),
+            errors=question_forms.has_errors,
+            sees_runs=can_view_runs(request),
             next_url=self._next_url(request, item),
             take_url=self.url("next", request),
             picture=self._picture(request, item),
-            history=steps_of(request, item.thread, limit=MAX_STEPS),
+            history=list_steps(request, item.thread, limit=MAX_STEPS),
             **context,
         )
 
@@ -268,40 +286,42 @@ class ItemPages(ReadOnlyAdmin):
         request: HttpRequest,
         item: Interrupt,
         *,
-        sheet: Sheet | None = None,
+        question_forms: QuestionForms | None = None,
         status: int = 200,
         forms: Any = None,
     ) -> TemplateResponse:
         """Says what became of a question, and keeps what somebody wanted to answer."""
         decision = item.closing()
-        notice = outcome_of(item, decision, request.user)
-        if sheet is not None:
-            notice = decided_elsewhere(notice, decision, request.user)
-        line = line_of(item.run, services.worker_health())
-        told = {**decided(item, decision), "run_url": self._run_url(request, item)}
+        notice = describe_outcome(item, decision, request.user)
+        if question_forms is not None:
+            notice = describe_other_decision(notice, decision, request.user)
+        line = describe_run(item.run, services.worker_health())
+        context = {**get_decision_context(item, decision), "run_url": self._run_url(request, item)}
         if line.moves or item.status == Interrupt.Status.DECIDED:
-            told["line"] = line
-        kept = sheet.typed() if sheet is not None else []
-        return self._told(request, item, notice, kept, status, forms=forms, **told)
+            context["line"] = line
+        kept = question_forms.typed() if question_forms is not None else []
+        return self._show_notice(request, item, notice, kept, status, forms=forms, **context)
 
     def _refuse(
         self,
         request: HttpRequest,
         item: Interrupt,
-        kept: Sequence[Typed],
+        kept: Sequence[TypedText],
         error: Exception,
         *,
         status: int,
     ) -> TemplateResponse:
         item = self.get_object(request, str(item.pk))
-        return self._told(request, item, not_sent(conflict_of(error)), kept, status)
+        return self._show_notice(
+            request, item, add_nothing_sent(describe_conflict(error)), kept, status
+        )
 
-    def _told(
+    def _show_notice(
         self,
         request: HttpRequest,
         item: Interrupt,
         notice: Any,
-        kept: Sequence[Typed],
+        kept: Sequence[TypedText],
         status: int,
         *,
         forms: Any = None,
@@ -317,9 +337,9 @@ class ItemPages(ReadOnlyAdmin):
             newer=self._newer(request, item),
             next_url=self._next_url(request, item),
             is_pending=item.status == Interrupt.Status.PENDING,
-            one=Page(request, [item], self._url_of(request), forms).asked(item),
-            about=about_of(item.thread, request),
-            sees_runs=sees_runs(request),
+            one=QuestionViewFactory(request, [item], self._url_of(request), forms).make_view(item),
+            about=link_subject(item.thread, request),
+            sees_runs=can_view_runs(request),
             **context,
         )
 
@@ -351,7 +371,7 @@ class ItemPages(ReadOnlyAdmin):
         return self.url("change", request, found)
 
 
-def _kept(form: Any) -> list[Typed]:
+def _kept(form: Any) -> list[TypedText]:
     """Returns what was written into a form that isn't the answer."""
     if form is None or "text" not in form.fields:
         return []

@@ -1,4 +1,4 @@
-"""Where a question stands: what it is about, who holds it, whose it is, and by when."""
+"""The status of a question: who holds it, whose it is, by when; and what the user may do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.models import Interrupt, Thread
 from hitl_django.permissions import get_policy
 
-from .subject_links import Subject, subjects_of
+from .subject_links import SubjectLink, link_subjects
 
 #: What becomes of a question, or of its run, once its time is up.
 EXPIRES: Mapping[str, Any] = {
@@ -28,7 +28,7 @@ EXPIRES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Standing:
+class QuestionStatus:
     """What the head of a question says, and which of its buttons the user has."""
 
     holder: str = ""
@@ -48,13 +48,13 @@ class Standing:
         return self.held_until is not None
 
 
-def standing_of(item: Interrupt, user: Any) -> Standing:
+def read_status(item: Interrupt, user: Any) -> QuestionStatus:
     """Says where a question stands, to a user who may see it."""
     now, policy = timezone.now(), get_policy()
     until = item.claimed_until
     held = until is not None and until > now
     asleep = item.snoozed_until is not None and item.snoozed_until > now
-    return Standing(
+    return QuestionStatus(
         holder=item.claimed_label if held else "",
         is_mine=held and item.claimed_by_id == user.pk,
         held_for=timeuntil(until, now, depth=1) if held and until is not None else "",
@@ -69,9 +69,9 @@ def standing_of(item: Interrupt, user: Any) -> Standing:
     )
 
 
-def about_of(thread: Thread, request: HttpRequest) -> Subject | None:
+def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
     """Returns what a thread is about; in its own words to a user who may see the object."""
     if thread.subject_type is None:
         return None
     key = *thread.subject_type.natural_key(), thread.subject_id
-    return subjects_of(request, [key]).get(key)
+    return link_subjects(request, [key]).get(key)

@@ -1,4 +1,4 @@
-"""The questions of a page: what each asks, and the sheet that answers it.
+"""The questions of a page: what each asks, and the forms that answer it.
 
 A run may ask several things at once. They stand side by side, each with its own form, and each is
 answered on its own.
@@ -19,22 +19,22 @@ from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.quorum import is_own
 
-from .answer_forms import Sheet
-from .base import ago, visible_interrupts
-from .decision_texts import then_of
+from .answer_forms import QuestionForms
+from .base import format_age, visible_interrupts
+from .decision_texts import describe_next_nodes
 from .payload_display import (
     MAX_TEXT,
-    Fact,
-    action_facts,
-    facts_of,
+    DisplayedValue,
+    display_actions,
+    display_payload,
+    display_raw,
     is_its_own_title,
-    raw,
-    told_elsewhere,
-    why_of,
+    list_heading_keys,
+    read_why,
 )
-from .question_status import Standing, standing_of
-from .queue_actions import Forms, groups_to_choose
-from .quorum_display import Agreement, agreement_of, votes_on
+from .question_status import QuestionStatus, read_status
+from .queue_actions import ActionForms, list_groups
+from .quorum_display import QuorumStatus, read_quorum, read_votes
 
 #: More open questions of a thread than this are not shown on one page.
 MAX_BESIDE = 20
@@ -42,21 +42,21 @@ MAX_COMMENTS = 100
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question as the page shows it; without a sheet it is only to be looked at."""
+class QuestionView:
+    """One question as the page shows it; without forms it is only to be looked at."""
 
     item: Interrupt
     url: str
-    handling_url: str
+    actions_url: str
     why: str
-    facts: Sequence[Fact]
-    raw: Fact
+    values: Sequence[DisplayedValue]
+    raw: DisplayedValue
     ago: str
-    standing: Standing
-    forms: Forms
-    agreement: Agreement
+    question_status: QuestionStatus
+    forms: ActionForms
+    quorum_status: QuorumStatus
     comments: Sequence[Comment] = ()
-    sheet: Sheet | None = None
+    question_forms: QuestionForms | None = None
     then: str = ""
     refused: Decision | None = None
 
@@ -66,7 +66,7 @@ class Asked:
         return f"q{self.item.pk.hex}"
 
 
-class Page:
+class QuestionViewFactory:
     """What a page of one or several questions reads of the database, each once for all of them.
 
     ``url_of(page, item)`` is the address of one of a question's pages; ``forms`` are those of one
@@ -78,44 +78,46 @@ class Page:
         request: HttpRequest,
         items: Sequence[Interrupt],
         url_of: Callable[[str, Interrupt], str],
-        forms: dict[Any, Forms] | None = None,
+        forms: dict[Any, ActionForms] | None = None,
     ) -> None:
         self.user, self.url_of, self.forms = request.user, url_of, forms or {}
         self.refusals = _refusals(items)
         self.comments = _comments(items)
-        self.votes = votes_on(items)
+        self.votes = read_votes(items)
         #: The runs that it was asked of, whether they are the user's own.
         self.own: dict[Any, bool] = {}
 
     @cached_property
     def groups(self) -> list[tuple[Any, str]]:
-        return groups_to_choose()
+        return list_groups()
 
-    def asked(self, item: Interrupt, sheet: Sheet | None = None) -> Asked:
-        """Returns a question; ``sheet`` is kept from who may not decide it."""
-        if sheet is not None and not get_policy().may_decide(self.user, item):
-            sheet = None
-        standing = standing_of(item, self.user)
+    def make_view(
+        self, item: Interrupt, question_forms: QuestionForms | None = None
+    ) -> QuestionView:
+        """Returns a question; ``question_forms`` are kept from who may not decide it."""
+        if question_forms is not None and not get_policy().may_decide(self.user, item):
+            question_forms = None
+        question_status = read_status(item, self.user)
         votes = self.votes.get(item.pk, ())
-        agreement = agreement_of(item, votes, self.user, own=self._is_own(item))
-        if sheet is not None:
-            sheet.barred = agreement.barred
-            unclaimed = item.claim_required and not standing.is_mine
-            sheet.is_shut = agreement.is_own or unclaimed
-        return Asked(
+        quorum_status = read_quorum(item, votes, self.user, own=self._is_own(item))
+        if question_forms is not None:
+            question_forms.barred = quorum_status.barred
+            unclaimed = item.claim_required and not question_status.is_mine
+            question_forms.hides_fields = quorum_status.is_own or unclaimed
+        return QuestionView(
             item=item,
             url=self.url_of("change", item),
-            handling_url=self.url_of("handling", item),
-            why=why_asked(item, sheet),
-            facts=facts_asked(item, sheet),
-            raw=raw(item.payload),
-            ago=ago(item.created_at),
-            standing=standing,
-            forms=self._forms(item, standing),
+            actions_url=self.url_of("handling", item),
+            why=display_why(item, question_forms),
+            values=display_question(item, question_forms),
+            raw=display_raw(item.payload),
+            ago=format_age(item.created_at),
+            question_status=question_status,
+            forms=self._forms(item, question_status),
             comments=self.comments.get(item.pk, ()),
-            sheet=sheet,
-            then="" if sheet is None else then_of(item),
-            agreement=agreement,
+            question_forms=question_forms,
+            then="" if question_forms is None else describe_next_nodes(item),
+            quorum_status=quorum_status,
             refused=self.refusals.get((item.pk, item.refused_version)),
         )
 
@@ -126,32 +128,38 @@ class Page:
             self.own[item.run_id] = is_own(item, self.user)
         return self.own[item.run_id]
 
-    def _forms(self, item: Interrupt, standing: Standing) -> Forms:
+    def _forms(self, item: Interrupt, question_status: QuestionStatus) -> ActionForms:
         if item.pk in self.forms:
             return self.forms[item.pk]
-        return Forms.of(item, groups=self.groups if standing.may_assign else ())
+        return ActionForms.of(item, groups=self.groups if question_status.may_assign else ())
 
 
-def why_asked(item: Interrupt, sheet: Sheet | None) -> str:
+def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
     """Returns why somebody is asked, unless each action of it says so for itself."""
-    if sheet is not None and sheet.actions and not sheet.is_shut:
+    if question_forms is not None and question_forms.actions and not question_forms.hides_fields:
         return ""  # each action has its own
-    return visible(item.why[:MAX_TEXT]) or why_of(item.payload)
+    return visible(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
-def facts_asked(item: Interrupt, sheet: Sheet | None) -> list[Fact]:
+def display_question(item: Interrupt, question_forms: QuestionForms | None) -> list[DisplayedValue]:
     """Returns what is asked, in the shape in which it is asked."""
     if DIALECTS[item.dialect].requests_actions:
         # Decided one by one, they stand with their decisions.
-        one_by_one = sheet is not None and sheet.actions and not sheet.is_shut
-        return [] if one_by_one else action_facts(item)
+        one_by_one = (
+            question_forms is not None
+            and question_forms.actions
+            and not question_forms.hides_fields
+        )
+        return [] if one_by_one else display_actions(item)
     if is_its_own_title(item.payload, item.title):
         return []
-    skip = told_elsewhere(item.payload, item.title)
-    return facts_of(item.payload, skip=[*skip, *(sheet.shown_in_form() if sheet else ())])
+    skip = list_heading_keys(item.payload, item.title)
+    return display_payload(
+        item.payload, skip=[*skip, *(question_forms.shown_in_form() if question_forms else ())]
+    )
 
 
-def beside(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
+def find_other_questions(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
     """Returns the open questions of the same thread that the user may see as well."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = visible_interrupts(request, rows).select_related("run", "thread", "assignee")

@@ -1,4 +1,4 @@
-"""What is done about a question besides deciding it: hold it, assign, put off, discuss."""
+"""Actions on a question besides deciding it: hold it, assign, put off, discuss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hitl_django.permissions import get_policy
 #: The hour at which a new working day begins for what was put off until then.
 MORNING = 8
 
-Said = Any
+ActionMessage = Any
 
 
 class SnoozeForm(forms.Form):
@@ -98,7 +98,7 @@ FORMS: dict[str, type[forms.Form]] = {
 
 
 @dataclass(frozen=True)
-class Forms:
+class ActionForms:
     """A question's forms that aren't its answer; one that came back with a fault is ``open``."""
 
     assign: forms.Form
@@ -114,7 +114,7 @@ class Forms:
         groups: Sequence[tuple[Any, str]] | None = None,
         verb: str = "",
         data: Any = None,
-    ) -> Forms:
+    ) -> ActionForms:
         """Makes the forms; ``groups`` are those to choose from, read once for a whole page."""
         made = {
             name: form(
@@ -131,13 +131,13 @@ class Forms:
         return cls(**made, open=verb)
 
 
-def groups_to_choose() -> list[tuple[Any, str]]:
+def list_groups() -> list[tuple[Any, str]]:
     """Returns the groups that a question may be assigned to."""
     names = Group.objects.order_by("name").values_list("pk", "name")
     return [("", str(_("(none)"))), *((pk, visible(name)) for pk, name in names)]
 
 
-def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) -> Said:
+def run_action(item: Interrupt, verb: str, user: Any, form: forms.Form | None) -> ActionMessage:
     """Does what a button says, through the services; returns what to tell, and raises as they do.
 
     None where the form has to be put right first.
@@ -145,7 +145,7 @@ def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) ->
     if form is None:
         return VERBS[verb](item, user)
     if verb == "assign" and not get_policy().may_assign(user, item):
-        # Which users and groups there are is told to nobody who may not assign: the service refuses
+        # Who may not assign is not shown which users and groups there are: the service refuses
         # them, whomever they named.
         services.assign(item.pk, to=AnonymousUser(), by=user, via="admin")
     if form.is_valid():
@@ -161,35 +161,35 @@ def carry_out(item: Interrupt, verb: str, user: Any, form: forms.Form | None) ->
     return None
 
 
-def _claim(item: Interrupt, user: Any) -> Said:
+def _claim(item: Interrupt, user: Any) -> ActionMessage:
     services.claim(item.pk, by=user, via="admin")
     return _("You hold this now. Others see that you do.")
 
 
-def _take_over(item: Interrupt, user: Any) -> Said:
+def _take_over(item: Interrupt, user: Any) -> ActionMessage:
     services.claim(item.pk, by=user, via="admin", take_over=True)
     return _("You hold this now. That you took it over is recorded.")
 
 
-def _release(item: Interrupt, user: Any) -> Said:
+def _release(item: Interrupt, user: Any) -> ActionMessage:
     services.release(item.pk, by=user, via="admin")
     return _("You no longer hold this. Others can take it now.")
 
 
-def _wake(item: Interrupt, user: Any) -> Said:
+def _wake(item: Interrupt, user: Any) -> ActionMessage:
     services.snooze(item.pk, until=None, by=user, via="admin")
     return _("It is back in the queue.")
 
 
-def _snooze(item: Interrupt, user: Any, form: Any) -> Said:
+def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
     # Another question may be on the page by then, so this one is named.
-    said = {"title": visible(item.title), "moment": localize(localtime(until))}
-    return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % said
+    texts = {"title": visible(item.title), "moment": localize(localtime(until))}
+    return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % texts
 
 
-def _assign(item: Interrupt, user: Any, form: Any) -> Said:
+def _assign(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     to, group = form.cleaned_data["user"], form.cleaned_data["group"]
     services.assign(item.pk, to=to, group=group, by=user, via="admin")
     names = [visible(str(one)) for one in (to, group) if one is not None]
@@ -198,18 +198,18 @@ def _assign(item: Interrupt, user: Any, form: Any) -> Said:
     return _("Assigned to %(names)s.") % {"names": ", ".join(names)}
 
 
-def _comment(item: Interrupt, user: Any, form: Any) -> Said:
+def _comment(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
     return _("Your comment was added.")
 
 
-VERBS: dict[str, Callable[[Interrupt, Any], Said]] = {
+VERBS: dict[str, Callable[[Interrupt, Any], ActionMessage]] = {
     "claim": _claim,
     "release": _release,
     "take_over": _take_over,
     "wake": _wake,
 }
-FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], Said]] = {
+FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
     "assign": _assign,
     "comment": _comment,
     "snooze": _snooze,

@@ -1,4 +1,4 @@
-"""The review queue: the list of what waits for a decision, and what is done from it.
+"""The admin of the review queue: its list, and what is done from it.
 
 The page of one question is in item.py, what is decided many at a time in bulk.py.
 """
@@ -21,9 +21,9 @@ from hitl_django.models import ReviewItem
 from . import list_columns
 from .base import View
 from .bulk_decide import BulkPages
-from .filters import WaitingGraphFilter, WaitingGroupFilter, group_of
-from .queue_list import PICK, QueueList
-from .refusal_messages import silence_of
+from .filters import WaitingGraphFilter, WaitingGroupFilter, parse_group
+from .queue_list import PICK, QueueChangeList
+from .refusal_messages import describe_silence
 
 
 class ReviewItemAdmin(BulkPages):
@@ -46,7 +46,7 @@ class ReviewItemAdmin(BulkPages):
         return queryset, False  # QueueList searches
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return QueueList
+        return QueueChangeList
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -55,11 +55,11 @@ class ReviewItemAdmin(BulkPages):
         return super().changelist_view(request, {**own, **(extra_context or {})})
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        if not isinstance(changes, QueueList):
+        if not isinstance(changes, QueueChangeList):
             return {}
         missing, rows = services.missing_workers(), changes.result_list
         return {
-            "silence": None if missing is None else silence_of(missing),
+            "silence": None if missing is None else describe_silence(missing),
             "tabs": changes.tabs(),
             "count": changes.count_in_words(),
             "reasons": [] if rows else changes.emptiness(),
@@ -83,7 +83,7 @@ class ReviewItemAdmin(BulkPages):
             by=request.user,
             via="admin",
             graph=chosen.get("graph") or None,
-            group=group_of(chosen.get("group")),
+            group=parse_group(chosen.get("group")),
         )
         if taken is None:
             words = _("Nothing is free for you to take at the moment.")
@@ -93,24 +93,24 @@ class ReviewItemAdmin(BulkPages):
 
     @admin.display(description=_("select"))
     def pick(self, item: Any) -> str:
-        return list_columns.choice(item)
+        return list_columns.format_checkbox(item)
 
     @admin.display(description=_("question"))
     def question(self, item: Any) -> str:
-        return list_columns.sentence(item)
+        return list_columns.format_question(item)
 
     @admin.display(description=_("about"))
     def subject(self, item: Any) -> str:
-        return list_columns.subject(item)
+        return list_columns.format_subject(item)
 
     @admin.display(description=_("waiting"), ordering="created_at")
     def waiting(self, item: Any) -> str:
-        return list_columns.waiting(item)
+        return list_columns.format_waiting(item)
 
     @admin.display(description=_("due"))
     def due(self, item: Any) -> str:
-        return list_columns.due(item)
+        return list_columns.format_due(item)
 
     @admin.display(description=_("held by"))
     def holder(self, item: Any) -> str:
-        return list_columns.holder(item)
+        return list_columns.format_holder(item)

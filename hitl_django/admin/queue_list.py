@@ -23,8 +23,15 @@ from hitl_django.services.reviews.queue_stats import CAP
 
 from . import list_columns
 from .base import ReadOnlyAdmin
-from .filters import TABS, WHOSE, WaitingGroupFilter, condition_of, group_of, parts_of
-from .subject_links import Subject, subjects_of
+from .filters import (
+    TAB_PARAMETER,
+    TABS,
+    WaitingGroupFilter,
+    get_tab_condition,
+    get_tab_parts,
+    parse_group,
+)
+from .subject_links import SubjectLink, link_subjects
 
 #: As far as the tabs count. Counting to CAP for each would take longer than the page.
 MOST = 100
@@ -42,7 +49,7 @@ class Tab:
     is_current: bool
 
 
-class QueueList(ChangeList):
+class QueueChangeList(ChangeList):
     """A page of the queue. Its rows know their place, their subject and the way to their page.
 
     All counts come from one query; those of the tabs go no further than MOST, and the pages no
@@ -56,13 +63,13 @@ class QueueList(ChangeList):
 
     def __init__(self, request: HttpRequest, *arguments: Any, **options: Any) -> None:
         self.user = request.user
-        asked = request.GET.get(WHOSE, "")
-        self.tab = asked if asked in TABS else ""
+        chosen = request.GET.get(TAB_PARAMETER, "")
+        self.tab = chosen if chosen in TABS else ""
         super().__init__(request, *arguments, **options)
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
         found = super().get_filters_params(params)
-        found.pop(WHOSE, None)
+        found.pop(TAB_PARAMETER, None)
         return found
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
@@ -70,17 +77,17 @@ class QueueList(ChangeList):
             return self._counted(request, exclude_parameters)
         rows = super().get_queryset(request)
         if not self.query and "o" not in self.params:
-            parts = parts_of(self.tab, request.user, self.own_groups, self.group)
+            parts = get_tab_parts(self.tab, request.user, self.own_groups, self.group)
             return queue_filters.first(
                 rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP)
             )
         # What a search finds is known once it is counted (get_results).
-        return rows.filter(condition_of(self.tab, request.user))
+        return rows.filter(get_tab_condition(self.tab, request.user))
 
     def _counted(self, request: HttpRequest, excluded: Any) -> QuerySet[Any]:
         """Returns what a filter counts its choices in: what is listed but for that filter."""
         # Django's own way makes all filters anew for each of them, with their queries.
-        rows = self.root_queryset.filter(condition_of(self.tab, request.user))
+        rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:
             rows = rows.filter(queue_filters.matching(self.query))
         for spec in self.filter_specs:
@@ -102,7 +109,7 @@ class QueueList(ChangeList):
     @property
     def group(self) -> int | None:
         """The key of the group that the list is narrowed to."""
-        return group_of(_first(self.get_filters_params().get("group")))
+        return parse_group(_first(self.get_filters_params().get("group")))
 
     def get_ordering_field_columns(self) -> Any:
         # The queue's own order is that of no column, though age is its last term.
@@ -116,7 +123,7 @@ class QueueList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         count = self._count()
         # What a row shows besides is joined to the rows of a page, and not to what is counted.
-        paginator = Paginator(list_columns.shown(self.queryset), self.list_per_page)
+        paginator = Paginator(list_columns.select_columns(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
         try:
             rows = list(paginator.page(self.page_num).object_list)
@@ -151,10 +158,10 @@ class QueueList(ChangeList):
 
     def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:
         keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
-        subjects = subjects_of(request, keys)
+        subjects = link_subjects(request, keys)
         for row, key in zip(rows, keys, strict=True):
             row.link = self.model_admin.url("change", request, row.pk)
-            row.subject = subjects.get(key, Subject(""))
+            row.subject = subjects.get(key, SubjectLink(""))
             row.viewer = request.user
 
     def tabs(self) -> list[Tab]:
@@ -162,9 +169,9 @@ class QueueList(ChangeList):
         return [
             Tab(
                 label,
-                capped(getattr(self.counts, name)),
+                format_capped(getattr(self.counts, name)),
                 # What is counted isn't searched, so neither is what the count leads to.
-                self.get_query_string({WHOSE: tab or None}, ["p", "e", "q"]),
+                self.get_query_string({TAB_PARAMETER: tab or None}, ["p", "e", "q"]),
                 tab == self.tab,
             )
             for tab, (name, label) in TABS.items()
@@ -220,7 +227,7 @@ class QueueList(ChangeList):
 
     def _all_put_off(self) -> list[str]:
         words = [_("Everything that waits is put off.")]
-        put_off = ReviewItem.pending.filter(condition_of("snoozed", self.user))
+        put_off = ReviewItem.pending.filter(get_tab_condition("snoozed", self.user))
         rows = get_policy().visible_interrupts(self.user, put_off).order_by("snoozed_until")
         first = rows.values_list("snoozed_until", flat=True).first()
         if first is not None:
@@ -229,7 +236,7 @@ class QueueList(ChangeList):
         return words
 
 
-def capped(count: int) -> str:
+def format_capped(count: int) -> str:
     """Writes a count, which goes no further than MOST."""
     return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 

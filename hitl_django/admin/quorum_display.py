@@ -1,4 +1,4 @@
-"""How far several people have agreed on a question, and whether the user may still add to it."""
+"""The approvals of a question that several people decide, and whether the user may add one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.utils.translation import gettext_lazy
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt
 
-from .diff_display import Difference, differences_of
+from .diff_display import Difference, list_patch_differences
 
-OWN = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
+SELF_APPROVAL = gettext_lazy("You started this run, so somebody else has to approve what it asks.")
 
 
 @dataclass(frozen=True)
-class Agreement:
+class QuorumStatus:
     """Who has approved this version, of how many; ``changes`` are what the first of them made.
 
     ``barred`` says why the user can't approve it: they have before, or they started the run, so
@@ -32,21 +32,23 @@ class Agreement:
     is_own: bool = False
 
 
-def agreement_of(item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool) -> Agreement:
+def read_quorum(
+    item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool
+) -> QuorumStatus:
     """Says how far a question is agreed on.
 
     ``votes`` are the approvals of its present version; ``own`` says whether the user started its
     run and can't approve it for that.
     """
-    return Agreement(
+    return QuorumStatus(
         words=_words(item, votes),
-        changes=differences_of(item, (item.proposal or {}).get("patch")),
-        barred=OWN if own else _barred(votes, user),
+        changes=list_patch_differences(item, (item.proposal or {}).get("patch")),
+        barred=SELF_APPROVAL if own else _barred(votes, user),
         is_own=own,
     )
 
 
-def votes_on(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
+def read_votes(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
     """Finds the approvals of the present version of each question, the first one first."""
     jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
     if not jointly:

@@ -1,4 +1,4 @@
-"""What a page says about a question that can't be decided any more, or not like this."""
+"""Messages about a question that can't be decided any more, or not like this."""
 
 from __future__ import annotations
 
@@ -96,16 +96,16 @@ CONFLICTS: dict[type[Exception], Notice] = {
 }
 
 
-def conflict_of(error: Exception) -> Notice:
+def describe_conflict(error: Exception) -> Notice:
     """Says why something could not be done."""
     if isinstance(error, HeldError):
-        said = {"who": error.holder_label, "until": localize(localtime(error.until))}
-        lines = (_("They hold it until %(until)s, or until they release it.") % said,)
-        return Notice(_("%(who)s holds this question") % said, lines)
+        texts = {"who": error.holder_label, "until": localize(localtime(error.until))}
+        lines = (_("They hold it until %(until)s, or until they release it.") % texts,)
+        return Notice(_("%(who)s holds this question") % texts, lines)
     return CONFLICTS[type(error)]
 
 
-def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
+def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     """Says what became of a closed question."""
     if decision is None or item.status != Interrupt.Status.DECIDED:
         notice = CLOSED.get(Interrupt.Status(item.status), CLOSED[Interrupt.Status.DECIDED])
@@ -121,20 +121,20 @@ def outcome_of(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     return Notice(headline, (moment,), "info")
 
 
-def decided_elsewhere(notice: Notice, decision: Decision | None, user: Any) -> Notice:
+def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
     """Says it to somebody who was about to decide the question too."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
-    return not_sent(notice)
+    return add_nothing_sent(notice)
 
 
-def not_sent(notice: Notice) -> Notice:
+def add_nothing_sent(notice: Notice) -> Notice:
     """Adds that nothing of the user's was sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
 
-def silence_of(silence: Silence) -> Notice:
+def describe_silence(silence: Silence) -> Notice:
     """Says to those who decide that nobody carries it out."""
     lines: list[Any] = [_("What you decide is recorded. Runs go on when a worker does.")]
     if silence.last_seen is not None:

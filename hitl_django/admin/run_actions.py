@@ -1,4 +1,4 @@
-"""What an operator does with a run: retry, cancel, go on from an earlier checkpoint.
+"""Operations on a run: retry, cancel, go on from an earlier checkpoint.
 
 Each is a POST that calls a service. What loses something is asked about first, on a page that says
 what will be lost.
@@ -135,8 +135,8 @@ class RunOperations:
             except RunStateError as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:
-                said = _("It is queued again, and goes on from the last thing it stored.")
-                self.message_user(request, said, messages.SUCCESS)
+                message = _("It is queued again, and goes on from the last thing it stored.")
+                self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(self.url("change", request, run.pk))
 
     def cancel_view(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -151,8 +151,8 @@ class RunOperations:
             except RunStateError as error:
                 refused = str(error)
             else:
-                said = _("The run is cancelled. What it had stored is kept.")
-                self.message_user(request, said, messages.SUCCESS)
+                message = _("The run is cancelled. What it had stored is kept.")
+                self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, run.pk))
         return self.page(
             request,
@@ -181,8 +181,8 @@ class RunOperations:
             except (InvalidInputError, InvalidUpdateError, PayloadError) as error:
                 form.add_error("values", str(error))
             else:
-                said = _("Queued. A worker goes on from there; this is the new run.")
-                self.message_user(request, said, messages.SUCCESS)
+                message = _("Queued. A worker goes on from there; this is the new run.")
+                self.message_user(request, message, messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, made.id))
         newest = Run.objects.filter(thread=run.thread_id).order_by("-created_at", "-pk").first()
         return self.page(
@@ -232,7 +232,7 @@ class RunOperations:
 
     def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
         """Returns what is lost with a run: the questions that it still asks."""
-        asked = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
-        seen = visible_interrupts(request, asked).order_by("created_at", "index", "id")
+        questions = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
+        seen = visible_interrupts(request, questions).order_by("created_at", "index", "id")
         titles = list(seen.values_list("title", flat=True)[:LISTED])
-        return {"questions": titles, "unlisted": asked.count() - len(titles)}
+        return {"questions": titles, "unlisted": questions.count() - len(titles)}

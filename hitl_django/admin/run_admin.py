@@ -18,18 +18,18 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
-from .base import GraphFilter, LinkedList, ReadOnlyAdmin, entry, visible_interrupts
-from .history_display import reason_of, said, visible_entries
+from .base import GraphFilter, LinkedChangeList, ReadOnlyAdmin, format_entry, visible_interrupts
+from .history_display import describe_entry, get_reason, visible_entries
 from .payload_display import MAX_TEXT
-from .question_status import about_of
+from .question_status import link_subject
 from .run_actions import RunOperations
 from .run_status import NOBODY_WORKS
-from .thread_admin import steps_of
+from .thread_admin import list_steps
 
 MAX_QUESTIONS = 200
 MAX_ENTRIES = 200
 #: Characters of an error that a list shows.
-SAID = 160
+ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
 
 EXPLAINED = {
@@ -43,7 +43,7 @@ EXPLAINED = {
 }
 
 
-def fault_of(user: Any, run: Run, error: str) -> str:
+def describe_fault(user: Any, run: Run, error: str) -> str:
     """Returns an error in full to who may operate the run, and of what kind it is to all others.
 
     Its words quote whatever the node was handling.
@@ -54,13 +54,13 @@ def fault_of(user: Any, run: Run, error: str) -> str:
     return kind if kind.isidentifier() else ""
 
 
-class RunList(LinkedList):
+class RunChangeList(LinkedChangeList):
     """A page of runs that know how much of their error may be shown."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         for row in self.result_list:
-            row.fault = fault_of(request.user, row, row.said)
+            row.fault = describe_fault(request.user, row, row.error_start)
 
 
 class RunAdmin(RunOperations, ReadOnlyAdmin):
@@ -77,21 +77,23 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
         return get_policy().visible_runs(request.user, rows)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return RunList
+        return RunChangeList
 
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        asked = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
-        asked = visible_interrupts(request, asked).order_by("created_at", "id")
+        questions = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
+        questions = visible_interrupts(request, questions).order_by("created_at", "id")
         rows = super().get_queryset(request).defer("error", "traceback")
-        return rows.annotate(said=Left("error", SAID), waits_at=Subquery(asked.values("node")[:1]))
+        return rows.annotate(
+            error_start=Left("error", ERROR_LENGTH), waits_at=Subquery(questions.values("node")[:1])
+        )
 
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
-        said = visible(run.fault) if run.state in STUCK else ""
-        return entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [said]))
+        fault = visible(run.fault) if run.state in STUCK else ""
+        return format_entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [fault]))
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:
@@ -120,17 +122,17 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
             title=_("Run of %(graph)s") % {"graph": run.graph},
             explained=self._explained(run),
             questions=self._questions(request, run),
-            error=fault_of(request.user, run, run.error)[:MAX_TEXT],
+            error=describe_fault(request.user, run, run.error)[:MAX_TEXT],
             traceback=self._traceback(request, run),
             entries=[
-                {"entry": entry, "label": said(entry), "reason": reason_of(entry)}
+                {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}
                 for entry in entries[:MAX_ENTRIES]
             ],
             newer=self._newer(request, run),
-            about=about_of(run.thread, request),
+            about=link_subject(run.thread, request),
             sees_thread=self._sees_thread(request, run),
             picture=services.thread_picture(run.thread.thread_id),
-            history=steps_of(request, run.thread),
+            history=list_steps(request, run.thread),
             **self.operations(request, run),
         )
 
@@ -152,9 +154,9 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
         return get_policy().visible_threads(request.user, threads).exists()
 
     def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
-        asked = visible_interrupts(request, Interrupt.objects.filter(run=run))
-        asked = asked.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
-        return list(asked.prefetch_related("decisions")[:MAX_QUESTIONS])
+        questions = visible_interrupts(request, Interrupt.objects.filter(run=run))
+        questions = questions.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
+        return list(questions.prefetch_related("decisions")[:MAX_QUESTIONS])
 
     def _traceback(self, request: HttpRequest, run: Run) -> str:
         # A traceback quotes code, and its last line whatever the node was handling.

@@ -1,4 +1,4 @@
-"""What has become of a run since somebody decided: the line that a page shows and follows."""
+"""The status line of a run after a decision, which a script keeps up to date."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MOVING = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True)
-class RunLine:
+class RunStatusLine:
     """One sentence on where a run is; ``moves`` while it is worth asking again."""
 
     text: Any
     moves: bool
 
 
-def line_of(run: Run, health: WorkerHealth | None = None) -> RunLine:
+def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
     """Says where a run is. ``health`` tells a run that waits from one that nobody works on."""
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_silent:
-        return RunLine(NOBODY_WORKS, moves=True)
-    return RunLine(LINES[state], moves=state in MOVING)
+        return RunStatusLine(NOBODY_WORKS, moves=True)
+    return RunStatusLine(LINES[state], moves=state in MOVING)

@@ -1,4 +1,4 @@
-"""What questions are about: the embedding product's objects, as far as the user may see them."""
+"""Links to the embedding product's objects that questions are about, for who may see them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Key = tuple[str | None, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SubjectLink:
     """An object in words; ``url`` leads to its page in the admin, where the user may see it."""
 
     label: str
     url: str = ""
 
 
-def subjects_of(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subject]:
+def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:
     """Returns the objects of these keys, with one query for each type of object.
 
     One that the user may not see, or that is gone, is named by its kind and key alone: its own
@@ -46,7 +46,7 @@ def subjects_of(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subject]
 
 def _of_kind(
     request: HttpRequest, app: str, name: str, ids: set[str]
-) -> Iterable[tuple[str, Subject]]:
+) -> Iterable[tuple[str, SubjectLink]]:
     try:
         model: Any = apps.get_model(app, name)
     except LookupError:  # its app is not installed any more
@@ -56,10 +56,10 @@ def _of_kind(
     for object_id in ids:
         known = found.get(object_id)
         if known is None:
-            yield object_id, Subject(f"{capfirst(words)} {object_id}")
+            yield object_id, SubjectLink(f"{capfirst(words)} {object_id}")
         else:
             url = find_admin_page(type(known), "change", quote(known.pk), request=request)
-            yield object_id, Subject(str(known), url)
+            yield object_id, SubjectLink(str(known), url)
 
 
 def _seen(request: HttpRequest, model: Any, ids: set[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The reviews of an object of the embedding product's, on that object's own page."""
+"""The reviews of an embedding product's object, on that object's own page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SubjectReviews:
     ) -> HttpResponse:
         found = kwargs.get("obj")
         if found is not None:
-            context["hitl_reviews"] = reviews_of(request, found)
+            context["hitl_reviews"] = list_reviews(request, found)
         response: HttpResponse = super().render_change_form(  # type: ignore[misc]
             request, context, *args, **kwargs
         )
@@ -49,13 +49,13 @@ class Reviews:
     questions: list[Interrupt] | None
 
 
-def reviews_of(request: HttpRequest, subject: Any) -> Reviews:
+def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     """Returns the runs about an object and what they ask, as far as the user may see them."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )
     runs = get_policy().visible_runs(request.user, Run.objects.filter(thread__in=threads))
-    asked = get_policy().visible_interrupts(
+    pending = get_policy().visible_interrupts(
         request.user,
         Interrupt.objects.filter(thread__in=threads, status=Interrupt.Status.PENDING),
     )
@@ -63,7 +63,7 @@ def reviews_of(request: HttpRequest, subject: Any) -> Reviews:
     if not runs.query.is_empty():
         shown = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:SHOWN])
     questions: Any = None
-    if not asked.query.is_empty():
-        rows = asked.defer(*LARGE_COLUMNS).order_by("created_at", "id")
+    if not pending.query.is_empty():
+        rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")
         questions = list(rows[:SHOWN])
     return Reviews(shown, questions)

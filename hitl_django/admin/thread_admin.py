@@ -17,15 +17,15 @@ from hitl_django.forms.json_input import visible
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import get_policy
 
-from .base import GraphFilter, ReadOnlyAdmin, entry
-from .checkpoint_admin import rows_of
-from .history_display import timeline_of
-from .question_status import about_of
+from .base import GraphFilter, ReadOnlyAdmin, format_entry
+from .checkpoint_admin import link_rows
+from .history_display import read_history
+from .question_status import link_subject
 
 MAX_RUNS = 50
 
 
-def steps_of(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
+def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
     """Returns a page of a thread's steps; nothing for those who may not see its state."""
     before = request.GET.get("steps_before") or None
     try:
@@ -57,7 +57,7 @@ class ThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("thread"), ordering="thread_id")
     def thread(self, thread: Thread) -> str:
-        return entry(thread, thread.thread_id, visible(thread.graph))
+        return format_entry(thread, thread.thread_id, visible(thread.graph))
 
     @admin.display(description=_("state"))
     def state_badge(self, thread: Any) -> str:
@@ -87,9 +87,9 @@ class ThreadAdmin(ReadOnlyAdmin):
             runs=newest,
             newest=newest[0] if newest else None,
             may_operate=may,
-            about=about_of(thread, request),
+            about=link_subject(thread, request),
             picture=services.thread_picture(thread.thread_id),
-            history=steps_of(request, thread),
-            timeline=timeline_of(request, thread, request.GET.get("before", "")),
-            rows=rows_of(request, thread),
+            history=list_steps(request, thread),
+            timeline=read_history(request, thread, request.GET.get("before", "")),
+            rows=link_rows(request, thread),
         )

@@ -1,4 +1,4 @@
-"""Webhooks, and what is sent to them."""
+"""Webhook endpoints, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.permissions import get_policy
 
-from .base import ReadOnlyAdmin, View, entry
-from .payload_display import raw
+from .base import ReadOnlyAdmin, View, format_entry
+from .payload_display import display_raw
 
 
 class WebhookForm(forms.ModelForm):
@@ -89,7 +89,7 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("webhook"), ordering="url")
     def webhook(self, row: WebhookEndpoint) -> str:
-        return entry(row, str(row), visible(row.url))
+        return format_entry(row, str(row), visible(row.url))
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: WebhookEndpoint) -> Any:
@@ -183,7 +183,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("message"), ordering="event")
     def message(self, row: Delivery) -> str:
-        return entry(row, row.get_event_display(), visible(str(row.endpoint)))
+        return format_entry(row, row.get_event_display(), visible(str(row.endpoint)))
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:
@@ -204,4 +204,4 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         """Shows a message, what it tells of, and how far it has come."""
         title = row.get_event_display()
-        return self.page(request, row, "delivery.html", title=title, raw=raw(row.data))
+        return self.page(request, row, "delivery.html", title=title, raw=display_raw(row.data))

@@ -51,7 +51,7 @@ NAME = "answer"
 TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
 
 #: What was there is told beside a changed field as far as it fits on a line or two.
-MAX_WAS = 200
+MAX_ORIGINAL = 200
 #: How many blank rows a list shows, and how many more a press on its button brings.
 SPARE, MORE = 1, 3
 #: Fields that the blank rows of one list may have.
@@ -187,7 +187,7 @@ class AnswerForm(forms.Form):
             return Row(
                 bound=bound,
                 hidden=hidden(shown) if isinstance(shown, str) else (),
-                was=node.field.was(MAX_WAS),
+                was=node.field.was(MAX_ORIGINAL),
                 changed=changed,
                 spans=node.field.spans(bound.data) if changed else (),
             )
@@ -227,7 +227,7 @@ class AnswerForm(forms.Form):
                 prop.shape,
                 values.get(prop.name, MISSING),
                 f"{name}/{quote(prop.name, safe='')}",
-                label_of(prop.name, prop.shape),
+                make_label(prop.name, prop.shape),
                 wanted=prop.required,
             )
         return group
@@ -348,7 +348,7 @@ def make_field(shape: Shape, original: JSON, *, wanted: bool, label: str) -> Ans
     return kind(shape, original, wanted=wanted, label=label)
 
 
-def label_of(name: str, shape: Shape | None = None) -> str:
+def make_label(name: str, shape: Shape | None = None) -> str:
     """Returns a property's title, or its name in words."""
     words = name.replace("_", " ").strip()
     title = shape.title if shape else ""

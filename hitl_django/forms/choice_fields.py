@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.conf import hitl
 
 from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField, TextField
-from .json_input import to_json, unix, visible
+from .json_input import normalize_newlines, to_json, visible
 from .shape import JSON, MISSING, Kind, Shape
 
 #: Of a list's wrong lines so many are named at once.
@@ -182,7 +182,7 @@ class LinesField(AnswerField):
         return None if self.shape.nullable and self.original is None else []
 
     def parse(self, raw: str) -> list[JSON]:
-        lines = unix(raw).split("\n")
+        lines = normalize_newlines(raw).split("\n")
         if sum(map(bool, map(str.strip, lines))) > hitl.ANSWER_MAX_ITEMS:
             message = gettext("These are more than %(limit)s lines.")
             raise ValidationError(message % {"limit": hitl.ANSWER_MAX_ITEMS})

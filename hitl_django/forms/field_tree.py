@@ -1,4 +1,4 @@
-"""What becomes of a shape in a form: a tree of objects and lists, with a field at each leaf."""
+"""The tree of a form's fields: objects and lists, with a field at each leaf."""
 
 from __future__ import annotations
 

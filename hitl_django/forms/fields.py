@@ -19,12 +19,12 @@ from .json_input import (
     from_json,
     is_decimal,
     is_number,
+    normalize_newlines,
     parse_decimal,
     parse_integer,
     parse_number,
     same_text,
     to_json,
-    unix,
     visible,
 )
 from .shape import JSON, MISSING, Shape
@@ -153,7 +153,10 @@ class TextField(AnswerField):
     def spans(self, raw: Any) -> list[Span]:
         if not isinstance(raw, str) or not isinstance(self.original, str):
             return []
-        old, new = unix(self.original)[:MAX_COMPARED], unix(raw)[:MAX_COMPARED]
+        old, new = (
+            normalize_newlines(self.original)[:MAX_COMPARED],
+            normalize_newlines(raw)[:MAX_COMPARED],
+        )
         if len(old) <= LINE and "\n" not in old:
             return []
         return [Span(span.kind, visible(span.text)) for span in changed_words(old, new)]
@@ -161,7 +164,7 @@ class TextField(AnswerField):
     def parse(self, raw: str) -> str:
         # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.
         crlf = isinstance(self.original, str) and "\r\n" in self.original
-        return unix(raw).replace("\n", "\r\n") if crlf else unix(raw)
+        return normalize_newlines(raw).replace("\n", "\r\n") if crlf else normalize_newlines(raw)
 
 
 class IntegerField(AnswerField):
@@ -270,7 +273,7 @@ class ConstField(AnswerField):
 
 def text_widget(text: str, *, long: bool = False) -> forms.Widget:
     """Returns a box as large as the text it holds."""
-    lines = sum(1 + len(line) // LINE for line in unix(text).split("\n"))
+    lines = sum(1 + len(line) // LINE for line in normalize_newlines(text).split("\n"))
     if lines == 1 and not long:
         return forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"})
     return forms.Textarea(attrs={"class": LARGE, "rows": min(max(lines + 1, 3), 24)})

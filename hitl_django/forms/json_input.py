@@ -121,10 +121,14 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def same_text(raw: Any, shown: Any) -> bool:
     """Says whether a text came back as it was shown; a browser rewrites only the line ends."""
-    return isinstance(raw, str) and isinstance(shown, str) and unix(raw) == unix(shown)
+    return (
+        isinstance(raw, str)
+        and isinstance(shown, str)
+        and normalize_newlines(raw) == normalize_newlines(shown)
+    )
 
 
-def unix(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     """Turns every line end into a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

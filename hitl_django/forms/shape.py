@@ -1,4 +1,4 @@
-"""What kind of value is wanted: a JSON schema, or a payload, read as a small tree of shapes."""
+"""Shapes: a JSON schema or a payload, read as a small tree of the values that are wanted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_FIELDS = 200
 FORMATS: dict[str, Kind] = {"date": "date", "date-time": "datetime", "time": "time"}
 
 
-class Missing(Enum):
+class NoValue(Enum):
     """The absence of a value, which None isn't: null is a value."""
 
     MISSING = "missing"
@@ -44,7 +44,7 @@ class Missing(Enum):
         return False
 
 
-MISSING: Final = Missing.MISSING
+MISSING: Final = NoValue.MISSING
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A form that was sent: read within Django's limits, and without files.
+"""Reads a submitted form within Django's limits, and without files.
 
 Django measures a form while it reads it, and doesn't count files, which it writes to disk. Here
 the length that the request declares is compared before anything is read, and the first part that

@@ -1,4 +1,4 @@
-"""What the page says where there is nothing to decide."""
+"""Messages of a link's page where there is nothing to decide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hitl_django.services import LinkInfo, LinkState
 
 
 @dataclass(frozen=True)
-class Words:
+class ClosedMessage:
     """A headline, and the sentences below it."""
 
     headline: Any
@@ -24,30 +24,30 @@ class Words:
     tone: str = "warning"
 
 
-UNKNOWN = Words(
+UNKNOWN = ClosedMessage(
     _("This link leads nowhere"),
     (_("It may have been copied in part. Open it again from where you got it."),),
 )
-TOO_LARGE = Words(
+TOO_LARGE = ClosedMessage(
     _("This is too large to be sent"),
     (
         _("Nothing of yours was recorded."),
         _("Your browser’s Back button leads to what you wrote. Shorten it, and send it again."),
     ),
 )
-UNREADABLE = Words(
+UNREADABLE = ClosedMessage(
     _("What was sent can't be read"),
     (_("Nothing of yours was recorded."), _("Open the link again.")),
 )
-NOT_OFFERED = Words(_("This can't be done here"))
-AWAY = Words(
+NOT_OFFERED = ClosedMessage(_("This can't be done here"))
+AWAY = ClosedMessage(
     _("This can't be shown right now"), (_("Wait a minute, and then open the link again."),)
 )
-FAILED = Words(
+FAILED = ClosedMessage(
     _("Something went wrong here"),
     (_("Open the link again. It says whether your answer was recorded."),),
 )
-TOO_OFTEN = Words(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
+TOO_OFTEN = ClosedMessage(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
 
 #: Above a form that may not have been sent from the page.
 UNSIGNED = _(
@@ -55,52 +55,56 @@ UNSIGNED = _(
     "Look at it once more, and press the button again."
 )
 
-SPENT: dict[str, Words] = {
-    LinkState.USED: Words(_("This link has been used"), tone="done"),
-    LinkState.EXPIRED: Words(_("This link has expired"), (_("It was for a limited time."),)),
-    LinkState.REVOKED: Words(
+BY_STATE: dict[str, ClosedMessage] = {
+    LinkState.USED: ClosedMessage(_("This link has been used"), tone="done"),
+    LinkState.EXPIRED: ClosedMessage(
+        _("This link has expired"), (_("It was for a limited time."),)
+    ),
+    LinkState.REVOKED: ClosedMessage(
         _("This link was taken back"), (_("Whoever made it has decided that it no longer holds."),)
     ),
-    LinkState.VOID: Words(_("This link no longer holds")),
-    LinkState.STALE: Words(
+    LinkState.VOID: ClosedMessage(_("This link no longer holds")),
+    LinkState.STALE: ClosedMessage(
         _("The question has changed"),
         (_("This link was for what was asked before. Nothing of yours was recorded."),),
     ),
-    LinkState.DECIDED: Words(
+    LinkState.DECIDED: ClosedMessage(
         _("Somebody else has decided"), (_("Nothing of yours was recorded."),)
     ),
-    LinkState.CLOSED: Words(_("This is no longer asked"), (_("There is nothing left to decide."),)),
-    LinkState.WAITING: Words(
+    LinkState.CLOSED: ClosedMessage(
+        _("This is no longer asked"), (_("There is nothing left to decide."),)
+    ),
+    LinkState.WAITING: ClosedMessage(
         _("This can't be decided right now"), (_("Open the link again later."),)
     ),
-    LinkState.HELD: Words(
+    LinkState.HELD: ClosedMessage(
         _("Somebody else is at it right now"),
         (_("Nothing of yours was recorded."), _("Open the link again later.")),
     ),
 }
 
-ASK = frozenset(
+ASK_FOR_ANOTHER = frozenset(
     {LinkState.EXPIRED, LinkState.REVOKED, LinkState.VOID, LinkState.STALE, LinkState.WAITING}
 )
 
 
-def words_for(link: LinkInfo, decision: Decision | None) -> Words:
+def get_closed_message(link: LinkInfo, decision: Decision | None) -> ClosedMessage:
     """Returns what to say of a link that can't be used."""
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
         type_ = DECISION_TYPES.get(decision.type)
         line = "" if type_ is None else type_.thanks
-        return Words(thanks % {"name": visible(link.name)}, (line,), "done")
-    words = SPENT[link.state]
-    if link.state not in ASK:
+        return ClosedMessage(thanks % {"name": visible(link.name)}, (line,), "done")
+    words = BY_STATE[link.state]
+    if link.state not in ASK_FOR_ANOTHER:
         return words
     whom = gettext("If you still want to decide, ask whoever sent it to you for another link.")
-    if maker := maker_of(link):
-        said = gettext("If you still want to decide, ask %(maker)s for another link.")
-        whom = said % {"maker": maker}
-    return Words(words.headline, (*words.lines, whom), words.tone)
+    if maker := get_maker(link):
+        sentence = gettext("If you still want to decide, ask %(maker)s for another link.")
+        whom = sentence % {"maker": maker}
+    return ClosedMessage(words.headline, (*words.lines, whom), words.tone)
 
 
-def maker_of(link: LinkInfo) -> str:
+def get_maker(link: LinkInfo) -> str:
     """Names who made a link; nobody, if it was code."""
     return "" if link.created_by_label == SYSTEM else visible(link.created_by_label)

@@ -24,9 +24,9 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django import services
-from hitl_django.admin.answer_forms import Sheet
-from hitl_django.admin.multi_action import sheet_of
-from hitl_django.admin.question_view import facts_asked, why_asked
+from hitl_django.admin.answer_forms import QuestionForms
+from hitl_django.admin.multi_action import make_question_forms
+from hitl_django.admin.question_view import display_question, display_why
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
@@ -50,9 +50,9 @@ from .closed_page import (
     UNKNOWN,
     UNREADABLE,
     UNSIGNED,
-    Words,
-    maker_of,
-    words_for,
+    ClosedMessage,
+    get_closed_message,
+    get_maker,
 )
 from .rate import is_too_often
 from .redaction import HIDDEN, redact_token
@@ -85,7 +85,7 @@ class LinkPage(View):
         if link.state != LinkState.OPEN:
             return self._spent(request, link)
         question = _question(link)
-        return self._ask(request, link, sheet_of(question), sign_form(link, question))
+        return self._ask(request, link, make_question_forms(question), sign_form(link, question))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Decides the question; reads nothing of what is sent to a link that is over."""
@@ -119,54 +119,54 @@ class LinkPage(View):
         question = _question(link)
         signature = sign_form(link, question)
         more = "" if "decision" in form else form.get("more", "")
-        sheet = sheet_of(question, form, more=more)
+        question_forms = make_question_forms(question, form, more=more)
         if not is_signed(form.get("signature", ""), link, question):
-            sheet.errors.append(UNSIGNED)
-            return self._ask(request, link, sheet, signature, status=403)
-        decision = None if more else sheet.read(form.get("decision", ""))
+            question_forms.errors.append(UNSIGNED)
+            return self._ask(request, link, question_forms, signature, status=403)
+        decision = None if more else question_forms.read(form.get("decision", ""))
         if decision is None:
-            return self._ask(request, link, sheet, signature)
+            return self._ask(request, link, question_forms, signature)
         try:
-            reason = sheet.slip.cleaned_data["reason"]
+            reason = question_forms.decision_form.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
         except (AlreadyDecidedError, LinkSpentError, RunStateError, StaleQuestionError):
             return self._spent(request, services.follow_link(token))
         except (InvalidAnswerError, PayloadError) as error:
-            sheet.refuse(error)
-            return self._ask(request, link, sheet, signature)
+            question_forms.refuse(error)
+            return self._ask(request, link, question_forms, signature)
         return seal(HttpResponseRedirect(self.address))
 
     def _ask(
         self,
         request: HttpRequest,
         link: LinkInfo,
-        sheet: Sheet,
+        question_forms: QuestionForms,
         signature: str,
         *,
         status: int = 200,
     ) -> HttpResponse:
-        told: dict[str, Any] = {
+        context: dict[str, Any] = {
             "link": link,
-            "sheet": sheet,
-            "item": sheet.item,
-            "why": why_asked(sheet.item, sheet),
-            "facts": facts_asked(sheet.item, sheet),
-            "maker": maker_of(link),
+            "question_forms": question_forms,
+            "item": question_forms.item,
+            "why": display_why(question_forms.item, question_forms),
+            "values": display_question(question_forms.item, question_forms),
+            "maker": get_maker(link),
             "signature": signature,
         }
-        return render_page(request, "question.html", status=status, **told)
+        return render_page(request, "question.html", status=status, **context)
 
     def _spent(self, request: HttpRequest, link: LinkInfo) -> HttpResponse:
         """Says why the link can't be used, and nothing of what it was about."""
         used = link.state == LinkState.USED
-        words = words_for(link, _decision(link) if used else None)
+        message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.HELD, LinkState.WAITING)
-        return self._say(request, words, status=200 if used else 410, again=again)
+        return self._say(request, message, status=200 if used else 410, again=again)
 
     def _say(
         self,
         request: HttpRequest,
-        words: Words,
+        message: ClosedMessage,
         *,
         status: int,
         again: bool = False,
@@ -175,7 +175,7 @@ class LinkPage(View):
         """Says why there is no question; with ``again`` what was typed can be sent once more."""
         kept = _fields(request) if again else []
         return render_page(
-            request, "words.html", status=status, headers=headers, words=words, kept=kept
+            request, "message.html", status=status, headers=headers, message=message, kept=kept
         )
 
     def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""How often one may call: a bound on guessing, and on who presses reload all day."""
+"""The rate limit of the pages: a bound on guessing, and on who presses reload all day."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
 
 
 def _address(request: HttpRequest) -> str:
-    asked: Any = request
+    rest_request: Any = request
     known = api_settings.NUM_PROXIES is not None
-    found = BaseThrottle().get_ident(asked) if known else request.META.get("REMOTE_ADDR")
+    found = BaseThrottle().get_ident(rest_request) if known else request.META.get("REMOTE_ADDR")
     return hashlib.sha256(str(found).encode()).hexdigest()[:32]

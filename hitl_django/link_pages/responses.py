@@ -1,4 +1,4 @@
-"""The answers of the page, with the headers that keep its address and content to whom it is for."""
+"""Responses of the pages, with the headers that keep address and content to whom they are for."""
 
 from __future__ import annotations
 

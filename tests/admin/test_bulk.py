@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.admin.list_columns import value_of
+from hitl_django.admin.list_columns import get_checkbox_value
 from hitl_django.models import Decision, Interrupt, Run
 
 from .browsing import post_of, text_of
@@ -36,7 +36,7 @@ def three(asked: Asked) -> list[Interrupt]:
 
 
 def select(rows: list[Interrupt], decision: str = "approve", **more: Any) -> dict[str, Any]:
-    return {"item": [value_of(row) for row in rows], "decision": decision, **more}
+    return {"item": [get_checkbox_value(row) for row in rows], "decision": decision, **more}
 
 
 def confirmed(page: Any, **more: str) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def test_what_was_selected_is_listed_before_anything_is_decided(
     page = reviewer.post(BULK, select(three[:2]))
     assert page.status_code == 200
     assert "2 questions to decide, each on its own" in words(page)
-    assert value_of(three[0]) in text_of(page)
-    assert value_of(three[2]) not in text_of(page)
+    assert get_checkbox_value(three[0]) in text_of(page)
+    assert get_checkbox_value(three[2]) not in text_of(page)
     assert not Decision.objects.exists()
 
 
@@ -88,7 +88,7 @@ def test_what_failed_and_still_waits_stays_selected(
     done = reviewer.post(BULK, confirmed(page))
     assert "It has changed since it was listed." in words(done)
     row = Interrupt.objects.get(pk=three[0].pk)
-    assert confirmed(done)["item"] == [value_of(row)]
+    assert confirmed(done)["item"] == [get_checkbox_value(row)]
     again = reviewer.post(BULK, {**confirmed(done), "decision": "approve"})
     assert "1 was recorded." in words(reviewer.post(BULK, confirmed(again)))
     assert Decision.objects.count() == 3
@@ -121,7 +121,11 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
     Interrupt.objects.filter(pk=stale.pk).update(version=2)
     services.decide(closed.pk, "approve", by=sam)
     Run.objects.filter(pk=stopped.run_id).update(state="parked")
-    shown["item"] += ["00000000-0000-0000-0000-000000000000.1.x", "nonsense", value_of(good)]
+    shown["item"] += [
+        "00000000-0000-0000-0000-000000000000.1.x",
+        "nonsense",
+        get_checkbox_value(good),
+    ]
     page = reviewer.post(BULK, shown)
     assert "1 question to decide" in words(page)
     for reason in (
@@ -129,7 +133,7 @@ def test_what_can_not_be_decided_like_this_is_left_out_and_says_why(
         "It needs an answer", "It isn't there any more".replace("'", "&#x27;"),
     ):  # fmt: skip
         assert reason in words(page), words(page)
-    assert confirmed(page)["item"] == [value_of(good)]
+    assert confirmed(page)["item"] == [get_checkbox_value(good)]
 
 
 def test_who_holds_one_is_said_and_stands_in_nobodys_way(

@@ -81,7 +81,7 @@ DECISION_TYPES["defer"] = decision_types.DecisionType(
 django.setup()
 
 from hitl_django import answers
-from hitl_django.admin.answer_forms import Sheet
+from hitl_django.admin.answer_forms import QuestionForms
 from hitl_django.answers.dialects.plain_json import PlainJsonDialect
 from hitl_django.api.serializers.interrupts import DecisionBody
 from hitl_django.engine.terms import ReviewTerms
@@ -102,7 +102,7 @@ assert answers.resume_value(options, "defer") == "later"
 assert answers.infer_decision(options, "later").type == "defer"
 
 question = Interrupt(payload={"a": 1}, graph="g", allowed_decisions=["approve", "defer", "reject"])
-buttons = {one.value: one for one in Sheet(question).buttons()}
+buttons = {one.value: one for one in QuestionForms(question).buttons()}
 assert list(buttons) == ["approve", "defer", "reject"]
 assert (buttons["defer"].label, buttons["defer"].consequence) == ("defer: button", "defer: plain")
 """

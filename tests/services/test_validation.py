@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import audit, services
-from hitl_django.admin.list_columns import value_of
+from hitl_django.admin.list_columns import get_checkbox_value
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.errors import (
     InterruptNotFound,
@@ -88,7 +88,7 @@ def by_form(question: Interrupt, user: User) -> None:
 
 def by_bulk_form(question: Interrupt, user: User) -> None:
     client, page = client_of(user), reverse("admin:hitl_django_reviewitem_bulk")
-    form = {"item": value_of(question), "decision": "approve", "confirmed": "1"}
+    form = {"item": get_checkbox_value(question), "decision": "approve", "confirmed": "1"}
     assert "Approved." in client.post(page, form).content.decode()
 
 
