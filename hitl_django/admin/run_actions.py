@@ -6,7 +6,6 @@ what will be lost.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -34,6 +33,7 @@ from hitl_django.errors import (
 )
 from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry
+from hitl_django.json_text.strict_json import parse_strict
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
 
@@ -91,13 +91,9 @@ class ForkForm(forms.Form):
         if not text:
             return None
         try:
-            return json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
+            return parse_strict(text)
+        except ValueError:
             raise forms.ValidationError(_("This is not JSON.")) from None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)
 
 
 def _nodes(graph: str) -> list[str]:

@@ -9,9 +9,6 @@ from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
 
-#: Digits of an integer that somebody sends, in a form or over the API. To read one takes time that
-#: grows with their square, and Python itself reads no more than a few thousand.
-INTEGER_DIGITS = 100
 #: Characters of a reason, wherever it is given.
 REASON_LENGTH = 10_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, final
 
 from hitl_django.engine.errors import InvalidAnswerError
+from hitl_django.json_text.json_pointer import escape_part
 
 
 @final
@@ -65,12 +66,11 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
     """Raises InvalidAnswerError where an object doesn't have exactly these members."""
-    faults = [(f"{pointer}/{escape(name)}", "is required") for name in names if name not in value]
-    faults += [(f"{pointer}/{escape(key)}", "is not expected") for key in value if key not in names]
+    faults = [
+        (f"{pointer}/{escape_part(name)}", "is required") for name in names if name not in value
+    ]
+    faults += [
+        (f"{pointer}/{escape_part(key)}", "is not expected") for key in value if key not in names
+    ]
     if faults:
         raise invalid_answer("The value has other members than it should have.", *faults)
-
-
-def escape(name: str) -> str:
-    """Writes a member's name as a part of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")

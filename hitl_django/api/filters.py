@@ -16,7 +16,7 @@ from hitl_django.answers import DIALECTS
 from hitl_django.models import Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 
-from .invalid_params import Fault
+from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 from .serializers.fields import Moment
 
@@ -224,10 +224,10 @@ class FilterBackend(DjangoFilterBackend):
         return filterset.qs
 
 
-def _faults(filterset: filters.FilterSet) -> list[Fault]:
+def _faults(filterset: filters.FilterSet) -> list[InvalidParam]:
     errors = filterset.form.errors.as_data()
     return [
-        Fault(error.code or "invalid", " ".join(map(str, error.messages)), parameter=name)
+        InvalidParam(error.code or "invalid", " ".join(map(str, error.messages)), parameter=name)
         for name, found in errors.items()
         for error in found
     ]

@@ -1,22 +1,25 @@
-"""What is wrong with a request, and where."""
+"""What is wrong with a request and where, as the ``errors`` of a problem (RFC 9457) list it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-#: Faults named in one answer; the rest would only repeat them.
-SHOWN = 20
+from hitl_django.json_text.json_pointer import escape_part
 
-_TOKEN_LENGTH = 200
+#: Faults named in one answer; the rest would only repeat them.
+MAX_FAULTS = 20
+
+_PART_LENGTH = 200
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InvalidParam:
     """One thing that is wrong: a stable ``code``, a sentence, and the place.
 
     The place is a JSON pointer into the body (``""`` is the whole body), or the name of a query
@@ -30,55 +33,59 @@ class Fault:
     header: str | None = None
 
     def as_json(self) -> dict[str, str]:
+        """Returns the fault as it stands in an answer."""
         places = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
         found = {name: place for name, place in places.items() if place is not None}
         return {**found, "code": self.code, "detail": self.detail}
 
 
-def as_json(faults: Iterable[Fault]) -> list[dict[str, str]]:
-    """Return the first faults as they stand in an answer."""
-    return [fault.as_json() for fault, _ in zip(faults, range(SHOWN), strict=False)]
+def list_errors(faults: Iterable[InvalidParam]) -> list[dict[str, str]]:
+    """Returns the first faults as a problem lists them."""
+    return [fault.as_json() for fault in islice(faults, MAX_FAULTS)]
 
 
-def token(key: str | int) -> str:
-    """Return one step of a JSON pointer (RFC 6901), safe to be written out.
+def format_pointer(parts: Iterable[str | int]) -> str:
+    """Writes the way to a value as a JSON pointer that is safe to be shown."""
+    return "".join(f"/{format_part(part)}" for part in parts)
+
+
+def format_part(part: str | int) -> str:
+    """Writes one part of a JSON pointer, shortened where it is long.
 
     A key that is itself the fault may hold what no answer can carry: it is shown escaped.
     """
-    text = str(key)
-    if len(text) > _TOKEN_LENGTH:
-        text = text[:_TOKEN_LENGTH] + "…"
-    visible = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    return visible.replace("~", "~0").replace("/", "~1")
+    text = str(part)
+    if len(text) > _PART_LENGTH:
+        text = text[:_PART_LENGTH] + "…"
+    return escape_part(_INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
-def pointer_of(path: str, root: str = "") -> str:
-    """Turn an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
+def convert_path(path: str, root: str = "") -> str:
+    """Turns an engine path (``$.items[0].price``) into a JSON pointer (``/items/0/price``).
 
     ``$`` stands for the part of the body at ``root``. A path without it is the name of another
     argument, which is a field of the body itself.
     """
     if not path.startswith("$"):
-        return f"/{token(path)}"
-    steps = _STEP.findall(path)
-    return root + "".join(f"/{token(index or name)}" for index, name in steps)
+        return format_pointer([path])
+    return root + format_pointer(index or name for index, name in _STEP.findall(path))
 
 
-def from_serializer(errors: Any, pointer: str = "") -> Iterator[Fault]:
-    """Yield the faults in a DRF serializer's tree of errors."""
+def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
+    """Yields the faults in a DRF serializer's tree of errors."""
     if isinstance(errors, Mapping):
         for key, inner in errors.items():
-            at = pointer if key == "non_field_errors" else f"{pointer}/{token(key)}"
-            yield from from_serializer(inner, at)
+            at = pointer if key == "non_field_errors" else f"{pointer}/{format_part(key)}"
+            yield from flatten_errors(inner, at)
     elif isinstance(errors, Sequence) and not isinstance(errors, str):
         for index, inner in enumerate(errors):
             at = f"{pointer}/{index}" if isinstance(inner, Mapping) else pointer
-            yield from from_serializer(inner, at)
+            yield from flatten_errors(inner, at)
     else:
-        yield Fault(getattr(errors, "code", "invalid"), str(errors), pointer=pointer)
+        yield InvalidParam(getattr(errors, "code", "invalid"), str(errors), pointer=pointer)
 
 
-def by_name(fault: Fault) -> Fault:
-    """Return the fault of a query's field as that of the parameter of its name."""
+def convert_to_parameter(fault: InvalidParam) -> InvalidParam:
+    """Returns the fault of a query's field as that of the parameter of its name."""
     name = (fault.pointer or "").removeprefix("/")
-    return Fault(fault.code, fault.detail, parameter=name)
+    return InvalidParam(fault.code, fault.detail, parameter=name)

@@ -18,7 +18,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from hitl_django.conf import hitl
 
-from .invalid_params import Fault
+from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
 CURSOR = "cursor"
@@ -99,7 +99,7 @@ def _page_size(request: Request) -> int:
     if _NUMBER.fullmatch(text) and int(text) <= hitl.MAX_PAGE_SIZE:
         return int(text)
     detail = f"Has to be a number from 1 to {hitl.MAX_PAGE_SIZE}."
-    raise InvalidRequest(Fault("invalid", detail, parameter=PAGE_SIZE))
+    raise InvalidRequest(InvalidParam("invalid", detail, parameter=PAGE_SIZE))
 
 
 def _cursor(request: Request) -> Cursor | None:
@@ -114,7 +114,7 @@ def _cursor(request: Request) -> Cursor | None:
 
 def _none_of_ours() -> InvalidRequest:
     detail = "Is none of ours; take it from `next` or `previous`."
-    return InvalidRequest(Fault("invalid", detail, parameter=CURSOR))
+    return InvalidRequest(InvalidParam("invalid", detail, parameter=CURSOR))
 
 
 def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
@@ -129,7 +129,7 @@ def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
         raise _none_of_ours() from None
     if not row.exists():
         detail = "The place it names is gone; start again without it."
-        raise InvalidRequest(Fault("gone", detail, parameter=CURSOR))
+        raise InvalidRequest(InvalidParam("gone", detail, parameter=CURSOR))
     return row
 
 

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from hitl_django.engine.errors import PayloadLimitError
+from hitl_django.json_text import strict_json
+from hitl_django.json_text.strict_json import MAX_INTEGER_DIGITS, Violation
 
-from .strict_json import decode_object
+from .invalid_params import InvalidParam, format_pointer
+
+_MALFORMED = frozenset({"duplicate_key", "not_json", "number_too_long"})
+
+
+class BodyError(ValueError):
+    """The body can't be taken; ``faults`` says why and where."""
+
+    def __init__(self, faults: list[InvalidParam]) -> None:
+        super().__init__(type(self).__doc__)
+        self.faults = faults
+
+
+class MalformedBody(BodyError):
+    """The body is not JSON that can be understood in only one way."""
+
+
+class UnstorableBody(BodyError):
+    """The body is JSON, but has a value that no database or reader could keep as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """How much one body may hold: bytes, levels, values at all levels, digits of an integer."""
+
+    size: int = 1024 * 1024
+    depth: int = 64
+    items: int = 50_000
+    digits: int = MAX_INTEGER_DIGITS
 
 
 class StrictJSONParser(BaseParser):
@@ -36,3 +68,57 @@ class StrictJSONParser(BaseParser):
                 f"The body is larger than {allowed} bytes.", limit=allowed, found=len(raw)
             )
         return decode_object(raw, limits)
+
+
+def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
+    """Returns the JSON object in ``raw``.
+
+    Raises PayloadLimitError beyond ``limits``, MalformedBody or UnstorableBody with every fault
+    found.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _malformed("not_utf8", f"The body is not UTF-8 (byte {error.start}).") from None
+    strict_json.check_extent(text, depth=limits.depth, items=limits.items, what="The body")
+    try:
+        value, violations = strict_json.collect_violations(
+            text, max_digits=limits.digits, storable=True
+        )
+    except json.JSONDecodeError as error:
+        detail = f"{error.msg} at line {error.lineno}, column {error.colno}."
+        raise _malformed("not_json", detail) from None
+    faults = [_describe(violation, limits) for violation in violations]
+    if isinstance(value, Violation):
+        raise MalformedBody(faults)
+    if not isinstance(value, dict):
+        raise _malformed("not_object", "The body has to be a JSON object.")
+    if any(fault.code in _MALFORMED for fault in faults):
+        raise MalformedBody(faults)
+    if faults:
+        raise UnstorableBody(faults)
+    return value
+
+
+def _malformed(code: str, detail: str) -> MalformedBody:
+    return MalformedBody([InvalidParam(code, detail, pointer="")])
+
+
+def _describe(violation: Violation, limits: BodyLimits) -> InvalidParam:
+    """Returns the code and the sentence for a violation in a body."""
+    unstorable = "has a character that can't be stored (NUL or a lone surrogate)."
+    code, detail = {
+        "duplicate_key": ("duplicate_key", "The key appears more than once."),
+        "not_a_number": ("not_json", f"{violation.found} is not JSON."),
+        "integer_too_long": (
+            "number_too_long",
+            f"An integer may have at most {limits.digits} digits.",
+        ),
+        "number_out_of_range": (
+            "number_out_of_range",
+            "The number is too large for a double.",
+        ),
+        "unstorable_text": ("bad_character", f"The text {unstorable}"),
+        "unstorable_key": ("bad_character", f"The key {unstorable}"),
+    }[violation.rule]
+    return InvalidParam(code, detail, pointer=format_pointer(violation.path))

@@ -12,7 +12,7 @@ from hitl_django.errors import StaleQuestionError
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import ETAG_COLUMNS
 
-from .invalid_params import Fault
+from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
 #: One strong ETag, which may hold commas; Django takes these for what parts several.
@@ -54,7 +54,7 @@ def expected(request: Request) -> tuple[str | None, int | None]:
         return None, None
     if len(tags) != 1:
         detail = 'Has to be one ETag in double quotes, or "*".'
-        raise InvalidRequest(Fault("invalid", detail, header="If-Match"))
+        raise InvalidRequest(InvalidParam("invalid", detail, header="If-Match"))
 
     return bound_to(tags[0])
 
@@ -78,5 +78,5 @@ def idempotency_key(request: Request) -> str:
         key = key[1:-1]
     if _KEY.fullmatch(key) is None:
         detail = "Has to be 1 to 255 visible ASCII characters."
-        raise InvalidRequest(Fault("invalid", detail, header="Idempotency-Key"))
+        raise InvalidRequest(InvalidParam("invalid", detail, header="Idempotency-Key"))
     return key

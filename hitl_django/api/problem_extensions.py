@@ -9,13 +9,13 @@ from typing import Any
 from hitl_django import errors
 from hitl_django.models import Interrupt, Run
 
-from . import invalid_params
+from .invalid_params import MAX_FAULTS, InvalidParam, convert_path, list_errors
 from .serializers.interrupts import DecisionSerializer
 
 _FAULTS: dict[str, Any] = {
     "errors": {
         "type": "array",
-        "maxItems": invalid_params.SHOWN,
+        "maxItems": MAX_FAULTS,
         "description": "What is wrong, each with its place: a JSON pointer into the body, or the "
         "name of a query parameter or of a header.",
         "items": {"$ref": "#/components/schemas/Fault"},
@@ -39,35 +39,30 @@ class Members:
 
 
 def _body_faults(error: Any, root: str) -> dict[str, Any]:
-    return {"errors": invalid_params.as_json(error.faults)}
+    return {"errors": list_errors(error.faults)}
 
 
 def _input_faults(error: errors.InvalidInputError, root: str) -> dict[str, Any]:
     found = (
-        invalid_params.Fault("invalid", reason, pointer=invalid_params.pointer_of(path, root))
+        InvalidParam("invalid", reason, pointer=convert_path(path, root))
         for path, reason in error.faults
     )
-    return {"errors": invalid_params.as_json(found)}
+    return {"errors": list_errors(found)}
 
 
 def _answer_faults(error: errors.InvalidAnswerError, root: str) -> dict[str, Any]:
     if not error.faults:  # whatever the value: it is the decision that the question doesn't take
         at = f"{root.rpartition('/')[0]}/type"
-        return {"errors": [invalid_params.Fault("not_allowed", str(error), pointer=at).as_json()]}
+        return {"errors": [InvalidParam("not_allowed", str(error), pointer=at).as_json()]}
     found = (
-        invalid_params.Fault("invalid", reason, pointer=root + pointer)
-        for pointer, reason in error.faults
+        InvalidParam("invalid", reason, pointer=root + pointer) for pointer, reason in error.faults
     )
-    return {"errors": invalid_params.as_json(found)}
+    return {"errors": list_errors(found)}
 
 
 def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, Any]:
-    pointer = invalid_params.pointer_of(error.path, root)
-    return {
-        "errors": invalid_params.as_json(
-            [invalid_params.Fault("unserializable", str(error), pointer)]
-        )
-    }
+    pointer = convert_path(error.path, root)
+    return {"errors": list_errors([InvalidParam("unserializable", str(error), pointer)])}
 
 
 def _limit(error: errors.PayloadLimitError, root: str) -> dict[str, Any]:

@@ -37,8 +37,8 @@ from hitl_django.errors import (
 )
 
 from . import invalid_params, problem_extensions
+from .parsers import MalformedBody, UnstorableBody
 from .problem_extensions import Members
-from .strict_json import MalformedBody, UnstorableBody
 
 logger = logging.getLogger("hitl_django")
 CONTENT_TYPE = "application/problem+json"
@@ -51,7 +51,7 @@ class InvalidRequest(exceptions.APIException):
     default_code = "invalid_request"
     default_detail = "The request has fields, parameters or headers that can't be taken."
 
-    def __init__(self, *found: invalid_params.Fault) -> None:
+    def __init__(self, *found: invalid_params.InvalidParam) -> None:
         super().__init__()
         self.faults = found
 

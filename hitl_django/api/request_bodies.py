@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, QueryDict, UnreadablePostError
 from rest_framework.request import Request
 
-from .invalid_params import Fault
+from .invalid_params import InvalidParam
 from .problems import InvalidRequest, LengthRequired
 
 
@@ -49,10 +49,12 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
     """Raises InvalidRequest where others on the way may see the body end elsewhere than we do."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if length and not (length.isascii() and length.isdigit()):
-        raise InvalidRequest(Fault("invalid", "Has to be a number.", header="Content-Length"))
+        raise InvalidRequest(
+            InvalidParam("invalid", "Has to be a number.", header="Content-Length")
+        )
     if length and "HTTP_TRANSFER_ENCODING" in request.META:
         detail = "May not stand beside a Content-Length."
-        raise InvalidRequest(Fault("invalid", detail, header="Transfer-Encoding"))
+        raise InvalidRequest(InvalidParam("invalid", detail, header="Transfer-Encoding"))
 
 
 def unmeasured_body(request: HttpRequest) -> Readable | None:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.json_text import json_schema
+from hitl_django.json_text.json_pointer import parse_pointer
 from hitl_django.json_text.text_diff import Span
 
 from .choice_fields import BooleanField, ChoiceField, ChoicesField, LinesField, TickField
@@ -322,7 +323,7 @@ class AnswerForm(forms.Form):
         return {key: value for key, value in {**before, **members}.items() if value is not MISSING}
 
     def _find(self, pointer: str) -> tuple[Node, list[str]]:
-        node, parts = self.tree, [_unescape(part) for part in pointer.split("/")[1:]]
+        node, parts = self.tree, parse_pointer(pointer)
         while parts and (found := self._below(node, parts[0])) is not None:
             node = found
             parts.pop(0)
@@ -377,7 +378,3 @@ def _leave_out(node: Node) -> None:
 def _identical(one: JSON, other: JSON) -> bool:
     # As JSON: in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)
-
-
-def _unescape(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")

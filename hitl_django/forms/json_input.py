@@ -6,17 +6,18 @@ import json
 import math
 import re
 import unicodedata
-from collections import Counter
 from decimal import Decimal, InvalidOperation
-from typing import Any, NoReturn
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers.limits import INTEGER_DIGITS
+from hitl_django.json_text.strict_json import (
+    MAX_INTEGER_DIGITS,
+    StrictJSONError,
+    parse_strict,
+)
 
-#: Characters of what is wrong with a text that a message repeats.
-QUOTED = 80
 TOO_MANY_DIGITS = _("An integer may have at most %(limit)s digits.")
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -28,8 +29,8 @@ def parse_integer(text: str) -> int:
     text = text.strip()
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
-    if len(text.lstrip("+-")) > INTEGER_DIGITS:
-        raise ValidationError(TOO_MANY_DIGITS, params={"limit": INTEGER_DIGITS}, code="invalid")
+    if len(text.lstrip("+-")) > MAX_INTEGER_DIGITS:
+        raise _too_many_digits()
     return int(text)
 
 
@@ -88,35 +89,15 @@ def from_json(text: str) -> Any:
     Raises ValueError, whose message says where; ValidationError for an integer that is too long.
     """
     try:
-        return json.loads(
-            text.lstrip("\ufeff"),
-            parse_constant=_refuse_constant,
-            parse_int=parse_integer,
-            parse_float=_finite,
-            object_pairs_hook=_unique_keys,
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        return parse_strict(text.lstrip("\ufeff"), max_digits=MAX_INTEGER_DIGITS)
+    except StrictJSONError as error:
+        if error.violation.rule == "integer_too_long":
+            raise _too_many_digits() from None
+        raise
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:QUOTED]} is too large")
-    return number
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        counts = Counter(key for key, _value in pairs)
-        twice = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {twice[:QUOTED]!r} stands there twice")
-    return found
+def _too_many_digits() -> ValidationError:
+    return ValidationError(TOO_MANY_DIGITS, params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
 
 
 def same_text(raw: Any, shown: Any) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
 
+from hitl_django.json_text.json_pointer import escape_part, parse_pointer
+
 JSON = Any
 
 Kind = Literal[
@@ -85,7 +87,7 @@ class Shape:
             return self
         kept = []
         for prop in self.properties:
-            here = f"{path}/{prop.name.replace('~', '~0').replace('/', '~1')}"
+            here = f"{path}/{escape_part(prop.name)}"
             if any(here == way or here.startswith(f"{way}/") for way in pointers):
                 kept.append(prop)
             elif any(way.startswith(f"{here}/") for way in pointers) and prop.shape.properties:
@@ -200,8 +202,7 @@ class _Reader:
         if not ref.startswith("#"):
             return None
         found = self.root
-        for part in ref[1:].split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
+        for key in parse_pointer(ref[1:]):
             if not isinstance(found, dict) or key not in found:
                 return None
             found = found[key]

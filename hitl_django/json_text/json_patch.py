@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any
 
+from .json_pointer import escape_part, parse_pointer
 from .sequence_diff import Effort, align
 
 Patch = list[dict[str, Any]]
@@ -34,7 +35,7 @@ def apply(document: Any, patch: Patch) -> Any:
     for step in patch:
         if step.get("op") not in ("add", "remove", "replace"):
             raise ValueError(f"The patch has a step {step.get('op')!r}.")
-        *way, last = ["", *_parts(step["path"])]
+        *way, last = ["", *parse_pointer(step["path"])]
         found: Any = whole
         for part in way:
             found = found[_key(found, part, len(found) - 1)]
@@ -60,14 +61,14 @@ def _compare_objects(
     old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch, effort: Effort
 ) -> None:
     for key in old:
-        below = f"{path}/{_escape(key)}"
+        below = f"{path}/{escape_part(key)}"
         if key not in new:
             patch.append({"op": "remove", "path": below})
         else:
             _compare(old[key], new[key], below, patch, effort)
     for key in new:
         if key not in old:
-            patch.append({"op": "add", "path": f"{path}/{_escape(key)}", "value": new[key]})
+            patch.append({"op": "add", "path": f"{path}/{escape_part(key)}", "value": new[key]})
 
 
 def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch, effort: Effort) -> None:
@@ -104,14 +105,6 @@ def _key(found: Any, part: str, highest: int) -> Any:
     if isinstance(found, list) and part.isdecimal() and int(part) <= highest:
         return int(part)
     raise ValueError(f"The patch names a part {part!r} that isn't there.")
-
-
-def _parts(path: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _text(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from referencing import Registry
 
 from . import schema_keywords
+from .json_pointer import format_pointer
 
 MAX_FAULTS = 50
 #: Keywords that hold values, not schemas.
@@ -39,7 +40,7 @@ def faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
                 schema = _undialected(schema)
             validator = schema_keywords.VALIDATOR(schema, registry=Registry())
             for error in validator.iter_errors(value):
-                found.append((_pointer(error.absolute_path), str(error.message)))
+                found.append((format_pointer(error.absolute_path), str(error.message)))
                 if len(found) == MAX_FAULTS:
                     break
     except schema_keywords.BudgetSpentError:
@@ -66,7 +67,3 @@ def _has_dialect(schema: Any) -> bool:
     if isinstance(schema, dict):
         return isinstance(schema.get("$schema"), str) or any(map(_has_dialect, schema.values()))
     return isinstance(schema, list) and any(map(_has_dialect, schema))
-
-
-def _pointer(path: Any) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
+
+from hitl_django.json_text.strict_json import StrictJSONError, parse_strict
 
 #: What a line that wraps its input may say besides it.
 ENVELOPE = frozenset({"graph", "input", "key"})
@@ -89,29 +91,12 @@ _KINDS = {
 
 def _json(text: bytes) -> Any:
     try:
-        return json.loads(
-            text.decode(), parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-        )
+        return parse_strict(text.decode())
     except UnicodeDecodeError as error:
         raise BadLine(f"not UTF-8 at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise BadLine("nested too deeply") from None
-    except BadLine:
-        raise
-    except ValueError as error:  # a number with thousands of digits
+    except StrictJSONError as error:
+        raise BadLine(str(error)) from None
+    except ValueError as error:  # nested too deeply, or a number with thousands of digits
         raise BadLine(f"not JSON: {error}") from None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise BadLine(f"not JSON: {name} is no number")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadLine(f"the name {twice!r} stands there twice")
-    return value

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hitl_django.answers.limits import INTEGER_DIGITS
-from hitl_django.api.strict_json import Limits, MalformedBody, decode_object
+from hitl_django.api.parsers import BodyLimits, MalformedBody, decode_object
 from hitl_django.conf import hitl
 from hitl_django.forms import MISSING, AnswerForm, read_shape
 from hitl_django.forms.json_input import from_json
+from hitl_django.json_text.strict_json import MAX_INTEGER_DIGITS
 
 SCHEMAS: dict[str, Any] = {
     "integer": {"type": "integer"},
@@ -20,7 +20,7 @@ SCHEMAS: dict[str, Any] = {
     "json": {},
     "lines": {"type": "array", "items": {"type": "integer"}},
 }
-MOST, MORE = "9" * INTEGER_DIGITS, "9" * (INTEGER_DIGITS + 1)
+MOST, MORE = "9" * MAX_INTEGER_DIGITS, "9" * (MAX_INTEGER_DIGITS + 1)
 TOO_LONG = "An integer may have at most 100 digits."
 
 
@@ -31,7 +31,7 @@ def form_of(schema: Any, text: str, original: Any = MISSING) -> AnswerForm:
 
 
 def api_takes(text: str) -> Any:
-    return decode_object(b'{"value": %s}' % text.encode(), Limits())["value"]
+    return decode_object(b'{"value": %s}' % text.encode(), BodyLimits())["value"]
 
 
 @pytest.mark.promise("P21")

@@ -147,20 +147,20 @@ def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
     [("$", ""), ("$.a", "/a"), ("$.a[0].b", "/a/0/b"), ("$[3]", "/3"), ("$.a/b", "/a~1b")],
 )
 def test_a_path_of_the_engine_is_a_json_pointer(path: str, pointer: str) -> None:
-    assert invalid_params.pointer_of(path) == pointer
-    assert invalid_params.pointer_of(path, "/input") == f"/input{pointer}"
+    assert invalid_params.convert_path(path) == pointer
+    assert invalid_params.convert_path(path, "/input") == f"/input{pointer}"
 
 
 def test_a_path_of_no_value_names_another_field() -> None:
-    assert invalid_params.pointer_of("thread_id", "/input") == "/thread_id"
+    assert invalid_params.convert_path("thread_id", "/input") == "/thread_id"
 
 
 def test_an_answer_names_only_so_many_faults() -> None:
-    found = [invalid_params.Fault("x", "y", pointer=f"/{n}") for n in range(1000)]
-    assert len(invalid_params.as_json(found)) == invalid_params.SHOWN
+    found = [invalid_params.InvalidParam("x", "y", pointer=f"/{n}") for n in range(1000)]
+    assert len(invalid_params.list_errors(found)) == invalid_params.MAX_FAULTS
 
 
 def test_a_key_in_a_pointer_is_escaped_and_cut() -> None:
-    assert invalid_params.token("a/b~c") == "a~1b~0c"
-    assert invalid_params.token("\x00\ud800") == "\\u0000\\ud800"
-    assert len(invalid_params.token("x" * 10_000)) == 201
+    assert invalid_params.format_part("a/b~c") == "a~1b~0c"
+    assert invalid_params.format_part("\x00\ud800") == "\\u0000\\ud800"
+    assert len(invalid_params.format_part("x" * 10_000)) == 201

@@ -15,9 +15,9 @@ from rest_framework import exceptions
 from hitl_django.engine.errors import PayloadLimitError
 
 from ..operations import RETRY_AFTER, Header, Operation
+from ..parsers import MalformedBody, UnstorableBody
 from ..problem_extensions import NONE
 from ..problems import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry
-from ..strict_json import MalformedBody, UnstorableBody
 from .schemas import Schemas
 
 #: What any request can be told, whatever it asks for.

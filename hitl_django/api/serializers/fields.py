@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
-from ..invalid_params import SHOWN
+from ..invalid_params import MAX_FAULTS
 
 #: What no database could look for is refused in a query; in a body, any text with it is.
 WITHOUT_NUL = r"^[^\x00]*$"
@@ -214,7 +214,7 @@ class Body(serializers.Serializer):
             raise serializers.ValidationError(
                 {
                     key: [ErrorDetail(gettext("There is no such field."), "unknown_field")]
-                    for key in unknown[:SHOWN]
+                    for key in unknown[:MAX_FAULTS]
                 }
             )
         taken = super().to_internal_value(data)

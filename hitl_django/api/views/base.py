@@ -19,15 +19,14 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from ..filters import FilterBackend
-from ..invalid_params import Fault, by_name, from_serializer
+from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
 from ..operations import Operation, operation_of
 from ..paging import PARAMETERS, KeysetPagination
-from ..parsers import StrictJSONParser
+from ..parsers import BodyLimits, StrictJSONParser
 from ..problems import InvalidRequest, handle
 from ..renderers import JSONOnly, PlainJSONRenderer
 from ..request_bodies import BodyRequest
 from ..serializers.fields import Body, Query
-from ..strict_json import Limits
 from ..throttles import UserThrottle
 
 
@@ -59,7 +58,7 @@ class Resource(APIView):
     schema = None
 
     #: How much a body may hold.
-    limits = Limits()
+    limits = BodyLimits()
     #: JSON pointer to the part of the body that the service is given, for its faults.
     part = ""
 
@@ -106,15 +105,17 @@ class Resource(APIView):
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
-    def parameter_faults(self, request: Request) -> list[Fault]:
+    def parameter_faults(self, request: Request) -> list[InvalidParam]:
         known, faults = self.parameters(), []
         for name, values in request.query_params.lists():
             if name not in known:
-                faults.append(Fault("unknown_parameter", "There is no such one.", parameter=name))
+                faults.append(
+                    InvalidParam("unknown_parameter", "There is no such one.", parameter=name)
+                )
             elif len(values) > 1:
-                faults.append(Fault("repeated", "May be given once.", parameter=name))
+                faults.append(InvalidParam("repeated", "May be given once.", parameter=name))
             elif not values[0]:
-                faults.append(Fault("invalid", "May not be empty.", parameter=name))
+                faults.append(InvalidParam("invalid", "May not be empty.", parameter=name))
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
@@ -143,9 +144,9 @@ class Resource(APIView):
             try:
                 return dict(serializer.run_validation(dict(given.items())))
             except ValidationError as error:
-                faults = from_serializer(error.detail)
+                faults = flatten_errors(error.detail)
                 if isinstance(serializer, Query):
-                    faults = (by_name(fault) for fault in faults)
+                    faults = (convert_to_parameter(fault) for fault in faults)
                 raise InvalidRequest(*faults) from None
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:

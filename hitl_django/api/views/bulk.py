@@ -15,10 +15,10 @@ from hitl_django.conf import hitl
 from hitl_django.json_text import schema_keywords
 
 from ..operations import IDEMPOTENCY_KEY, Shown, operation
+from ..parsers import BodyLimits
 from ..preconditions import bound_to, idempotency_key
 from ..problems import answer_to, problem
 from ..serializers.interrupts import MOST, BulkBody, BulkResultsSerializer
-from ..strict_json import Limits
 from ..throttles import UserThrottle
 from .base import Resource
 
@@ -27,8 +27,8 @@ class BulkDecisions(Resource):
     """Decides questions one after the other; what becomes of one changes nothing for the next."""
 
     @property
-    def limits(self) -> Limits:  # type: ignore[override]
-        return Limits(
+    def limits(self) -> BodyLimits:  # type: ignore[override]
+        return BodyLimits(
             size=6 * hitl.ANSWER_MAX_BYTES,
             depth=hitl.ANSWER_MAX_DEPTH + 3,
             items=hitl.ANSWER_MAX_ITEMS + 10 * MOST,

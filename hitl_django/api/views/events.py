@@ -18,7 +18,7 @@ from hitl_django.errors import RunNotFound
 from hitl_django.services import EventPage, EventReader
 
 from .. import event_stream
-from ..invalid_params import Fault
+from ..invalid_params import InvalidParam
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation
 from ..problems import InvalidRequest
 from ..renderers import EventStream, Negotiated, PlainJSONRenderer
@@ -104,7 +104,7 @@ class RunEvents(Resource):
             return after
         if _NUMBER.fullmatch(header) is None:
             detail = "Has to be the number of an event."
-            raise InvalidRequest(Fault("invalid", detail, header="Last-Event-ID"))
+            raise InvalidRequest(InvalidParam("invalid", detail, header="Last-Event-ID"))
         return int(header)
 
     def _page(self, page: EventPage) -> Any:

@@ -27,6 +27,7 @@ from ..operations import (
     Shown,
     operation,
 )
+from ..parsers import BodyLimits
 from ..preconditions import etag_of, expected, idempotency_key, is_known
 from ..serializers.interrupts import (
     DecisionBody,
@@ -36,7 +37,6 @@ from ..serializers.interrupts import (
     ValidationSerializer,
     absolute,
 )
-from ..strict_json import Limits
 from .base import Collection, Resource
 
 #: Why a decision is not taken.
@@ -106,10 +106,10 @@ class Answering(Resource):
         return taken
 
     @property
-    def limits(self) -> Limits:  # type: ignore[override]
+    def limits(self) -> BodyLimits:  # type: ignore[override]
         # The service measures the answer itself. A body may be larger: a character written as
         # \uXXXX takes six bytes, and the answer is one level deep in it.
-        return Limits(
+        return BodyLimits(
             size=6 * hitl.ANSWER_MAX_BYTES,
             depth=hitl.ANSWER_MAX_DEPTH + 1,
             items=hitl.ANSWER_MAX_ITEMS + 10,

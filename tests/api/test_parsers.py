@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl_django.api.strict_json import (
-    BodyRefused,
-    Limits,
+from hitl_django.api.parsers import (
+    BodyError,
+    BodyLimits,
     MalformedBody,
     UnstorableBody,
     decode_object,
 )
 from hitl_django.engine.errors import PayloadLimitError
 
-LIMITS = Limits(size=1024 * 1024, depth=8, items=20, digits=10)
+LIMITS = BodyLimits(size=1024 * 1024, depth=8, items=20, digits=10)
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.recursive(
@@ -35,15 +35,15 @@ values = st.recursive(
 
 @given(st.dictionaries(texts, values))
 def test_what_json_writes_is_read_back_the_same(value: dict[str, Any]) -> None:
-    assert decode_object(json.dumps(value).encode(), Limits()) == value
-    assert decode_object(json.dumps(value, ensure_ascii=False).encode(), Limits()) == value
+    assert decode_object(json.dumps(value).encode(), BodyLimits()) == value
+    assert decode_object(json.dumps(value, ensure_ascii=False).encode(), BodyLimits()) == value
 
 
 @given(st.binary(max_size=200) | st.text('[]{},:"\\u0d8e1 -', max_size=80).map(str.encode))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     try:
         assert isinstance(decode_object(raw, LIMITS), dict)
-    except (BodyRefused, PayloadLimitError):
+    except (BodyError, PayloadLimitError):
         pass
 
 
@@ -146,6 +146,6 @@ def test_no_million_bytes_take_long(unit: bytes) -> None:
     raw = (b'{"a":' + unit * 1_000_000)[: 1024 * 1024]
     # A second's work at most; what grows by the square of a million takes hours.
     start = time.process_time()
-    with pytest.raises((BodyRefused, PayloadLimitError)):
-        decode_object(raw, Limits())
+    with pytest.raises((BodyError, PayloadLimitError)):
+        decode_object(raw, BodyLimits())
     assert time.process_time() - start < 30

@@ -1,0 +1,20 @@
+"""JSON Pointer (RFC 6901): its parts, escaped and unescaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def escape_part(part: str | int) -> str:
+    """Writes a member's name, or a place in a list, as one part of a pointer."""
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+def format_pointer(parts: Iterable[str | int]) -> str:
+    """Writes the way to a value as a pointer; no parts are the whole document."""
+    return "".join(f"/{escape_part(part)}" for part in parts)
+
+
+def parse_pointer(pointer: str) -> list[str]:
+    """Returns the parts of a pointer, with what was escaped in them as it was."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]

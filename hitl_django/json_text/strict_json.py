@@ -1,0 +1,174 @@
+"""JSON text as strangers send it: read in the one way that it can be understood, or refused.
+
+``json.loads`` takes the last of two equal keys, reads ``1e400`` as infinity and ``"\\ud800"`` as
+a string that can't be encoded again, and runs out of stack on deep nesting. Here each of these
+is a violation, with the way to it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hitl_django.engine.errors import PayloadLimitError
+
+#: Digits of an integer that somebody sends, in a form or over the API. To read one takes time that
+#: grows with their square, and Python itself reads no more than a few thousand.
+MAX_INTEGER_DIGITS = 100
+#: Characters of what breaks a rule that a message repeats.
+QUOTED = 80
+
+# Everything up to the next bracket or comma outside a string. The possessive quantifiers, and
+# an unfinished string counting as one, keep this linear on any input.
+_STRUCTURE = re.compile(
+    r'(?:[^"\[\]{},]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+([\[\]{},]|\Z)', re.DOTALL
+)
+#: What neither UTF-8 nor every database takes: lone surrogates and NUL.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a text breaks, what breaks it, and the way there: names and places in lists."""
+
+    rule: Literal[
+        "duplicate_key",
+        "not_a_number",
+        "integer_too_long",
+        "number_out_of_range",
+        "unstorable_text",
+        "unstorable_key",
+    ]
+    found: str
+    path: tuple[str | int, ...] = ()
+
+    def __str__(self) -> str:
+        quoted = self.found[:QUOTED]
+        return {
+            "duplicate_key": f"the key {quoted!r} stands there twice",
+            "not_a_number": f"{quoted} is no number",
+            "integer_too_long": f"{quoted} has too many digits",
+            "number_out_of_range": f"{quoted} is too large",
+            "unstorable_text": f"{quoted!r} can't be stored",
+            "unstorable_key": f"the key {quoted!r} can't be stored",
+        }[self.rule]
+
+
+class StrictJSONError(ValueError):
+    """The text is JSON to some readers; ``violation`` says why to no strict one."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(str(violation))
+        self.violation = violation
+
+
+def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
+    """Returns the value of a JSON text.
+
+    Raises StrictJSONError for the first violation, and another ValueError, whose message says
+    where, for what is no JSON or nested too deeply.
+    """
+    try:
+        value, violations = collect_violations(text, max_digits=max_digits)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if violations:
+        raise StrictJSONError(violations[0])
+    return value
+
+
+def collect_violations(
+    text: str, *, max_digits: int | None = None, storable: bool = False
+) -> tuple[Any, list[Violation]]:
+    """Returns the value of a JSON text, and in its order all that is wrong with it.
+
+    In the value, the violation stands for what it refuses. ``storable`` refuses characters that
+    can't be stored as well. Raises json.JSONDecodeError for what is no JSON at all, and
+    RecursionError for what is nested too deeply (``check_extent``).
+    """
+    is_refused = False
+
+    def refuse(rule: Any, found: str) -> Violation:
+        nonlocal is_refused
+        is_refused = True
+        return Violation(rule, found)
+
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        seen = set()
+        for key, _value in pairs:
+            if key in seen:
+                members[key] = refuse("duplicate_key", key)
+            seen.add(key)
+        return members
+
+    def read_integer(digits: str) -> int | Violation:
+        if max_digits is not None and len(digits.lstrip("-")) > max_digits:
+            return refuse("integer_too_long", digits)
+        return int(digits)
+
+    def read_float(digits: str) -> float | Violation:
+        number = float(digits)
+        return number if math.isfinite(number) else refuse("number_out_of_range", digits)
+
+    def read_constant(name: str) -> Violation:
+        return refuse("not_a_number", name)
+
+    value = json.loads(
+        text,
+        object_pairs_hook=read_object,
+        parse_int=read_integer,
+        parse_float=read_float,
+        parse_constant=read_constant,
+    )
+    if not (is_refused or storable):
+        return value, []
+    return value, list(_locate(value, (), storable))
+
+
+def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
+    """Raises PayloadLimitError for too many levels or values, before anything is built of them.
+
+    Values are counted at all levels. The text need not be JSON.
+    """
+    levels = values = 0
+    for match in _STRUCTURE.finditer(text):
+        mark = match[1]
+        if mark in ("[", "{"):
+            levels += 1
+            if levels > depth:
+                raise PayloadLimitError(
+                    f"{what} is nested deeper than {depth} levels.", limit=depth, found=levels
+                )
+        elif mark in ("]", "}"):
+            levels -= 1
+            continue
+        values += bool(mark)
+        if values > items:
+            raise PayloadLimitError(
+                f"{what} is made of more than {items} items.", limit=items, found=values
+            )
+
+
+def _locate(value: Any, path: tuple[str | int, ...], storable: bool) -> Iterator[Violation]:
+    """Yields the violations within a value, each with the way to it."""
+    if isinstance(value, str):
+        if storable and _UNSTORABLE.search(value):
+            yield Violation("unstorable_text", value, path)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            below = (*path, key)
+            if storable and _UNSTORABLE.search(key):
+                yield Violation("unstorable_key", key, below)
+            yield from _locate(member, below, storable)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _locate(item, (*path, index), storable)
+    elif isinstance(value, Violation):
+        yield replace(value, path=path)
