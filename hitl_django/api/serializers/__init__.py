@@ -1,3 +1,3 @@
-"""Serializers of the HTTP API: request bodies, query parameters and responses."""
+"""Serializers of the API, field by field: nothing is shown or taken because a model has it."""
 
 from __future__ import annotations

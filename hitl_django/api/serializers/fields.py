@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
+from django.urls import reverse
 from django.utils.timezone import is_naive, make_naive
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
+from rest_framework.request import Request
 
 from ..invalid_params import MAX_FAULTS
 
@@ -197,6 +199,33 @@ class Computed(serializers.SerializerMethodField):
         self.shape = shape
 
 
+class Hyperlink(serializers.Field):
+    """The absolute URL of what ``source`` names, at the view of that name."""
+
+    def __init__(self, view: str, *, source: str) -> None:
+        super().__init__(source=source, read_only=True)
+        self.view = view
+
+    def to_representation(self, value: Any) -> str:
+        return build_url(self.context["request"], self.view, value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "uri"}
+
+
+class ProblemField(JSONObject):
+    """A problem document within an answer."""
+
+    def json_schema(self) -> dict[str, Any]:
+        members = {"status": {"type": "integer"}, "code": {"type": "string"}}
+        return {"type": "object", "properties": members, "additionalProperties": True}
+
+
+def build_url(request: Request, view: str, *args: Any) -> str:
+    """Returns the URL of one of our views, with the scheme and host of the request."""
+    return str(request.build_absolute_uri(reverse(f"hitl_django:{view}", args=args)))
+
+
 class Body(serializers.Serializer):
     """What a request may hold; a field it doesn't declare is a fault, not ignored.
 
@@ -238,3 +267,7 @@ class Body(serializers.Serializer):
 
 class Query(Body):
     """What an address may be asked with, behind the question mark."""
+
+
+class EmptyBody(Body):
+    """Nothing: the address says it all."""

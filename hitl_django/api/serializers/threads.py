@@ -10,8 +10,7 @@ from rest_framework import serializers
 
 from hitl_django.models import Run, Thread
 
-from .fields import AnyJSON, Body, Choice, Computed, Id, JSONObject, Moment, Query, Text
-from .interrupts import Link
+from .fields import AnyJSON, Body, Choice, Computed, Hyperlink, Id, JSONObject, Moment, Query, Text
 
 
 class SubjectSerializer(serializers.Serializer):
@@ -32,7 +31,7 @@ class ThreadSerializer(serializers.Serializer):
     """A thread: one execution of a graph, and the last of its runs that you may see."""
 
     thread_id = serializers.CharField()
-    url = Link("thread", source="thread_id")
+    url = Hyperlink("thread", source="thread_id")
     graph = serializers.CharField()
     subject = SubjectSerializer(source="*", allow_null=True)
     run = Id(source="last_run", allow_null=True)

@@ -11,8 +11,7 @@ from hitl_django.models import Delivery
 from hitl_django.services import EVENTS
 
 from ..filters import Ordering
-from .fields import Body, Choice, Id, JSONObject, Moment, Text, YesNo
-from .interrupts import Link
+from .fields import Body, Choice, Hyperlink, Id, JSONObject, Moment, Text, YesNo
 
 
 def _events(**options: Any) -> serializers.ListField:
@@ -42,8 +41,8 @@ class WebhookSerializer(serializers.Serializer):
     """A webhook: where it leads, what it hears of, and how it is."""
 
     id = Id()
-    self = Link("webhook", source="id")
-    deliveries = Link("deliveries", source="id")
+    self = Hyperlink("webhook", source="id")
+    deliveries = Hyperlink("deliveries", source="id")
     url = serializers.CharField()
     description = serializers.CharField()
     events = _events()
@@ -70,7 +69,7 @@ class DeliverySerializer(serializers.Serializer):
     """A message to a webhook, and how far it has come."""
 
     id = Id(help_text="The message's webhook-id.")
-    url = Link("delivery", source="id")
+    url = Hyperlink("delivery", source="id")
     webhook = Id(source="endpoint_id")
     event = Choice(choices=Delivery.Event.values)
     about = JSONObject(source="data", help_text="What it tells of, by id.")

@@ -18,7 +18,7 @@ from ..operations import IDEMPOTENCY_KEY, Shown, operation
 from ..parsers import BodyLimits
 from ..preconditions import bound_to, idempotency_key
 from ..problems import answer_to, problem
-from ..serializers.interrupts import MOST, BulkBody, BulkResultsSerializer
+from ..serializers.interrupts import MAX_BULK_DECISIONS, BulkBody, BulkResultsSerializer
 from ..throttles import UserThrottle
 from .base import Resource
 
@@ -31,7 +31,7 @@ class BulkDecisions(Resource):
         return BodyLimits(
             size=6 * hitl.ANSWER_MAX_BYTES,
             depth=hitl.ANSWER_MAX_DEPTH + 3,
-            items=hitl.ANSWER_MAX_ITEMS + 10 * MOST,
+            items=hitl.ANSWER_MAX_ITEMS + 10 * MAX_BULK_DECISIONS,
         )
 
     @operation(

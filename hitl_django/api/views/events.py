@@ -22,7 +22,7 @@ from ..invalid_params import InvalidParam
 from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation
 from ..problems import InvalidRequest
 from ..renderers import EventStream, Negotiated, PlainJSONRenderer
-from ..serializers.interrupts import EventPageSerializer, EventSerializer, EventsQuery
+from ..serializers.events import EventPageSerializer, EventSerializer, EventsQuery
 from .base import Resource
 
 _NUMBER = re.compile("[0-9]{1,9}")

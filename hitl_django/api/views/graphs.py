@@ -13,7 +13,7 @@ from hitl_django.graph_registry import registry, svg
 
 from .. import querysets
 from ..operations import Shown, operation
-from ..serializers.interrupts import DiagramQuery, GraphDetailSerializer, GraphSerializer
+from ..serializers.graphs import DiagramQuery, GraphDetailSerializer, GraphSerializer
 from .base import Resource
 
 SVG = "image/svg+xml"

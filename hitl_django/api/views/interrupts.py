@@ -29,13 +29,13 @@ from ..operations import (
 )
 from ..parsers import BodyLimits
 from ..preconditions import etag_of, expected, idempotency_key, is_known
+from ..serializers.fields import build_url
 from ..serializers.interrupts import (
     DecisionBody,
     DecisionSerializer,
     InterruptDetailSerializer,
     InterruptSerializer,
     ValidationSerializer,
-    absolute,
 )
 from .base import Collection, Resource
 
@@ -167,7 +167,7 @@ class DecisionList(Answering):
             version=version,
             **body,
         )
-        headers = {"Location": absolute(request, "run", decision.run_id)}
+        headers = {"Location": build_url(request, "run", decision.run_id)}
         if decision.repeated:
             headers["Idempotent-Replayed"] = "true"
         status = 202 if decision.complete else 200

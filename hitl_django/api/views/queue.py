@@ -21,7 +21,8 @@ from .. import querysets
 from ..filters import CommentFilter
 from ..operations import ETAG, IDEMPOTENCY_KEY, REPLAYED, Shown, operation
 from ..preconditions import etag_of, idempotency_key
-from ..serializers.interrupts import EmptyBody, InterruptDetailSerializer
+from ..serializers.fields import EmptyBody
+from ..serializers.interrupts import InterruptDetailSerializer
 from ..serializers.queue import (
     AssignBody,
     ClaimBody,

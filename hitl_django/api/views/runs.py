@@ -18,10 +18,10 @@ from hitl_django.permissions import get_policy
 from .. import querysets
 from ..filters import RunFilter
 from ..operations import LOCATION, Shown, operation
-from ..serializers.interrupts import (
+from ..serializers.fields import EmptyBody
+from ..serializers.interrupts import InterruptSerializer
+from ..serializers.runs import (
     CancelBody,
-    EmptyBody,
-    InterruptSerializer,
     RunDetailSerializer,
     RunInfoSerializer,
     RunSerializer,

@@ -17,7 +17,7 @@ from hitl_django.models import Checkpoint, Thread
 from .. import querysets
 from ..filters import CheckpointFilter, ThreadFilter
 from ..operations import LOCATION, Shown, operation
-from ..serializers.interrupts import RunInfoSerializer
+from ..serializers.runs import RunInfoSerializer
 from ..serializers.threads import (
     CheckpointSerializer,
     ForkBody,

@@ -15,7 +15,7 @@ from hitl_django.models import Delivery
 
 from .. import querysets
 from ..operations import Header, Shown, operation
-from ..serializers.interrupts import EmptyBody, absolute
+from ..serializers.fields import EmptyBody, build_url
 from ..serializers.webhooks import (
     DeliveryFilter,
     DeliverySerializer,
@@ -62,7 +62,7 @@ class WebhookList(Resource):
     def post(self, request: Request) -> Response:
         """Makes a webhook; its secret is in the answer and nowhere else again."""
         made = services.create_webhook(by=request.user, **self.body())
-        location = absolute(request, "webhook", made.id)
+        location = build_url(request, "webhook", made.id)
         shown = self.render(NewWebhookSerializer, made)
         return Response(shown, status=201, headers={"Location": location, **SECRET})
 

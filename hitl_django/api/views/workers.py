@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from hitl_django import services
 
 from ..operations import Shown, operation
-from ..serializers.interrupts import WorkerHealthSerializer
+from ..serializers.workers import WorkerHealthSerializer
 from .base import Resource
 
 

@@ -1,0 +1,78 @@
+"""Registered graphs as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from hitl_django.engine.drawing import draw_mermaid
+from hitl_django.graph_registry.registry import Broken
+from hitl_django.permissions import get_policy, may_start
+
+from .fields import (
+    Computed,
+    Hyperlink,
+    JSONObject,
+    Query,
+    Text,
+)
+
+
+class GraphSerializer(serializers.Serializer):
+    """A registered graph."""
+
+    name = serializers.CharField()
+    url = Hyperlink("graph", source="name")
+    version = serializers.CharField()
+    fingerprint = serializers.CharField(allow_null=True)
+    title = serializers.CharField()
+    input_schema = JSONObject(
+        source="graph.input_json_schema",
+        allow_null=True,
+        help_text="JSON Schema of what a run is started with.",
+    )
+    output_schema = JSONObject(
+        source="graph.output_json_schema",
+        allow_null=True,
+        help_text="JSON Schema of what a run comes to.",
+    )
+    may_start = Computed(
+        serializers.BooleanField(help_text="Whether you may start a run of it over this API.")
+    )
+    fault = Computed(
+        serializers.CharField(
+            allow_null=True,
+            help_text="Why it can't be built, and so nothing be done with it; details for "
+            "operators. Null: it can.",
+        )
+    )
+
+    def get_may_start(self, graph: Any) -> bool:
+        return may_start(self.context["request"].user, graph.name, "api")
+
+    def get_fault(self, graph: Any) -> str | None:
+        if not isinstance(graph, Broken):
+            return None
+        told = get_policy().may_view_workers(self.context["request"].user)
+        return graph.reason if told else "It can't be built."
+
+
+class GraphDetailSerializer(GraphSerializer):
+    """A graph with what it looks like."""
+
+    mermaid = Computed(serializers.CharField(help_text="Its nodes and edges, for Mermaid."))
+    diagram = Hyperlink("graph-diagram", source="name")
+
+    def get_mermaid(self, registered: Any) -> str:
+        return draw_mermaid(registered.graph)
+
+
+class DiagramQuery(Query):
+    """Whose graph is drawn."""
+
+    thread = Text(
+        max_length=255,
+        required=False,
+        help_text="A thread of the graph: what it visited, where it waits and what comes next.",
+    )

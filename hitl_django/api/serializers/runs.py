@@ -1,0 +1,101 @@
+"""Runs: the bodies that start and cancel one, and how it is shown."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from hitl_django.answers.limits import REASON_LENGTH
+from hitl_django.models import Run
+from hitl_django.models.events import KINDS
+
+from .fields import (
+    AnyJSON,
+    Body,
+    Choice,
+    Hyperlink,
+    Id,
+    JSONObject,
+    Moment,
+    Text,
+)
+from .interrupts import InterruptSerializer
+
+
+class SubjectBody(Body):
+    """One of the product's own objects, as threads/ shows it."""
+
+    type = Text(max_length=200, help_text="Its model, as app_label.model.")
+    id = Text(max_length=255, help_text="Its key.")
+
+
+class StartBody(Body):
+    """What a run is started with."""
+
+    graph = Text(max_length=200, help_text="A name from graphs/.")
+    input = AnyJSON(help_text="What the graph's input_schema describes; not null.")
+    key = Text(
+        max_length=255,
+        required=False,
+        help_text="The same key and input give the run that they started before.",
+    )
+    thread_id = Text(
+        max_length=255, required=False, help_text="Continues this thread, or names a new one."
+    )
+    subject = SubjectBody(
+        required=False, help_text="What it is about: something that you may see (422)."
+    )
+    metadata = JSONObject(required=False, help_text="Kept with a new thread, for you.")
+    on_pending = Choice(
+        choices=["refuse", "discard"],
+        required=False,
+        help_text="Whether a thread whose questions are open is refused (409), or loses them: for "
+        "who may cancel its run (403).",
+    )
+    events = serializers.ListField(
+        child=Choice(choices=KINDS),
+        required=False,
+        max_length=len(KINDS),
+        help_text="What its events tell, where that isn't what the graph says; empty: nothing.",
+    )
+
+
+class CancelBody(Body):
+    """Why a run is cancelled."""
+
+    reason = Text(max_length=REASON_LENGTH, allow_blank=True, required=False)
+
+
+class RunInfoSerializer(serializers.Serializer):
+    """A run as a write leaves it."""
+
+    id = Id()
+    url = Hyperlink("run", source="id")
+    graph = serializers.CharField()
+    thread_id = serializers.CharField()
+    state = Choice(choices=Run.State.values)
+    step = serializers.IntegerField()
+
+
+class RunSerializer(RunInfoSerializer):
+    """A run, without what the graph computed."""
+
+    thread_id = serializers.CharField(source="thread.thread_id")
+    graph_version = serializers.CharField()
+    key = serializers.CharField(allow_null=True)
+    started_by = serializers.CharField(source="started_by_label")
+    created_at = Moment()
+    queued_at = Moment()
+    finished_at = Moment(allow_null=True)
+
+
+class RunDetailSerializer(RunSerializer):
+    """A run with what it asks, and what may be seen of how it ended."""
+
+    #: Members that are not there for everybody.
+    sometimes = frozenset({"error", "result"})
+
+    interrupts = InterruptSerializer(many=True, help_text="The open questions.")
+    error = serializers.CharField(help_text="For operators.")
+    result = AnyJSON(
+        help_text="The state it ended with, for who may see state, until a later run changes it."
+    )
