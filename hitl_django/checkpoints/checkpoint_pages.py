@@ -1,4 +1,4 @@
-"""Which checkpoints a listing has, a page at a time."""
+"""Pages of checkpoint rows for ``list``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_page(
 ) -> list[Row]:
     """Reads the newest checkpoints that are addressed, or those that follow the last one read.
 
-    What is mostly asked for, the first page of one namespace, is a query made once.
+    The first page of one namespace, which most callers read, is a prepared query.
     """
     given = (config or {}).get("configurable") or {}
     thread_id, ns = given.get("thread_id"), given.get("checkpoint_ns")
@@ -28,21 +28,21 @@ def read_page(
     if last is None and plain:
         bound = ((before or {}).get("configurable") or {}).get("checkpoint_id")
         where = {"thread_id": str(thread_id), "ns": ns, "checkpoint_id": bound}
-        return queries.page(size, bound is not None).run(using, **where)
-    rows = _addressed(queries.checkpoints().using(using), config, before)
+        return queries.page_query(size, bound is not None).run(using, **where)
+    rows = _filter(queries.checkpoints().using(using), config, before)
     if last is not None:
-        rows = _behind(rows, last)
+        rows = _after(rows, last)
     return [*rows.order_by("-checkpoint_id", "thread", "ns")[:size]]
 
 
-def _addressed(
+def _filter(
     rows: QuerySet[models.Checkpoint, Row],
     config: RunnableConfig | None,
     before: RunnableConfig | None,
 ) -> QuerySet[models.Checkpoint, Row]:
     given = (config or {}).get("configurable") or {}
     if "thread_id" in given:
-        rows = rows.filter(thread=queries.row_of(str(given["thread_id"])))
+        rows = rows.filter(thread=queries.thread_key(str(given["thread_id"])))
     if given.get("checkpoint_ns") is not None:
         rows = rows.filter(ns=given["checkpoint_ns"])
     if given.get("checkpoint_id") is not None:
@@ -51,11 +51,13 @@ def _addressed(
     return rows if bound is None else rows.filter(checkpoint_id__lt=bound)
 
 
-def _behind(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
+def _after(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
     """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
-    thread, _, ns, checkpoint_id = last[:4]
+    row = queries.CheckpointRow(*last)
     # The first condition is the one that an index is good for; of what it leaves, only rows of the
     # same id have been read.
-    return rows.filter(checkpoint_id__lte=checkpoint_id).filter(
-        Q(checkpoint_id__lt=checkpoint_id) | Q(thread__gt=thread) | Q(thread=thread, ns__gt=ns)
+    return rows.filter(checkpoint_id__lte=row.checkpoint_id).filter(
+        Q(checkpoint_id__lt=row.checkpoint_id)
+        | Q(thread__gt=row.thread)
+        | Q(thread=row.thread, ns__gt=row.ns)
     )

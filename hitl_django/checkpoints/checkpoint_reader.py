@@ -1,4 +1,4 @@
-"""Checkpoint rows to what the engine gets: decoded, with their values and writes."""
+"""Decodes checkpoint rows to the engine's CheckpointTuples, with their values and writes."""
 
 from __future__ import annotations
 
@@ -8,56 +8,59 @@ from typing import Any
 from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
 
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
-from .codec import codec, intact, unpack
+from .codec import codec, unpack, verify
 from .coordinates import CheckpointRef
-from .write_cache import Ground
+from .write_cache import CachedNamespace
 
-Row = tuple[Any, ...]  # a checkpoint's columns, as statements.checkpoints names them
-_TASK = 10  # where a row says whose write it is
-_OF_WRITE = (3, 4, 10, 11, 5, 9)  # of such a row, what statements.WRITES reads
+Row = tuple[Any, ...]  # as the database returns it: queries.CheckpointRow names its columns
 
 
-def open_one(
-    rows: Sequence[Row], using: str, ground: Ground, *, has_newest: bool
+def decode_checkpoint(
+    rows: Sequence[Row], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Opens a checkpoint that was read with the writes on top of it, if there is one."""
-    one = [row for row in rows if row[_TASK] is None]
-    written = [tuple(row[at] for at in _OF_WRITE) for row in rows if row[_TASK] is not None]
-    opened = open_rows(one, using, ground=ground, has_newest=has_newest, written=written)
+    """Decodes a checkpoint that was read with the writes on top of it, if there is one."""
+    named = [queries.CheckpointRow(*row) for row in rows]
+    one = [row for row in named if row.task_id is None]
+    written = [
+        (row.checkpoint_id, row.parent_id, row.task_id, row.slot, row.data, row.digest)
+        for row in named
+        if row.task_id is not None
+    ]
+    opened = decode_checkpoints(one, using, cached=cached, has_newest=has_newest, written=written)
     return next(opened, None)
 
 
-def open_rows(
+def decode_checkpoints(
     rows: Iterable[Row],
     using: str,
     wanted: dict[str, Any] | None = None,
-    ground: Ground | None = None,
+    cached: CachedNamespace | None = None,
     *,
     has_newest: bool = False,
     written: Sequence[Row] | None = None,
 ) -> Iterator[CheckpointTuple]:
-    """Opens the rows whose metadata has what is wanted, with few queries to a namespace.
+    """Decodes the rows whose metadata has what is wanted, with few queries to a namespace.
 
-    ``ground`` takes what was found and may be built upon. ``has_newest`` says that the newest
+    ``cached`` takes what was found and may be built upon. ``has_newest`` says that the newest
     checkpoint of each namespace is among the rows: nothing has led on from there. ``written`` are
     the writes on top of them, where they have been read.
     """
-    opened = [_Opened(row) for row in rows]
-    groups = _by_namespace(opened)
+    opened = [_Decoded(row) for row in rows]
+    groups = _group_by_namespace(opened)
     for group in groups:
         inline_writes.fill_ended(group, using, has_newest=has_newest)
     if wanted:
         opened = [one for one in opened if _matches(one.metadata, wanted)]
-        groups = _by_namespace(opened)
+        groups = _group_by_namespace(opened)
     for group in groups:
-        _fill_versions(group, using, ground)
-        _fill_values(group, using, ground)
-        _fill_writes(group, _writes_on(group, using) if written is None else written)
+        _fill_versions(group, using, cached)
+        _fill_values(group, using, cached)
+        _fill_writes(group, _read_writes(group, using) if written is None else written)
     for one in opened:
         yield one.tuple()
 
 
-class _Opened:
+class _Decoded:
     """A checkpoint's row, decoded, while its values and writes are gathered."""
 
     __slots__ = (
@@ -66,9 +69,13 @@ class _Opened:
         "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
-    def __init__(self, row: Row) -> None:
-        self.thread, self.thread_id, self.ns, self.checkpoint_id, self.parent_id = row[:5]
-        data, about, held, self.led_here = inline_writes.intact_parts(row[5:10], self.checkpoint_id)
+    def __init__(self, columns: Row) -> None:
+        row = queries.CheckpointRow(*columns)
+        self.thread, self.thread_id, self.ns = row.thread, row.thread_id, row.ns
+        self.checkpoint_id, self.parent_id = row.checkpoint_id, row.parent_id
+        data, about, held, self.led_here = inline_writes.verify_payloads(
+            (row.data, row.metadata, row.scalars, row.writes, row.digest), self.checkpoint_id
+        )
         self.record = codec.decode(data)
         self.head: version_deltas.Head = {}
         self.metadata: CheckpointMetadata = codec.decode(about)
@@ -88,26 +95,26 @@ class _Opened:
         )
 
 
-def _fill_versions(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
-    """Tells the checkpoints of one thread and namespace by their bases, if they have any."""
-    named = {key for one in group if (key := version_deltas.base_of(one.record)) is not None}
+def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
+    """Restores the versions of checkpoints of one thread and namespace from their bases."""
+    named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
-        one.head = version_deltas.whole(one.record, bases)
-    if ground is not None:
-        ground.base = next(iter(bases.values()), None)
-        ground.apart = group[0].checkpoint_id if not group[0].values else None
+        one.head = version_deltas.restore_head(one.record, bases)
+    if cached is not None:
+        cached.base = next(iter(bases.values()), None)
+        cached.without_inline = group[0].checkpoint_id if not group[0].values else None
 
 
 def read_bases(
-    using: str, thread: int, ns: str, named: set[version_deltas.Key]
-) -> dict[version_deltas.Key, version_deltas.Base]:
+    using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
+) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
     """Reads the bases of these names; no query if there are none."""
-    rows = _named(using, thread, ns, named) if named else {}
-    return {key: version_deltas.open_base(key, *row) for key, row in rows.items()}
+    rows = _read_named(using, thread, ns, named) if named else {}
+    return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
 
-def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) -> None:
+def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
     """Reads the channel values of checkpoints of one thread and namespace."""
     wanted = {
         (channel, version)
@@ -119,7 +126,7 @@ def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) ->
     if not wanted:
         return
     rows = _read_values(group[0], using, wanted)
-    whole = {key: _whole(*key, rows, ground) for key in wanted if key in rows}
+    whole = {key: _restore(*key, rows, cached) for key in wanted if key in rows}
     for one in group:
         for pair in one.head["channel_versions"].items():
             if pair[0] not in one.values and pair in whole:
@@ -127,13 +134,13 @@ def _fill_values(group: Sequence[_Opened], using: str, ground: Ground | None) ->
                 one.values[pair[0]] = codec.decode(whole[pair])
 
 
-def _read_values(one: _Opened, using: str, wanted: set[tuple[str, int]]) -> list_deltas.Rows:
+def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> list_deltas.Rows:
     """Reads channels at versions, with what the lists among them are made of."""
-    rows = _named(using, one.thread, one.ns, wanted)
-    parts = {key: part for key, (data, _) in rows.items() if (part := list_deltas.part_of(data))}
+    rows = _read_named(using, one.thread, one.ns, wanted)
+    parts = {key: part for key, (data, _) in rows.items() if (part := list_deltas.read_delta(data))}
     if parts:
         # From the newest seal on, or where that is another's, from the seal before.
-        rows |= _by_version(
+        rows |= _key_by_version(
             queries.PARTS.run(
                 using,
                 thread=one.thread,
@@ -143,15 +150,15 @@ def _read_values(one: _Opened, using: str, wanted: set[tuple[str, int]]) -> list
                 last=max(version for _, version in parts),
             )
         )
-        if earlier := list_deltas.seals_in(rows) - rows.keys():
-            rows |= _named(using, one.thread, one.ns, earlier)
+        if earlier := list_deltas.find_seals(rows) - rows.keys():
+            rows |= _read_named(using, one.thread, one.ns, earlier)
     return rows
 
 
-def _named(
+def _read_named(
     using: str, thread: int, ns: str, pairs: set[tuple[str, int]]
 ) -> dict[tuple[str, int], list_deltas.Stored]:
-    return _by_version(
+    return _key_by_version(
         queries.BLOBS.run(
             using,
             thread=thread,
@@ -162,24 +169,26 @@ def _named(
     )
 
 
-def _by_version(rows: Iterable[Row]) -> dict[tuple[str, int], list_deltas.Stored]:
+def _key_by_version(rows: Iterable[Row]) -> dict[tuple[str, int], list_deltas.Stored]:
     return {(channel, version): (bytes(data), stored) for channel, version, data, stored in rows}
 
 
-def _whole(channel: str, version: int, rows: list_deltas.Rows, ground: Ground | None) -> bytes:
+def _restore(
+    channel: str, version: int, rows: list_deltas.Rows, cached: CachedNamespace | None
+) -> bytes:
     """Returns a value's bytes, whether its row holds them or a part of them."""
     data, stored = rows[channel, version]
-    if (data and list_deltas.is_part(data)) or (
-        ground is not None and list_deltas.is_long_list(data)
+    if (data and list_deltas.is_delta(data)) or (
+        cached is not None and list_deltas.is_long_list(data)
     ):
-        data, tip = list_deltas.whole(channel, version, rows)
-        if ground is not None:
-            ground.tips[channel] = tip
+        data, tip = list_deltas.restore_list(channel, version, rows)
+        if cached is not None:
+            cached.tips[channel] = tip
         return data
-    return intact(data, stored, f"channel {channel!r}")
+    return verify(data, stored, f"channel {channel!r}")
 
 
-def _writes_on(group: Sequence[_Opened], using: str) -> Sequence[Row]:
+def _read_writes(group: Sequence[_Decoded], using: str) -> Sequence[Row]:
     return queries.WRITES.run(
         using,
         thread=group[0].thread,
@@ -188,7 +197,7 @@ def _writes_on(group: Sequence[_Opened], using: str) -> Sequence[Row]:
     )
 
 
-def _fill_writes(group: Sequence[_Opened], rows: Iterable[Row]) -> None:
+def _fill_writes(group: Sequence[_Decoded], rows: Iterable[Row]) -> None:
     by_id = {one.checkpoint_id: one for one in group}
     found: list[tuple[str, str, str, int, Any]] = []
     for checkpoint_id, path, task_id, slot, data, stored in rows:
@@ -197,7 +206,7 @@ def _fill_writes(group: Sequence[_Opened], rows: Iterable[Row]) -> None:
     own = {row[:4] for row in found}
     for one in group:
         if one.ended:
-            ended = inline_writes.writes_of(one.checkpoint_id, one.ended)
+            ended = inline_writes.decode_writes(one.checkpoint_id, one.ended)
             found += [row for row in ended if row[:4] not in own]
     # Sorted here and not by the database, whose collation may order paths as it likes.
     for checkpoint_id, _, task_id, _, writes in sorted(found, key=lambda row: row[1:4]):
@@ -208,8 +217,8 @@ def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> boo
     return all(metadata.get(key) == value for key, value in (wanted or {}).items())
 
 
-def _by_namespace(opened: Iterable[_Opened]) -> Sequence[Sequence[_Opened]]:
-    groups: dict[tuple[int, str], list[_Opened]] = {}
+def _group_by_namespace(opened: Iterable[_Decoded]) -> Sequence[Sequence[_Decoded]]:
+    groups: dict[tuple[int, str], list[_Decoded]] = {}
     for one in opened:
         groups.setdefault((one.thread, one.ns), []).append(one)
     return [*groups.values()]

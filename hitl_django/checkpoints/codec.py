@@ -1,4 +1,4 @@
-"""Values to columns and back: the codec's bytes beside their digest."""
+"""Encodes values for columns and back: the state codec's bytes beside their digest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pack_channel(channel: str, value: Any) -> tuple[bytes, str]:
         raise
 
 
-def pack_more(
+def pack_grown(
     channel: str, value: list[Any], before: Checked, begin: Callable[[bytes], int]
 ) -> tuple[bytes, Checked | None]:
     """Returns the bytes of a list that may have grown, and what was checked by now.
@@ -50,7 +50,7 @@ def pack_writes(writes: Sequence[tuple[str, Any]]) -> bytes:
         raise
 
 
-def intact(data: Any, stored: str, what: str) -> bytes:
+def verify(data: Any, stored: str, what: str) -> bytes:
     """Returns the bytes of a column; CorruptPayloadError if the digest isn't theirs."""
     found = bytes(data)
     if digest(found) != stored:
@@ -59,8 +59,8 @@ def intact(data: Any, stored: str, what: str) -> bytes:
 
 
 def unpack(data: Any, stored: str, what: str) -> Any:
-    """Returns the value that was packed, or says why not."""
-    return codec.decode(intact(data, stored, what))
+    """Returns the value that was packed, or raises CorruptPayloadError."""
+    return codec.decode(verify(data, stored, what))
 
 
 def digest_value(value: Any) -> str:

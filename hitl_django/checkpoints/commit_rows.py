@@ -1,4 +1,4 @@
-"""One commit as rows: built before the transaction, four statements at most."""
+"""The rows of one commit, built before its transaction begins: four statements at most."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hitl_django.engine.savers.checkpoint import Checkpoint, CheckpointMetadata,
 from hitl_django.engine.serde import digest
 
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
-from .codec import codec, pack_channel, pack_more, pack_writes
+from .codec import codec, pack_channel, pack_grown, pack_writes
 from .coordinates import CheckpointRef
-from .write_cache import Ground
+from .write_cache import CachedNamespace
 
 ANSWERS, KEYED_ANSWERS = CONTROL_SLOTS[RESUME], CONTROL_SLOTS[KEYED]
 CHANGES = CONTROL_SLOTS[CHANGED]
@@ -28,19 +28,21 @@ class CommitRows:
     long is done, before a transaction holds the thread.
     """
 
-    def __init__(self, place: CheckpointRef, epoch: int = 0, ground: Ground | None = None) -> None:
+    def __init__(
+        self, place: CheckpointRef, epoch: int = 0, cached: CachedNamespace | None = None
+    ) -> None:
         self.place, self.epoch = place, epoch
         #: What may be built upon, and what of this commit may be later.
-        self.ground = ground
-        self.grown: dict[str, list_deltas.Tip] = {}
-        self.base: version_deltas.Base | None = None
+        self.cached = cached
+        self.grown: dict[str, list_deltas.ListTip] = {}
+        self.base: version_deltas.VersionBase | None = None
         self._kept: list[Row] = []
         self._replaced: list[Row] = []
         self._blobs: list[Row] = []
         self._checkpoints: list[Row] = []
-        self._ended: list[inline_writes.Ended] = []
+        self._ended: list[inline_writes.EndedTask] = []
         #: The checkpoint of this commit, if all of its values have rows of their own.
-        self.apart: str | None = None
+        self.without_inline: str | None = None
         #: Ids of questions that were answered and that their task has since asked otherwise.
         self.changed: list[str] = []
 
@@ -53,7 +55,7 @@ class CommitRows:
         that its task started with, and a reviewer may have added one meanwhile. With ``ends_step``
         it is stored with the checkpoint that follows, in its row.
         """
-        for slot, writes in _by_slot(task.writes).items():
+        for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
             ended = task.task_id, task.task_path, pack_writes(writes)
             if unit and ends_step:
@@ -77,7 +79,7 @@ class CommitRows:
         """Adds a checkpoint as the child of the place, and the channel values that are new."""
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
-        few = inline_values.few(values)
+        few = inline_values.select_scalars(values)
         for channel, version in new_versions.items():
             # A channel that was emptied has a version and no value.
             if channel in values and (few is None or channel not in few):
@@ -106,18 +108,18 @@ class CommitRows:
 
     def _led_here(self) -> bytes:
         """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
-        if sum(len(data) for *_, data in self._ended) > inline_writes.MOST:
+        if sum(len(data) for *_, data in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
-        return inline_writes.pack(self._ended) if self._ended else b""
+        return inline_writes.pack_tasks(self._ended) if self._ended else b""
 
     def _set_apart(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
         """Gives the scalars rows of their own that the parent may have held in its row."""
-        self.apart = head["id"]
+        self.without_inline = head["id"]
         parent = self.place.checkpoint_id
-        if self.ground is not None and parent is not None and self.ground.apart == parent:
+        if self.cached is not None and parent is not None and self.cached.without_inline == parent:
             return
         stored = head["channel_versions"]
         for channel in values.keys() - new_versions.keys():
@@ -125,23 +127,23 @@ class CommitRows:
                 self._blobs.append(self._blob(channel, stored[channel], values[channel]))
 
     def _head(self, head: version_deltas.Head) -> bytes:
-        if self.ground is None or not version_deltas.is_wide(head):
+        if self.cached is None or not version_deltas.is_wide(head):
             return codec.encode_record(head)
-        record, self.base, row = version_deltas.tell(head, self.ground.base)
+        record, self.base, row = version_deltas.encode_head(head, self.cached.base)
         if row is not None:
             self._blobs.append((self.place.ns, *self.base.key, row, digest(row)))
         return codec.encode_record(record)
 
     def _blob(self, channel: str, version: Version, value: Any) -> Row:
-        tip = None if self.ground is None else self.ground.tips.get(channel)
+        tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is not None and tip.checked is not None and type(value) is list:
-            data, checked = pack_more(channel, value, tip.checked, tip.end_in)
+            data, checked = pack_grown(channel, value, tip.checked, tip.find_end)
             its_digest = ""
         else:
             (data, its_digest), checked = pack_channel(channel, value), None
-        if self.ground is not None and list_deltas.is_long_list(data):
+        if self.cached is not None and list_deltas.is_long_list(data):
             checked = checked or codec.checked(data, len(value))
-            (data, its_digest), grown = list_deltas.store(tip, version, data, len(value))
+            (data, its_digest), grown = list_deltas.encode_list(tip, version, data, len(value))
             self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
         return self.place.ns, channel, version, data, its_digest or digest(data)
 
@@ -156,7 +158,7 @@ class CommitRows:
             batch.insert(statement, [(thread, *row) for row in rows])
 
 
-def _by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
+def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
     """Sorts a task's writes: channel writes as one unit, each control write in its own slot."""
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:

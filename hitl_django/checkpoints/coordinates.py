@@ -1,4 +1,4 @@
-"""Where in a thread something belongs."""
+"""Keys of threads and of checkpoints."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ class ThreadKey:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """The coordinates in a config."""
+    """A checkpoint as a config addresses it; without an id it is the newest of the namespace."""
 
     thread_id: str
     ns: str = ""
     checkpoint_id: str | None = None
 
     @classmethod
-    def of(cls, config: RunnableConfig) -> CheckpointRef:
+    def from_config(cls, config: RunnableConfig) -> CheckpointRef:
+        """Reads a config; ValueError if it names no thread."""
         given = config.get("configurable") or {}
         if "thread_id" not in given:
             raise ValueError("The config has no thread_id in its 'configurable'.")
@@ -34,6 +35,7 @@ class CheckpointRef:
         )
 
     def config(self, checkpoint_id: str | None) -> RunnableConfig:
+        """Returns the config of a checkpoint in the same namespace."""
         return {
             "configurable": {
                 "thread_id": self.thread_id,

@@ -31,38 +31,38 @@ from hitl_django.engine.types import Chunk, RunnableConfig
 
 from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
-from .checkpoint_reader import Row, open_one, open_rows
+from .checkpoint_reader import Row, decode_checkpoint, decode_checkpoints
 from .codec import unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
 from .coordinates import CheckpointRef, ThreadKey
-from .write_cache import Ground, Grounds
+from .write_cache import CachedNamespace, WriteCache
 
-PAGE = 100  # checkpoints that ``list`` reads at a time
-MET = 1000  # threads whose row a saver remembers
+PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
+MAX_THREADS = 1000  # threads whose row a saver remembers
 
 
 class Fence(Protocol):
     """What keeps a worker that lost its thread from writing to it."""
 
     def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires that the thread is still ours; with an outcome it is given back as well."""
+        """Requires that the worker holds the thread; with an outcome it is given back as well."""
 
     def flag_changed(self, batch: WriteBatch, questions: Sequence[str]) -> None:
-        """Adds that these questions, by id, were answered and have since been asked otherwise."""
+        """Marks interrupts that were answered and have since been raised with other words."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Adds how the run is left, and its questions; ``step`` is that of the new checkpoint."""
+        """Adds the run's outcome and its interrupts; ``step`` is that of the new checkpoint."""
 
 
 class DjangoSaver(BaseCheckpointSaver):
     """Stores threads in Django's database.
 
     On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
-    and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit
-    to that thread is a worker's, and has to hold it; with a ``batch`` it is left to be written
-    with what else that writes, of a thread that has nothing stored yet. ``tell`` adds what the
-    engine tells of a commit. ``newest`` are the rows of the thread's newest checkpoint as they were
-    when the thread was claimed; they stand for the first look at it.
+    and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit to
+    that thread is a worker's, and has to hold it; with a ``batch`` it is left to be written with
+    what else that writes, of a thread that has nothing stored yet. ``append_events`` adds the
+    stream chunks of a commit to the run's events. ``newest`` are the rows of the thread's newest
+    checkpoint as they were when the thread was claimed; they stand for the first look at it.
     """
 
     def __init__(
@@ -70,22 +70,22 @@ class DjangoSaver(BaseCheckpointSaver):
         thread: ThreadKey | None = None,
         fence: Fence | None = None,
         batch: WriteBatch | None = None,
-        tell: Callable[[WriteBatch, Sequence[Chunk]], None] | None = None,
+        append_events: Callable[[WriteBatch, Sequence[Chunk]], None] | None = None,
         newest: Sequence[Row] | None = None,
     ) -> None:
         self.thread, self.fence, self.batch = thread, fence, batch
-        self.tell = tell
+        self.append_events = append_events
         self._newest = newest
         self.using = router.db_for_write(models.Checkpoint)
-        self._met: dict[str, int] = {}  # thread ids that were committed to, and their rows
-        self._grounds = Grounds(MET)
+        self._thread_keys: dict[str, int] = {}  # thread ids that were committed to, and their rows
+        self._cache = WriteCache(MAX_THREADS)
         self._together: set[int] = set()  # threads within ``together``
 
     around_call = staticmethod(refuse_open_transaction)
     leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Tells whether the error is that the database was lost which runs are written to."""
+        """Returns whether the error is that the runs' database was lost."""
         return is_database_lost(error, self.using)
 
     @retry_on_conflict
@@ -100,7 +100,7 @@ class DjangoSaver(BaseCheckpointSaver):
         thread = get_ident()
         try:
             with transaction.atomic(self.using, durable=self.fence is not None):
-                result = _acted(act, self.using)
+                result = _call(act, self.using)
                 self._together.add(thread)
                 try:
                     self.commit(commit_of(result))
@@ -115,7 +115,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         self._newest = None
-        place = CheckpointRef.of(commit.config)
+        place = CheckpointRef.from_config(commit.config)
         rows = self._commit_rows(commit, place)
         try:
             self._write(rows, place, commit)
@@ -124,14 +124,14 @@ class DjangoSaver(BaseCheckpointSaver):
                 raise
             # The thread's row was deleted since it was found, as delete_thread does, or made by
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
-            self._met.pop(place.thread_id, None)
-            self._grounds.forget(place.thread_id)
+            self._thread_keys.pop(place.thread_id, None)
+            self._cache.forget_thread(place.thread_id)
             rows = self._commit_rows(commit, place)
             self._write(rows, place, commit)
-        self._grounds.add(place.thread_id, place.ns, rows.grown, rows.base, rows.apart)
+        self._cache.add(place.thread_id, place.ns, rows.grown, rows.base, rows.without_inline)
 
     def _commit_rows(self, commit: Commit, place: CheckpointRef) -> CommitRows:
-        known = self._grounds.of(place.thread_id, place.ns) if self._may_continue(place) else None
+        known = self._cache.get(place.thread_id, place.ns) if self._may_continue(place) else None
         rows = CommitRows(place, self._epoch(place), known)
         fenced = self.fence is not None and self._is_bound_to(place)
         ends = commit.checkpoint is not None and place.checkpoint_id is not None
@@ -147,12 +147,12 @@ class DjangoSaver(BaseCheckpointSaver):
             return
         assert self.thread is not None
         if self.batch is not None:
-            self._tell(commit, self.batch)
+            self._append_events(commit, self.batch)
             rows.write(self.thread.pk, self.batch)
             return
         batch = WriteBatch(self.using)
         if self.fence is None:
-            self._tell(commit, batch)
+            self._append_events(commit, batch)
             rows.write(self.thread.pk, batch)
             # Part of a service's transaction, which stands or falls as one: a savepoint would
             # only cost two round trips.
@@ -164,7 +164,7 @@ class DjangoSaver(BaseCheckpointSaver):
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
         self.fence.hold(batch, outcome)
-        self._tell(commit, batch)
+        self._append_events(commit, batch)
         if outcome is not None:
             step = commit.metadata.get("step") if commit.checkpoint and commit.metadata else None
             self.fence.settle(batch, outcome, step)
@@ -173,41 +173,41 @@ class DjangoSaver(BaseCheckpointSaver):
         rows.write(self.thread.pk, batch)
         batch.commit(durable=not self._together or get_ident() not in self._together)
 
-    def _tell(self, commit: Commit, batch: WriteBatch) -> None:
-        if commit.chunks and self.tell is not None:
-            self.tell(batch, commit.chunks)
+    def _append_events(self, commit: Commit, batch: WriteBatch) -> None:
+        if commit.chunks and self.append_events is not None:
+            self.append_events(batch, commit.chunks)
 
     def _write_unbound(self, rows: CommitRows, place: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
         own = not connections[self.using].in_atomic_block
-        known = self._met.get(place.thread_id) if own else None
+        known = self._thread_keys.get(place.thread_id) if own else None
         batch = WriteBatch(self.using)
         if known is not None:
             rows.write(known, batch)
             batch.commit()
             return
-        pk = thread_rows.find(self.using, place.thread_id)
+        pk = thread_rows.find_thread(self.using, place.thread_id)
         if pk is None:
             pk = self._begin(place, rows, batch)
         else:
             rows.write(pk, batch)
             batch.commit()
         if own:
-            if len(self._met) >= MET:
-                self._met.clear()
-            self._met[place.thread_id] = pk
+            if len(self._thread_keys) >= MAX_THREADS:
+                self._thread_keys.clear()
+            self._thread_keys[place.thread_id] = pk
 
     def _begin(self, place: CheckpointRef, rows: CommitRows, batch: WriteBatch) -> int:
         """Writes the first of a thread, with the thread's row; returns that one's key."""
         thread = models.Thread(thread_id=place.thread_id)
-        if thread_rows.reserve(self.using, thread):
-            thread_rows.add(thread, batch)
+        if thread_rows.reserve_thread(self.using, thread):
+            thread_rows.add_thread(thread, batch)
             rows.write(thread.pk, batch)
             batch.commit()
         else:
             with transaction.atomic(self.using):
-                thread_rows.make(self.using, thread)
+                thread_rows.create_thread(self.using, thread)
                 rows.write(thread.pk, batch)
                 batch.run()
         return thread.pk
@@ -223,7 +223,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
-        return CheckpointRef.of(config).config(checkpoint["id"])
+        return CheckpointRef.from_config(config).config(checkpoint["id"])
 
     def put_writes(
         self,
@@ -245,8 +245,8 @@ class DjangoSaver(BaseCheckpointSaver):
         """Adds an answer to those that the question's task will find when it runs again.
 
         It is one of the things that the caller writes, who holds the thread's lock, so that two
-        answers to one task don't overwrite each other; or who has read with the question what
-        there was ``so_far`` (``statements.answers``), and writes only if nothing was added since.
+        answers to one task don't overwrite each other; or who has read with the question what there
+        was ``so_far`` (``queries.answer_columns``), and writes only if nothing was added since.
         """
         assert self.thread is not None
         place = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
@@ -295,8 +295,8 @@ class DjangoSaver(BaseCheckpointSaver):
                 rows.filter(thread__thread_id=thread_id).delete()
             threads = models.Thread.objects.using(self.using)
             threads.filter(thread_id=thread_id, runs__isnull=True).delete()
-        self._met.pop(thread_id, None)
-        self._grounds.forget(thread_id)
+        self._thread_keys.pop(thread_id, None)
+        self._cache.forget_thread(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Gives another thread the whole history of one, in one transaction."""
@@ -305,7 +305,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Removes the checkpoints of these runs; raises RunStateError if one is under way."""
         maintenance.delete_runs(self.using, run_ids)
-        self._grounds.clear()
+        self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
         """Removes history; to ``delete`` that of a thread with a live run is a RunStateError.
@@ -316,8 +316,8 @@ class DjangoSaver(BaseCheckpointSaver):
         """
         wanted = check_prune(thread_ids, strategy)
         if strategy == KEEP_LATEST:
-            maintenance.keep_latest_of(self.using, wanted)
-            self._grounds.clear()
+            maintenance.prune_to_latest(self.using, wanted)
+            self._cache.clear()
             return
         for thread_id in wanted:
             maintenance.refuse_live(self.using, thread__thread_id=thread_id)
@@ -327,7 +327,7 @@ class DjangoSaver(BaseCheckpointSaver):
     @retry_on_conflict
     def _delete_at_rest(self, thread_id: str) -> None:
         with transaction.atomic(using=self.using):
-            maintenance.refuse_live_in(self.using, thread_id)  # one may have been started since
+            maintenance.refuse_live_thread(self.using, thread_id)  # one may have been started since
             self.delete_thread(thread_id)
 
     # Reading.
@@ -338,14 +338,14 @@ class DjangoSaver(BaseCheckpointSaver):
         One query of a small state; one more for larger values and of a wide state each, two
         where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
-        place = CheckpointRef.of(config)
+        place = CheckpointRef.from_config(config)
         if self.batch is not None and self._is_bound_to(place):
             return None
-        ground = Ground()
+        cached = CachedNamespace()
         is_newest = place.checkpoint_id is None
-        found = open_one(self._rows(place), self.using, ground, has_newest=is_newest)
+        found = decode_checkpoint(self._rows(place), self.using, cached, has_newest=is_newest)
         if self._may_continue(place):
-            self._grounds.replace(place.thread_id, place.ns, ground)
+            self._cache.replace(place.thread_id, place.ns, cached)
         return found
 
     def _rows(self, place: CheckpointRef) -> Sequence[Row]:
@@ -358,7 +358,7 @@ class DjangoSaver(BaseCheckpointSaver):
         if self.thread is not None and self._is_bound_to(place):
             if newest is not None and not place.ns:
                 return newest
-            return queries.NEWEST_OF.run(self.using, thread=self.thread.pk, ns=place.ns)
+            return queries.NEWEST_BY_KEY.run(self.using, thread=self.thread.pk, ns=place.ns)
         return queries.NEWEST.run(self.using, **where)
 
     def list(
@@ -372,10 +372,10 @@ class DjangoSaver(BaseCheckpointSaver):
         """Reads checkpoints, newest first; the number of queries grows with the pages only."""
         left, last = limit, None
         while left is None or left > 0:
-            size = PAGE if filter or left is None else min(PAGE, left)
+            size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
             page = read_page(self.using, config, before, size, last)
             begins = last is None and before is None and not _is_addressed(config)
-            for found in open_rows(page, self.using, filter, has_newest=begins):
+            for found in decode_checkpoints(page, self.using, filter, has_newest=begins):
                 yield found
                 if left is not None:
                     left -= 1
@@ -414,7 +414,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return self.thread is not None and self.thread.thread_id == place.thread_id
 
     def _may_continue(self, place: CheckpointRef) -> bool:
-        """Tells whether what is read or stored now can be continued by a later commit.
+        """Returns whether a later commit may build upon what is read or stored now.
 
         What a caller's transaction sees may be undone with it; but a saver that is bound and has no
         fence was made for that one transaction, and is undone with it as well.
@@ -448,7 +448,7 @@ class _ActError(BaseException):
         self.error = error
 
 
-def _acted(act: Callable[[], Any], using: str) -> Any:
+def _call(act: Callable[[], Any], using: str) -> Any:
     try:
         return act()
     except BaseException as error:

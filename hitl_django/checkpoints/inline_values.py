@@ -1,4 +1,4 @@
-"""Values so small that every checkpoint holds them in its own row.
+"""Channel values so small that every checkpoint holds them in its own row.
 
 A counter, a flag, a name, the trace of an edge: a row of its own, with its place in an index, would
 be many times what such a value takes. So as long as a state has ``FEW`` of them at the most, each
@@ -12,26 +12,26 @@ from typing import Any
 
 from .codec import codec
 
-FEW = 16
-SHORT = 40  # characters of a text
+MAX_SCALARS = 16
+MAX_TEXT = 40  # characters of a text
 
 _NUMBERS = frozenset({type(None), bool, float})
 
 
 def is_scalar(value: Any) -> bool:
-    """Tells whether a value is a number, a short text or None."""
+    """Returns whether a value is a number, a short text or None."""
     cls = type(value)
     if cls is int:
         return -(1 << 63) <= value < 1 << 64
-    return cls in _NUMBERS or (cls is str and len(value) <= SHORT)
+    return cls in _NUMBERS or (cls is str and len(value) <= MAX_TEXT)
 
 
-def few(values: dict[str, Any]) -> dict[str, Any] | None:
+def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the scalars of a state; None where there are too many to repeat."""
-    if len(values) > 4 * FEW:
+    if len(values) > 4 * MAX_SCALARS:
         return None  # not worth a look
     found = {channel: value for channel, value in values.items() if is_scalar(value)}
-    return found if len(found) <= FEW else None
+    return found if len(found) <= MAX_SCALARS else None
 
 
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:

@@ -1,13 +1,13 @@
-"""Lists that grow: stored by what was added, read whole.
+"""Deltas of lists that grow: stored by what was added, and restored as one value.
 
 A thread's messages grow by a few in each super-step. Stored whole each time, a thread of n steps
 holds n² / 2 of them. So from ``LEAST`` bytes on a version whose bytes begin with those of the one
-before is stored as a part: what was added, and which version it continues. Every ``EACH`` th part
+before is stored as a delta: what was added, and which version it continues. Every ``EACH`` th part
 is a seal, which holds all that was added since the seal before it and names every earlier one.
 Each item is stored twice, however long the list, and a list of n parts is read from the
 ``EACH + n / EACH`` rows at most that lead to its first, whole version.
 
-Nothing is taken on trust: whether a list has grown is told from its encoded bytes, and the digest
+Nothing is taken on trust: whether a list has grown is seen from its encoded bytes, and the digest
 of a part is that of the whole value, which is put together again byte for byte, or refused.
 
 A part is 0xC1, which no msgpack begins with; 1, or 2 for a seal; the versions of the newest seal
@@ -27,18 +27,18 @@ import xxhash
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import Checked, digest
 
-LEAST = 2048  # bytes of a list that is stored whole in any case
-EACH = 64  # parts from one seal to the next
+MIN_BYTES = 2048  # bytes of a list that is stored whole in any case
+SEAL_INTERVAL = 64  # parts from one seal to the next
 
 HEAD = struct.Struct(">BBqqII")
-_MARK, _PART, _SEAL = 0xC1, 1, 2
+_MARK, _DELTA, _SEAL = 0xC1, 1, 2
 _MARKED = bytes([_MARK])
 
 Stored = tuple[bytes, str]  # a row's data and its digest
 Rows = Mapping[tuple[str, int], Stored]  # by channel and version
 
 
-class Tip(NamedTuple):
+class ListTip(NamedTuple):
     """What the next version of a list may continue: a stored version, known by its items."""
 
     version: int
@@ -49,15 +49,15 @@ class Tip(NamedTuple):
     parts: int  # since then
     checked: Checked | None = None  # where it is worth remembering
 
-    def end_in(self, data: bytes) -> int:
+    def find_end(self, data: bytes) -> int:
         """Returns where in a list's bytes its items end, 0 where the list doesn't go on from it."""
-        head = _head_size(data)
+        head = _list_head_size(data)
         items = memoryview(data)[head : head + self.size]
         return head + self.size if xxhash.xxh3_128_digest(items) == self.digest else 0
 
 
-class Part(NamedTuple):
-    """A part's head."""
+class ListDelta(NamedTuple):
+    """A delta's head."""
 
     kind: int
     seal: int
@@ -71,88 +71,90 @@ class Part(NamedTuple):
         return HEAD.size + 8 * self.named
 
 
-def store(tip: Tip | None, version: int, data: bytes, length: int) -> tuple[Stored, Tip]:
-    """Returns the row of a list of ``length`` items, encoded as ``data``: a part, or the whole."""
-    items = memoryview(data)[_head_size(data) :]
+def encode_list(
+    tip: ListTip | None, version: int, data: bytes, length: int
+) -> tuple[Stored, ListTip]:
+    """Returns the row of a list of ``length`` items, encoded as ``data``: a delta, or all of it."""
+    items = memoryview(data)[_list_head_size(data) :]
     items_hash = xxhash.xxh3_128()
     if tip is not None and tip.size <= len(items):
         items_hash.update(items[: tip.size])
         if items_hash.digest() == tip.digest:
             items_hash.update(items[tip.size :])
-            (head, added), tip = _continued(tip, version, items, items_hash.digest(), length)
-            return (head + added, _part_digest(items_hash, head)), tip
+            (head, added), tip = _build_delta(tip, version, items, items_hash.digest(), length)
+            return (head + added, _digest_delta(items_hash, head)), tip
         items_hash.reset()
     items_hash.update(items)
     size = len(items)
-    return (data, digest(data)), Tip(version, size, items_hash.digest(), (version,), size, 0)
+    return (data, digest(data)), ListTip(version, size, items_hash.digest(), (version,), size, 0)
 
 
-def _continued(
-    tip: Tip, version: int, items: memoryview, its_digest: bytes, length: int
-) -> tuple[tuple[bytes, memoryview], Tip]:
+def _build_delta(
+    tip: ListTip, version: int, items: memoryview, its_digest: bytes, length: int
+) -> tuple[tuple[bytes, memoryview], ListTip]:
     newest, size = tip.seals[-1], len(items)
-    if tip.parts + 1 < EACH:
-        head = HEAD.pack(_MARK, _PART, newest, tip.version, length, 0)
-        grown = Tip(version, size, its_digest, tip.seals, tip.sealed, tip.parts + 1)
+    if tip.parts + 1 < SEAL_INTERVAL:
+        head = HEAD.pack(_MARK, _DELTA, newest, tip.version, length, 0)
+        grown = ListTip(version, size, its_digest, tip.seals, tip.sealed, tip.parts + 1)
         return (head, items[tip.size :]), grown
     head = HEAD.pack(_MARK, _SEAL, newest, newest, length, len(tip.seals))
     head += struct.pack(f">{len(tip.seals)}q", *tip.seals)
-    grown = Tip(version, size, its_digest, (*tip.seals, version), size, 0)
+    grown = ListTip(version, size, its_digest, (*tip.seals, version), size, 0)
     return (head, items[tip.sealed :]), grown
 
 
-def part_of(data: bytes) -> Part | None:
-    """Returns the head of a part; None where the row holds a whole value."""
+def read_delta(data: bytes) -> ListDelta | None:
+    """Returns the head of a delta; None where the row holds a whole value."""
     if data[:1] != _MARKED:
         return None
-    if len(data) < HEAD.size or data[1] not in (_PART, _SEAL):
+    if len(data) < HEAD.size or data[1] not in (_DELTA, _SEAL):
         raise CorruptPayloadError("A stored part of a list is damaged.")
-    return Part(*HEAD.unpack_from(data)[1:])
+    return ListDelta(*HEAD.unpack_from(data)[1:])
 
 
-def seals_in(rows: Rows) -> set[tuple[str, int]]:
+def find_seals(rows: Rows) -> set[tuple[str, int]]:
     """Returns channel and version of the seals that those among the rows name."""
     named = set()
     for (channel, _), (data, _) in rows.items():
-        part = part_of(data)
+        part = read_delta(data)
         if part is not None and part.kind == _SEAL:
-            named |= {(channel, version) for version in _seals(part, data)}
+            named |= {(channel, version) for version in _read_seals(part, data)}
     return named
 
 
-def whole(channel: str, version: int, rows: Rows) -> tuple[bytes, Tip]:
-    """Puts the bytes of a list together again, or raises CorruptPayloadError."""
-    *path, (first, _, base) = _path(channel, version, rows)
-    head_size = _head_size(base)
+def restore_list(channel: str, version: int, rows: Rows) -> tuple[bytes, ListTip]:
+    """Restores the bytes of a list from its deltas, or raises CorruptPayloadError."""
+    *path, (first, _, base) = _trace(channel, version, rows)
+    head_size = _list_head_size(base)
     pieces = [base[head_size:], *(data[part.size :] for _, part, data in reversed(path))]
     items = b"".join(pieces)
     items_hash = xxhash.xxh3_128(items)
     data, stored = rows[channel, version]
     part = path[0][1] if path else None
-    found = digest(data) if part is None else _part_digest(items_hash, data[: part.size])
-    since = [data for _, one, data in path if one.kind == _PART]
+    found = digest(data) if part is None else _digest_delta(items_hash, data[: part.size])
+    since = [data for _, one, data in path if one.kind == _DELTA]
     seals = (first, *(row[0] for row in reversed(path[len(since) :])))
-    if found != stored or (part is not None and not _is_sealed(part, data, seals)):
+    if found != stored or (part is not None and not _matches_seals(part, data, seals)):
         raise CorruptPayloadError(
             f"The stored channel {channel!r} is damaged: its digest doesn't match."
         )
     sealed = len(items) - sum(len(data) - HEAD.size for data in since)
-    tip = Tip(version, len(items), items_hash.digest(), seals, sealed, len(since))
-    return (data if part is None else _head(part.length) + items), tip
+    tip = ListTip(version, len(items), items_hash.digest(), seals, sealed, len(since))
+    return (data if part is None else _list_head(part.length) + items), tip
 
 
-def _is_sealed(part: Part, data: bytes, seals: tuple[int, ...]) -> bool:
-    """Tells whether the way back led over the seals that a sound part names."""
+def _matches_seals(part: ListDelta, data: bytes, seals: tuple[int, ...]) -> bool:
+    """Returns whether the way back led over the seals that a sound delta names."""
     if part.kind == _SEAL:
-        return _seals(part, data) == seals[:-1]
+        return _read_seals(part, data) == seals[:-1]
     return part.seal == seals[-1]
 
 
-def _path(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
+def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
     """Returns version, head and data of what a value is made of, the whole one last."""
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
-        part = part_of(row[0])
+        part = read_delta(row[0])
         path.append((version, part, row[0]))
         if part is None:
             return path
@@ -162,27 +164,27 @@ def _path(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]
     raise CorruptPayloadError(f"The stored channel {channel!r} has lost a part of its list.")
 
 
-def _seals(part: Part, data: bytes) -> tuple[int, ...]:
+def _read_seals(part: ListDelta, data: bytes) -> tuple[int, ...]:
     if len(data) < part.size:
         raise CorruptPayloadError("A stored part of a list is damaged.")
     return struct.unpack_from(f">{part.named}q", data, HEAD.size)
 
 
-def is_part(data: bytes) -> bool:
-    """Tells whether a row holds a part."""
+def is_delta(data: bytes) -> bool:
+    """Returns whether a row holds a delta."""
     return data[:1] == _MARKED
 
 
 def is_long_list(data: bytes) -> bool:
-    """Tells whether a value's bytes are those of a list that may be continued by a part."""
-    return len(data) >= LEAST and (data[0] >> 4 == 0x9 or data[0] in (0xDC, 0xDD))
+    """Returns whether a value's bytes are those of a list that a delta may continue."""
+    return len(data) >= MIN_BYTES and (data[0] >> 4 == 0x9 or data[0] in (0xDC, 0xDD))
 
 
-def _head_size(data: bytes) -> int:
+def _list_head_size(data: bytes) -> int:
     return {0xDC: 3, 0xDD: 5}.get(data[0], 1)
 
 
-def _head(length: int) -> bytes:
+def _list_head(length: int) -> bytes:
     """Writes a list's head as ormsgpack does: in as few bytes as hold the length."""
     if length < 16:
         return bytes([0x90 | length])
@@ -191,7 +193,7 @@ def _head(length: int) -> bytes:
     return struct.pack(">BI", 0xDD, length)
 
 
-def _part_digest(items_hash: Any, head: bytes) -> str:
+def _digest_delta(items_hash: Any, head: bytes) -> str:
     whole_hash = items_hash.copy()
     whole_hash.update(head)
     text: str = whole_hash.hexdigest()

@@ -1,4 +1,4 @@
-"""What is done to stored history: copied, pruned, rid of a run.
+"""Maintenance of stored history: copying a thread, pruning it, deleting what runs stored.
 
 Each decides under the lock of the thread's row, which every commit to the thread takes or waits
 for, and deletes the checkpoints under it as well: whoever goes on from one looks for it behind the
@@ -23,12 +23,12 @@ from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite,
 
 from . import list_deltas, queries, version_deltas
 from .checkpoint_reader import read_bases
-from .codec import codec, intact
+from .codec import codec, verify
 
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
 
 HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
-Place = tuple[str, str]  # namespace, checkpoint id
+CheckpointPlace = tuple[str, str]  # namespace, checkpoint id
 
 
 @retry_on_conflict
@@ -45,15 +45,15 @@ def copy_history(using: str, source: str, target: str) -> None:
             _copy_rows(using, model, rows[source], rows[target])
 
 
-def keep_latest_of(using: str, thread_ids: Sequence[str]) -> None:
+def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
     """Prunes threads to what the newest checkpoints need, one after the other."""
     for thread_id in thread_ids:
-        if (dead := _superseded(using, thread_id)) is not None:
+        if (dead := _delete_superseded(using, thread_id)) is not None:
             dead.delete()
 
 
 @retry_on_conflict
-def _superseded(using: str, thread_id: str) -> _Dead | None:
+def _delete_superseded(using: str, thread_id: str) -> _Unreachable | None:
     """Deletes the checkpoints that the newest don't need; returns what only they led to."""
     with transaction.atomic(using=using):
         thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
@@ -68,15 +68,17 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
     refuse_live(using, pk__in=runs)
-    threads: dict[int, set[Place]] = {}
-    for thread, place in _of_runs(using, wanted):
+    threads: dict[int, set[CheckpointPlace]] = {}
+    for thread, place in _find_checkpoints(using, wanted):
         threads.setdefault(thread, set()).add(place)
     for thread, places in threads.items():
-        _without(using, thread, places, runs).delete()
+        _delete_checkpoints(using, thread, places, runs).delete()
 
 
 @retry_on_conflict
-def _without(using: str, thread: int, places: set[Place], runs: Sequence[str]) -> _Dead:
+def _delete_checkpoints(
+    using: str, thread: int, places: set[CheckpointPlace], runs: Sequence[str]
+) -> _Unreachable:
     """Deletes checkpoints of a thread; returns what only they led to."""
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
@@ -85,7 +87,7 @@ def _without(using: str, thread: int, places: set[Place], runs: Sequence[str]) -
         return history.without(history.places.keys() - places)
 
 
-def refuse_live_in(using: str, thread_id: str) -> None:
+def refuse_live_thread(using: str, thread_id: str) -> None:
     """Raises RunStateError if a run of a thread is under way; none begins before the lock ends."""
     _lock(using, thread_id__in=[thread_id])
     refuse_live(using, thread__thread_id=thread_id)
@@ -109,9 +111,9 @@ class _History:
     def __init__(self, using: str, thread: int) -> None:
         self.using, self.thread = using, thread
         rows = self._rows(Checkpoint).values_list("ns", "checkpoint_id", "pk")
-        self.places: dict[Place, int] = {(ns, at): pk for ns, at, pk in rows.iterator()}
+        self.places: dict[CheckpointPlace, int] = {(ns, at): pk for ns, at, pk in rows.iterator()}
 
-    def to_keep(self) -> set[Place]:
+    def to_keep(self) -> set[CheckpointPlace]:
         """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
         heads = find_latest(self.places)
         metadata = {
@@ -127,7 +129,7 @@ class _History:
         open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
         return keep_latest(metadata, roots) | (set(open_at) & self.places.keys())
 
-    def without(self, kept: Iterable[Place]) -> _Dead:
+    def without(self, kept: Iterable[CheckpointPlace]) -> _Unreachable:
         """Deletes all checkpoints but these; returns what nothing leads to any more."""
         kept = set(kept)
         checkpoints = [pk for place, pk in self.places.items() if place not in kept]
@@ -141,22 +143,24 @@ class _History:
         for part in _batches(checkpoints):
             self._rows(Checkpoint).filter(pk__in=part).delete()
         writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id")
-        return _Dead(
+        return _Unreachable(
             self.using,
             [row[0] for row in writes.iterator() if row[1:] not in kept],
             self._unnamed(named),
         )
 
-    def _chains(self, kept: set[Place]) -> Iterator[tuple[int, str, str | None, set[Any]]]:
+    def _chains(
+        self, kept: set[CheckpointPlace]
+    ) -> Iterator[tuple[int, str, str | None, set[Any]]]:
         """Yields the checkpoints: key, namespace, parent, and the rows that each is read from."""
-        columns = ("pk", "ns", "parent_id", *queries.BYTES)
+        columns = ("pk", "ns", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
-            named: dict[str, set[version_deltas.Key]] = {}
+            named: dict[str, set[version_deltas.RowKey]] = {}
             for pk, ns, parent, *parts, stored in self._chosen(part, *columns):
-                intact(b"".join(parts), stored, f"checkpoint row {pk}")
+                verify(b"".join(parts), stored, f"checkpoint row {pk}")
                 record = codec.decode(bytes(parts[0]))
-                base = version_deltas.base_of(record)
+                base = version_deltas.base_key(record)
                 records.append((pk, ns, parent, record, base))
                 if base is not None:
                     named.setdefault(ns, set()).add(base)
@@ -164,7 +168,7 @@ class _History:
                 ns: read_bases(self.using, self.thread, ns, keys) for ns, keys in named.items()
             }
             for pk, ns, parent, record, base in records:
-                head = version_deltas.whole(record, bases.get(ns, {}))
+                head = version_deltas.restore_head(record, bases.get(ns, {}))
                 names = {*head["channel_versions"].items()}
                 yield pk, ns, parent, names if base is None else names | {base}
 
@@ -177,7 +181,7 @@ class _History:
             "pk", "ns", "channel", "version", "head"
         ).iterator():
             keys[ns, channel, version] = pk
-            if (part := list_deltas.part_of(bytes(data))) is not None:
+            if (part := list_deltas.read_delta(bytes(data))) is not None:
                 before[ns, channel, version] = ns, channel, part.before
         for place in list(named):
             earlier = before.get(place)
@@ -189,12 +193,14 @@ class _History:
     def _rows(self, model: type[models.Model]) -> models.QuerySet[Any]:
         return model._default_manager.using(self.using).filter(thread=self.thread).order_by()
 
-    def _chosen(self, places: Iterable[Place], *columns: str) -> Iterator[tuple[Any, ...]]:
+    def _chosen(
+        self, places: Iterable[CheckpointPlace], *columns: str
+    ) -> Iterator[tuple[Any, ...]]:
         for part in _batches([self.places[place] for place in places]):
             yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns)
 
 
-class _Dead:
+class _Unreachable:
     """Writes and values that no checkpoint leads to any more."""
 
     def __init__(self, using: str, writes: Sequence[int], values: Sequence[int]) -> None:
@@ -206,7 +212,7 @@ class _Dead:
                 model._default_manager.using(self.using).filter(pk__in=part).delete()
 
 
-class _Holds(models.Func):
+class _Position(models.Func):
     """Says where in a column of bytes these bytes begin; 0 if nowhere."""
 
     function, arity = "INSTR", 2
@@ -220,7 +226,7 @@ class _Holds(models.Func):
         )
 
 
-def _of_runs(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, Place]]:
+def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointPlace]]:
     """Yields thread and place of the runs' checkpoints.
 
     A run that services started names its thread. To any other no index leads, or every super-step
@@ -236,7 +242,7 @@ def _of_runs(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, Place]]:
         if run_id in threads:
             rows = rows.filter(thread=threads[run_id])
         needle = models.Value(codec.encode(run_id), output_field=models.BinaryField())
-        found = rows.annotate(at=_Holds("metadata", needle)).filter(at__gt=0)
+        found = rows.annotate(at=_Position("metadata", needle)).filter(at__gt=0)
         columns: Any = found.values_list("thread", "ns", "checkpoint_id", "metadata")
         for thread, ns, checkpoint_id, about in columns.iterator():
             if codec.decode(bytes(about)).get("run_id") == run_id:

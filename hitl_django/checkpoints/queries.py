@@ -1,15 +1,15 @@
-"""The saver's SQL: few statements, made once from the models and run as they are.
+"""Prepared SQL of the saver: few statements, compiled once from the models.
 
 Building and compiling a query anew costs the ORM several times what the databases take to run
 it, and these run in every super-step. SQLite and PostgreSQL take the same text. All of it goes
 through Django's connection, so it is part of the caller's transaction and seen by whoever watches
-(``cursors``); every value is a parameter.
+(``raw_cursor``); every value is a parameter.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models.functions import Cast, Concat
@@ -58,17 +58,37 @@ _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 #: A checkpoint's columns of bytes, which its digest is of in this order, and the digest.
-BYTES = ("data", "metadata", "scalars", "writes", "digest")
+PAYLOAD_COLUMNS = ("data", "metadata", "scalars", "writes", "digest")
+
+
+class CheckpointRow(NamedTuple):
+    """A row of ``checkpoints``; one of ``newest_rows`` is a task's write where it has a task.
+
+    Of a write ``parent_id`` is the path of its task.
+    """
+
+    thread: int
+    thread_id: str
+    ns: str
+    checkpoint_id: str
+    parent_id: str | None
+    data: bytes
+    metadata: bytes
+    scalars: bytes
+    writes: bytes
+    digest: str
+    task_id: str | None = None
+    slot: int | None = None
 
 
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     """Returns all checkpoints as rows, newest first, with the thread's name."""
     return Checkpoint.objects.order_by("-checkpoint_id").values_list(
-        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *BYTES
+        "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *PAYLOAD_COLUMNS
     )
 
 
-def row_of(thread_id: Any) -> models.Subquery:
+def thread_key(thread_id: Any) -> models.Subquery:
     """Returns a thread's key by its name.
 
     As a value and not as a join: PostgreSQL can't know that a join leads to one thread only, and
@@ -77,7 +97,7 @@ def row_of(thread_id: Any) -> models.Subquery:
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
 
-def _alone(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+def _with_writes(thread: Any, checkpoint_id: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
     """Returns one checkpoint of a namespace, and a row for each write on top of it.
 
     A write's row says its path, data and digest where a checkpoint's says its parent, data and
@@ -97,42 +117,42 @@ _NO_BYTES = models.Value(None, output_field=models.BinaryField())
 _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 
 
-def newest(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
+def newest_rows(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
     """Returns the newest checkpoint of a namespace, and a row for each write on top of it."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
-    return _alone(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
+    return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]))
 
 
 #: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
-NEWEST = PreparedSelect(lambda: newest(row_of(_THREAD_ID)))
+NEWEST = PreparedSelect(lambda: newest_rows(thread_key(_THREAD_ID)))
 
 #: The same, of a thread by its key.
-NEWEST_OF = PreparedSelect(lambda: newest(_THREAD))
+NEWEST_BY_KEY = PreparedSelect(lambda: newest_rows(_THREAD))
 
 #: Reads one checkpoint and the writes on top of it.
-CHECKPOINT = PreparedSelect(lambda: _alone(row_of(_THREAD_ID), _CHECKPOINT_ID))
+CHECKPOINT = PreparedSelect(lambda: _with_writes(thread_key(_THREAD_ID), _CHECKPOINT_ID))
 
 
-def _parents() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
+def _rows_with_parent() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     rows = Checkpoint.objects.filter(thread=_THREAD, ns=_NS).order_by("checkpoint_id")
-    return rows.values_list("parent_id", *BYTES)
+    return rows.values_list("parent_id", *PAYLOAD_COLUMNS)
 
 
 #: Reads the checkpoint that was stored next in a namespace, and its parent.
-FOLLOWING = PreparedSelect(lambda: _parents().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
+FOLLOWING = PreparedSelect(lambda: _rows_with_parent().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
 
 #: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
 CHILDREN = PreparedSelect(
-    lambda: _parents().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)])
+    lambda: _rows_with_parent().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)])
 )
 
 
 @cache
-def page(size: int, bounded: bool) -> PreparedSelect:
+def page_query(size: int, bounded: bool) -> PreparedSelect:
     """Returns what reads the newest checkpoints of a namespace, or the newest before one."""
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
-        found = checkpoints().filter(thread=row_of(_THREAD_ID), ns=_NS)
+        found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
         return (found.filter(checkpoint_id__lt=_CHECKPOINT_ID) if bounded else found)[:size]
 
     return PreparedSelect(rows)
@@ -190,7 +210,7 @@ CONTROL = PreparedSelect(
 )
 
 
-def answers() -> tuple[models.Subquery, models.Subquery]:
+def answer_columns() -> tuple[models.Subquery, models.Subquery]:
     """Returns data and digest of what a question's task has been answered so far.
 
     They are columns of a query for questions.

@@ -1,4 +1,4 @@
-"""Where a thread stands, from the rows around its values: what has run, what failed, what is due.
+"""The position of a thread: its newest checkpoint, and which nodes have run or failed there.
 
 Few queries, whatever the thread holds, and none of them reads a value of the state: for pages that
 are looked at often.
@@ -16,23 +16,23 @@ from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 from . import inline_values, version_deltas
 from .checkpoint_reader import read_bases
 from .codec import codec
-from .inline_writes import UNIT, intact_parts, tasks_in
-from .queries import BYTES
+from .inline_writes import UNIT, unpack_tasks, verify_payloads
+from .queries import PAYLOAD_COLUMNS
 
 #: Super-steps that are looked back on.
-BACK = 1000
-#: Nodes of called graphs that are told.
-BELOW = 500
+MAX_STEPS = 1000
+#: Nodes of subgraphs that are returned.
+MAX_SUBGRAPH_NODES = 500
 #: How the path of a task begins that is no Send; its node's name follows.
-PULLED = f"~{PULL}, "
+PULL_PREFIX = f"~{PULL}, "
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ThreadHead:
     """The newest checkpoint of a root graph, and those it came from as far back as is looked.
 
     ``line`` has them all, ``ran_on`` those whose tasks led on: after an update of an earlier
-    checkpoint, what had been run on that belongs to another line. ``seen`` tells which versions
+    checkpoint, what had been run on that belongs to another line. ``seen`` has the versions that
     each node has read: of nodes that ran long ago it has none, but for those that Sends have run.
     ``scalars`` are the channels whose values its own row holds.
     """
@@ -53,41 +53,41 @@ class Line:
     checkpoints: frozenset[str]
     oldest: str
 
-    def holds(self, checkpoint_id: str) -> bool:
-        """Tells whether a checkpoint is one of them; of those further back nothing is known."""
+    def contains(self, checkpoint_id: str) -> bool:
+        """Returns whether a checkpoint is one of them; of those further back nothing is known."""
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
-def line_of(using: str, thread: int) -> Line:
+def read_line(using: str, thread: int) -> Line:
     """Reads the line of checkpoints that a thread has come along."""
-    parents = _parents(using, thread)
+    parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
-    return Line(frozenset(_line(max(parents), parents)), min(parents))
+    return Line(frozenset(_trace_line(max(parents), parents)), min(parents))
 
 
-def _parents(using: str, thread: int) -> dict[str, tuple[Any, str]]:
+def _read_parents(using: str, thread: int) -> dict[str, tuple[Any, str]]:
     """Reads what each of the newest checkpoints follows, and what made it."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    found = rows.values_list("checkpoint_id", "parent_id", "source")[:BACK]
+    found = rows.values_list("checkpoint_id", "parent_id", "source")[:MAX_STEPS]
     return {checkpoint_id: (parent_id, source) for checkpoint_id, parent_id, source in found}
 
 
-def read_head(using: str, thread: int) -> Head | None:
+def read_head(using: str, thread: int) -> ThreadHead | None:
     """Reads where a thread's root graph is: two queries, one more of a wide state."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    found = rows.values_list("checkpoint_id", *BYTES).first()
+    found = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS).first()
     if found is None:
         return None
     checkpoint_id, *row = found
-    data, _, held, _ = intact_parts(row, checkpoint_id)
+    data, _, held, _ = verify_payloads(row, checkpoint_id)
     record = codec.decode(data)
-    named = {key} if (key := version_deltas.base_of(record)) is not None else set()
-    head = version_deltas.whole(record, read_bases(using, thread, "", named))
-    parents = _parents(using, thread)
-    line = _line(checkpoint_id, parents)
+    named = {key} if (key := version_deltas.base_key(record)) is not None else set()
+    head = version_deltas.restore_head(record, read_bases(using, thread, "", named))
+    parents = _read_parents(using, thread)
+    line = _trace_line(checkpoint_id, parents)
     updated = {parents[one][0] for one in line if parents[one][1] == "update"}
-    return Head(
+    return ThreadHead(
         checkpoint_id,
         line,
         tuple(one for one in line if one not in updated),
@@ -98,7 +98,7 @@ def read_head(using: str, thread: int) -> Head | None:
     )
 
 
-def _line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
+def _trace_line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
     """Returns a checkpoint and those it came from; other branches are left out."""
     line = [newest]
     while (above := parents[line[-1]][0]) in parents:
@@ -106,35 +106,37 @@ def _line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
     return tuple(line)
 
 
-def finished_nodes(using: str, thread: int, head: Head) -> set[str]:
+def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     """Returns the root graph's nodes that have run on the way to a checkpoint."""
-    rows = _finished(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
+    rows = _writes_of_nodes(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     found = set(rows.values_list("task_path", flat=True).distinct())
-    steps = _stepped(using, thread).filter(ns="", checkpoint_id__in=head.line)
+    steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
     for led_here in steps.values_list("writes", flat=True).iterator():
-        found |= {path for _, path, _ in tasks_in(led_here)}
-    return set(head.seen) | _names(found)
+        found |= {path for _, path, _ in unpack_tasks(led_here)}
+    return set(head.seen) | _node_names(found)
 
 
-def finished_below(using: str, thread: int, head: Head) -> set[tuple[str, str]]:
+def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set[tuple[str, str]]:
     """Returns the nodes that have run in called graphs: each as its namespace and name."""
-    rows = _finished(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
-    found = set(rows.values_list("ns", "task_path").distinct()[:BELOW])
-    steps = _stepped(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
-    for ns, led_here in steps.values_list("ns", "writes")[:BACK].iterator():
-        found |= {(ns, path) for _, path, _ in tasks_in(led_here) if path.startswith(PULLED)}
-    return {(ns, path.removeprefix(PULLED)) for ns, path in found}
+    rows = _writes_of_nodes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
+    found = set(rows.values_list("ns", "task_path").distinct()[:MAX_SUBGRAPH_NODES])
+    steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
+    for ns, led_here in steps.values_list("ns", "writes")[:MAX_STEPS].iterator():
+        found |= {
+            (ns, path) for _, path, _ in unpack_tasks(led_here) if path.startswith(PULL_PREFIX)
+        }
+    return {(ns, path.removeprefix(PULL_PREFIX)) for ns, path in found}
 
 
-def failed_nodes(using: str, thread: int, head: Head) -> set[str]:
+def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     """Returns the nodes whose tasks on top of a checkpoint have failed."""
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
-    return _names(rows.values_list("task_path", flat=True))
+    return _node_names(rows.values_list("task_path", flat=True))
 
 
-def held_channels(using: str, thread: int, head: Head, names: Iterable[str]) -> set[str]:
+def read_held_channels(using: str, thread: int, head: ThreadHead, names: Iterable[str]) -> set[str]:
     """Returns which of these channels hold a value at a checkpoint; it reads none of the values."""
     names = set(names)
     held = names & head.scalars
@@ -147,14 +149,14 @@ def held_channels(using: str, thread: int, head: Head, names: Iterable[str]) -> 
     return held | {name for name, _ in wanted.intersection(rows.values_list("channel", "version"))}
 
 
-def _stepped(using: str, thread: int) -> Any:
+def _rows_with_writes(using: str, thread: int) -> Any:
     return Checkpoint.objects.using(using).filter(thread=thread).exclude(writes=b"").order_by()
 
 
-def _finished(using: str, thread: int) -> Any:
+def _writes_of_nodes(using: str, thread: int) -> Any:
     rows = PendingWrite.objects.using(using).filter(thread=thread, slot=UNIT)
-    return rows.filter(task_path__startswith=PULLED)
+    return rows.filter(task_path__startswith=PULL_PREFIX)
 
 
-def _names(paths: Iterable[str]) -> set[str]:
-    return {path.removeprefix(PULLED) for path in paths if path.startswith(PULLED)}
+def _node_names(paths: Iterable[str]) -> set[str]:
+    return {path.removeprefix(PULL_PREFIX) for path in paths if path.startswith(PULL_PREFIX)}

@@ -1,4 +1,4 @@
-"""The rows of threads: found by their names, or begun."""
+"""Rows of threads: found by their thread ids, or created."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MADE = RowMapper(Thread, only=["id", "created_at"])
 _OWN = BulkInsert(Thread, ["id", *insertable_columns(Thread), "created_at"], fresh=True)
 
 
-def find(using: str, thread_id: str) -> int | None:
+def find_thread(using: str, thread_id: str) -> int | None:
     """Returns the key of a thread's row, if there is one."""
     rows = _FIND.run(using, thread_id=thread_id)
     key: int | None = rows[0][0] if rows else None
     return key
 
 
-def reserve(using: str, thread: Thread) -> bool:
+def reserve_thread(using: str, thread: Thread) -> bool:
     """Gives a thread to come its key and its moment, so that ``add`` can write it with others.
 
     False where the database gives keys only to rows: it has to be made before the others.
@@ -44,11 +44,11 @@ def reserve(using: str, thread: Thread) -> bool:
     return taken is not None
 
 
-def add(thread: Thread, batch: WriteBatch) -> None:
+def add_thread(thread: Thread, batch: WriteBatch) -> None:
     """Adds the row of a reserved thread, as it is by now, to what is written."""
     batch.insert(_OWN, [_OWN.values_of(thread)])
 
 
-def make(using: str, thread: Thread) -> None:
+def create_thread(using: str, thread: Thread) -> None:
     """Makes a thread's row; IntegrityError where somebody else has made it."""
     _NEW.make(using, thread, _MADE)

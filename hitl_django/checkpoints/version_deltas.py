@@ -1,10 +1,10 @@
-"""Versions of wide states: stored by what changed since a base that many checkpoints share.
+"""Deltas of channel versions of wide states, against a base that many checkpoints share.
 
 A checkpoint names the version of every channel, and of every node those it has seen. With
 hundreds of channels that is many times what a super-step changes. So from ``LEAST`` entries on a
 checkpoint's row holds those that differ from a base, and the base's name. The base is a row
 beside the channels' values, under a name made of its digest: it never changes, and any checkpoint
-of the namespace may be told by it. Reading takes one more query, for the bases of a whole page.
+of the namespace may refer to it. Reading takes one more query, for the bases of a whole page.
 
 A difference grows with the channels that have changed since. When those stored since the base
 come to more than the base itself, which for n entries is at about the square root of 2 n, the
@@ -21,32 +21,34 @@ from typing import Any, NamedTuple
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.serde import digest
 
-from .codec import codec, intact
+from .codec import codec, verify
 
-LEAST = 64  # entries of a checkpoint that is stored whole in any case
+MIN_ENTRIES = 64  # entries of a checkpoint that is stored whole in any case
 PREFIX = "__versions__:"  # of the channel whose row is a base
 _NONE = object()
 
 Versions = dict[str, Any]
 Head = dict[str, Any]  # a checkpoint less its channel values
-Key = tuple[str, int]  # channel and version of a row
+RowKey = tuple[str, int]  # channel and version of a row
 
 
-class Base(NamedTuple):
+class VersionBase(NamedTuple):
     """A stored base: its row's name, and what it holds."""
 
-    key: Key
+    key: RowKey
     versions: Versions
     seen: Versions
 
 
 def is_wide(head: Head) -> bool:
-    """Tells whether a checkpoint has so many entries that a base may pay."""
-    return len(head["channel_versions"]) + len(head["versions_seen"]) >= LEAST
+    """Returns whether a checkpoint has so many entries that a base may pay."""
+    return len(head["channel_versions"]) + len(head["versions_seen"]) >= MIN_ENTRIES
 
 
-def tell(head: Head, base: Base | None) -> tuple[list[Any], Base, bytes | None]:
-    """Returns a checkpoint as what is stored of it, its base, and the base's row if it is new."""
+def encode_head(
+    head: Head, base: VersionBase | None
+) -> tuple[list[Any], VersionBase, bytes | None]:
+    """Encodes a checkpoint against a base; returns that, the base, and its row if it is new."""
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
     changes = None if base is None else _changes(versions, seen, base)
@@ -55,7 +57,7 @@ def tell(head: Head, base: Base | None) -> tuple[list[Any], Base, bytes | None]:
         # The newest version leads through the index to the base and what was stored with it.
         newest = max(versions.values(), default=0)
         # Copied: what the caller gave is the caller's to change.
-        base = Base(
+        base = VersionBase(
             (PREFIX + digest(row), newest),
             versions.copy(),
             {name: dict(read) for name, read in seen.items()},
@@ -65,7 +67,7 @@ def tell(head: Head, base: Base | None) -> tuple[list[Any], Base, bytes | None]:
     return [rest, *base.key, changes[1], changes[3]], base, row
 
 
-def _changes(versions: Versions, seen: Versions, base: Base) -> list[Any] | None:
+def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
     """Returns what was set and what went, of both maps; None where a new base costs less."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
@@ -75,22 +77,22 @@ def _changes(versions: Versions, seen: Versions, base: Base) -> list[Any] | None
     return None if size * size > 2 * (len(base.versions) + len(base.seen)) else found
 
 
-def base_of(record: Any) -> Key | None:
-    """Returns the base that a stored checkpoint is told by, if it is."""
+def base_key(record: Any) -> RowKey | None:
+    """Returns the key of the base that a stored checkpoint refers to, if it does."""
     return (record[1], record[2]) if type(record) is list else None
 
 
-def open_base(key: Key, data: bytes, stored: str) -> Base:
+def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
     """Returns a base from its row, or raises CorruptPayloadError."""
-    found = intact(data, stored, f"base {key[0]!r}")
+    found = verify(data, stored, f"base {key[0]!r}")
     if key[0] != PREFIX + stored:
         raise CorruptPayloadError(f"The stored base {key[0]!r} is another's.")
-    return Base(key, *codec.decode(found))
+    return VersionBase(key, *codec.decode(found))
 
 
-def whole(record: Any, bases: Mapping[Key, Base]) -> Head:
+def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
     """Returns a checkpoint from what is stored of it, or raises CorruptPayloadError."""
-    key = base_of(record)
+    key = base_key(record)
     if key is None:
         head: Head = record
         return head
@@ -100,12 +102,12 @@ def whole(record: Any, bases: Mapping[Key, Base]) -> Head:
     rest, _, _, gone, unseen = record
     return {
         **rest,
-        "channel_versions": _applied(base.versions, rest["channel_versions"], gone),
-        "versions_seen": _applied(base.seen, rest["versions_seen"], unseen),
+        "channel_versions": _apply(base.versions, rest["channel_versions"], gone),
+        "versions_seen": _apply(base.seen, rest["versions_seen"], unseen),
     }
 
 
-def _applied(then: Versions, changed: Versions, gone: list[str]) -> Versions:
+def _apply(then: Versions, changed: Versions, gone: list[str]) -> Versions:
     found = {**then, **changed}
     for name in gone:
         del found[name]

@@ -24,7 +24,7 @@ class RunFence:
         self.lease, self.requeue = lease, requeue
 
     def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Requires the worker's hold on the thread; renews the lease, or ends it."""
+        """Requires that the thread is held; renews the lease, or ends it with an outcome."""
         # The epoch predicate is what keeps a worker that was frozen, cut off or slow from writing
         # after another has taken over. Zero rows: one has, and all that this worker knows is stale.
         # A commit is progress, so the count of attempts starts anew.

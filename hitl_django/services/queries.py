@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from hitl_django.checkpoints.queries import answers
+from hitl_django.checkpoints.queries import answer_columns
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
@@ -53,7 +53,7 @@ WHOLE = PreparedSelect(
         .filter(pk=_INTERRUPT)
         .annotate(clock=Now())
         .values_list(
-            *INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock", *answers()
+            *INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock", *answer_columns()
         )
     )
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hitl_django.checkpoints import codec as payloads
 from hitl_django.checkpoints import commit_rows, list_deltas
 from hitl_django.checkpoints.coordinates import CheckpointRef
-from hitl_django.checkpoints.write_cache import Ground
+from hitl_django.checkpoints.write_cache import CachedNamespace
 from hitl_django.engine.errors import PayloadError
 from hitl_django.engine.serde import Codec, encoded_size
 from hitl_django.engine.serde import codec as coding
@@ -22,8 +22,8 @@ from hitl_django.engine.serde import codec as coding
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(list_deltas, "LEAST", 20)
-    monkeypatch.setattr(list_deltas, "EACH", 4)
+    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 4)
 
 
 def use(codec: Codec) -> Codec:
@@ -43,18 +43,18 @@ class Channel:
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, int], Any] = {}
-        self.ground = Ground()
+        self.cached = CachedNamespace()
         self.version = 0
 
     def store(self, value: Any) -> None:
-        batch = commit_rows.CommitRows(CheckpointRef("t", "", None), ground=self.ground)
+        batch = commit_rows.CommitRows(CheckpointRef("t", "", None), cached=self.cached)
         _, name, version, *row = batch._blob("log", self.version + 1, value)
         self.rows[name, version] = tuple(row)
         self.version = version
-        self.ground.tips.update(batch.grown)
+        self.cached.tips.update(batch.grown)
 
     def stored(self) -> bytes:
-        return list_deltas.whole("log", self.version, self.rows)[0]
+        return list_deltas.restore_list("log", self.version, self.rows)[0]
 
 
 texts = st.text(max_size=8) | st.sampled_from(["\0", "a\0b", "\xc4", "č", "\ud800", "x" * 40])
@@ -207,7 +207,7 @@ def test_what_is_added_is_refused_at_the_limits_of_the_whole(codec: Codec, last:
     for _ in range(3):
         value = [*value, "č"]
         channel.store(value)
-    assert channel.ground.tips["log"].checked is not None
+    assert channel.cached.tips["log"].checked is not None
     refused, _ = outcome(lambda: channel.store([*value, last]))
     assert refused == outcome(lambda: payloads.pack_channel("log", [*value, last]))[0]
     assert refused is not None

@@ -198,7 +198,7 @@ def test_values_that_have_changed_since_are_not_read(
         )
     read: list[int] = []
     monkeypatch.setattr(
-        "hitl_django.checkpoints.checkpoint_reader.intact",
+        "hitl_django.checkpoints.checkpoint_reader.verify",
         lambda data, stored, what: read.append(len(bytes(data))) or bytes(data),
     )
     assert saver.get_tuple(place()).checkpoint["channel_values"] == values
@@ -282,7 +282,7 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
 def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bool) -> None:
     theirs = Thread.objects.create(thread_id="t")
     saver, unbound = DjangoSaver(), a_commit()
-    looked = patch.object(thread_rows, "find", side_effect=[None, theirs.pk])
+    looked = patch.object(thread_rows, "find_thread", side_effect=[None, theirs.pk])
     with looked, transaction.atomic() if within else nullcontext():
         saver.commit(unbound)
     assert Thread.objects.get() == theirs

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django.checkpoints import DjangoSaver
-from hitl_django.checkpoints.inline_values import FEW, SHORT
-from hitl_django.checkpoints.inline_writes import MOST
+from hitl_django.checkpoints.inline_values import MAX_SCALARS, MAX_TEXT
+from hitl_django.checkpoints.inline_writes import MAX_BYTES
 from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
@@ -20,7 +20,7 @@ from .test_conformance import checkpoint, place
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SCALARS = [None, True, 0, -1, 2**63, 0.5, float("inf"), "", "note", "ä" * SHORT]
+SCALARS = [None, True, 0, -1, 2**63, 0.5, float("inf"), "", "note", "ä" * MAX_TEXT]
 
 
 def state(size: int, seed: int = 0) -> dict[str, Any]:
@@ -60,7 +60,19 @@ class Chain:
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
 def test_no_scalar_is_lost_when_a_state_becomes_wide_or_narrow(known: bool) -> None:
-    sizes = [3, FEW, FEW + 1, 3, FEW + 5, FEW + 5, 4 * FEW + 1, 4 * FEW + 2, 2, 4 * FEW + 3, FEW]
+    sizes = [
+        3,
+        MAX_SCALARS,
+        MAX_SCALARS + 1,
+        3,
+        MAX_SCALARS + 5,
+        MAX_SCALARS + 5,
+        4 * MAX_SCALARS + 1,
+        4 * MAX_SCALARS + 2,
+        2,
+        4 * MAX_SCALARS + 3,
+        MAX_SCALARS,
+    ]
     chance, chain, saver = Random(7), Chain(), DjangoSaver()
     for size in sizes:
         values = {**state(size), "key0": chance.random(), "list": [size]}
@@ -87,11 +99,11 @@ def test_a_step_of_a_small_state_is_one_row() -> None:
 def test_a_wide_state_stores_what_changed_and_not_every_scalar_again() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
-        chain.go(saver, {**state(FEW + 4), "key0": number})
-    assert ChannelBlob.objects.count() == FEW + 4 + 4
+        chain.go(saver, {**state(MAX_SCALARS + 4), "key0": number})
+    assert ChannelBlob.objects.count() == MAX_SCALARS + 4 + 4
 
 
-@pytest.mark.parametrize("value", ["ä" * (SHORT + 1), 2**64, [1], {"a": 1}, b"x"])
+@pytest.mark.parametrize("value", ["ä" * (MAX_TEXT + 1), 2**64, [1], {"a": 1}, b"x"])
 def test_what_may_be_large_has_a_row_by_its_version(value: Any) -> None:
     Chain().go(DjangoSaver(), {"a": value})
     assert ChannelBlob.objects.get().channel == "a"
@@ -150,11 +162,11 @@ def test_much_that_was_written_is_not_read_with_the_checkpoint_it_led_to() -> No
     saver, chain = DjangoSaver(), Chain()
     chain.go(saver, {"key0": 0})
     stored = checkpoint({"key0": 1}, {"key0": 2})
-    writes = [TaskWrites("task", "path", [("key0", "x" * MOST)])]
+    writes = [TaskWrites("task", "path", [("key0", "x" * MAX_BYTES)])]
     saver.commit(Commit(chain.configs[-1], writes, stored, {"source": "loop", "step": 1}, {}))
     assert PendingWrite.objects.count() == 1
     assert not Checkpoint.objects.order_by("-checkpoint_id")[0].writes
-    assert written(saver.get_tuple(chain.configs[-1])) == [("task", "x" * MOST)]
+    assert written(saver.get_tuple(chain.configs[-1])) == [("task", "x" * MAX_BYTES)]
 
 
 def test_a_write_that_stands_already_is_not_told_twice() -> None:

@@ -15,7 +15,7 @@ from hitl_django.checkpoints import DjangoSaver, ThreadKey, list_deltas, queries
 from hitl_django.checkpoints import django_saver as module
 from hitl_django.checkpoints.codec import unpack
 from hitl_django.checkpoints.commit_rows import ANSWERS, KEYED_ANSWERS
-from hitl_django.checkpoints.inline_writes import MOST
+from hitl_django.checkpoints.inline_writes import MAX_BYTES
 from hitl_django.engine.constants import ERROR, KEYED, PULL, PUSH, RESUME
 from hitl_django.engine.savers.checkpoint import Commit, TaskWrites
 from hitl_django.models import ChannelBlob, Interrupt, Run, Thread
@@ -34,8 +34,8 @@ BRANCH = 2  # where another line begins
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few words are long enough to be stored by parts, and a few parts to be sealed."""
-    monkeypatch.setattr(list_deltas, "LEAST", 20)
-    monkeypatch.setattr(list_deltas, "EACH", 3)
+    monkeypatch.setattr(list_deltas, "MIN_BYTES", 20)
+    monkeypatch.setattr(list_deltas, "SEAL_INTERVAL", 3)
 
 
 def build(where: Where) -> None:
@@ -102,13 +102,13 @@ OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
 def test_a_place_is_read_as_if_there_were_no_other(
     name: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAGE", page)
+    monkeypatch.setattr(module, "PAGE_SIZE", page)
     read = OF_A_PLACE[name]
     expected = {where: alone([where], read, *where) for where in PLACES}
     for where in PLACES:
         build(where)
     assert {where: read(*where) for where in PLACES} == expected
-    assert any(list_deltas.is_part(bytes(row.data)) for row in ChannelBlob.objects.all())
+    assert any(list_deltas.is_delta(bytes(row.data)) for row in ChannelBlob.objects.all())
     assert len({str(found) for found in expected.values()}) == len(PLACES)
 
 
@@ -133,7 +133,7 @@ def test_a_question_is_read_with_the_answers_of_its_own_task() -> None:
             channel = RESUME if name is None else KEYED
             expected[one.pk] = [[channel, answers_to((thread, ns), number, task)[channel]]]
     Interrupt.objects.bulk_create(questions)
-    found = Interrupt.objects.values_list("pk", *queries.answers())
+    found = Interrupt.objects.values_list("pk", *queries.answer_columns())
     assert {pk: unpack(data, stored, "answers") for pk, data, stored in found} == expected
     for one in questions:
         [row] = queries.CONTROL.run(
@@ -155,12 +155,12 @@ def history(thread: str) -> Any:
 #: What is read of a thread's root graph.
 OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "history": history,
-    "line": lambda thread: thread_position.line_of("default", key(thread)),
+    "line": lambda thread: thread_position.read_line("default", key(thread)),
     "head": lambda thread: thread_position.read_head("default", key(thread)),
-    "finished": lambda thread: of_head(thread_position.finished_nodes, thread),
-    "failed": lambda thread: of_head(thread_position.failed_nodes, thread),
+    "finished": lambda thread: of_head(thread_position.read_finished_nodes, thread),
+    "failed": lambda thread: of_head(thread_position.read_failed_nodes, thread),
     "held": lambda thread: of_head(
-        thread_position.held_channels, thread, ["log", "note", "absent"]
+        thread_position.read_held_channels, thread, ["log", "note", "absent"]
     ),
 }
 
@@ -188,7 +188,7 @@ def test_what_ran_in_called_graphs_is_told_of_its_thread_and_of_no_root() -> Non
     for where in PLACES:
         build(where)
     for thread in threads:
-        found = of_head(thread_position.finished_below, thread)
+        found = of_head(thread_position.read_finished_in_subgraphs, thread)
         said = {name.rpartition(" apart of ")[0] or name.rpartition(" ")[0] for _, name in found}
         assert {ns for ns, _ in found} == {"below:1"}
         assert said == {f"{thread}/below:1"}
@@ -209,7 +209,7 @@ def test_a_list_of_all_has_each_checkpoint_once_wherever_a_page_ends(
     }
     of_two = {"configurable": {"thread_id": "two"}}
     for page in (1, 2, 3, 100):
-        monkeypatch.setattr(module, "PAGE", page)
+        monkeypatch.setattr(module, "PAGE_SIZE", page)
         found = listed(None)
         assert len(found) == len(everything)
         assert set(found) == everything
@@ -235,7 +235,7 @@ def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> A
 
 def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
     """Returns what a task of a node wrote: so much that it has a row of its own, or not."""
-    value = "x" * MOST if much else "x"
+    value = "x" * MAX_BYTES if much else "x"
     return TaskWrites(f"task of {name}", f"~{PUSH if sent else PULL}, {name}", [("note", value)])
 
 
@@ -246,10 +246,10 @@ def test_what_ran_on_a_line_that_was_left_is_not_what_led_here(much: bool) -> No
     put(2, 1, [ended("left", much=much)])
     put(3, 1, [ended("chosen", much=much)])
     # That one has one child more: what was written upon it stays with it.
-    assert of_head(thread_position.finished_nodes, "one") >= {"first", "chosen"}
+    assert of_head(thread_position.read_finished_nodes, "one") >= {"first", "chosen"}
     put(4, 2, [ended("on the line that was left", much=much)])
     put(5, 3, [ended("last", much=much)])
-    found = of_head(thread_position.finished_nodes, "one")
+    found = of_head(thread_position.read_finished_nodes, "one")
     assert found >= {"first", "chosen", "last"}
     assert "on the line that was left" not in found
 
@@ -260,7 +260,7 @@ def test_what_failed_before_the_newest_checkpoint_has_been_tried_again() -> None
     newest = put(1, 0, [])
     DjangoSaver().put_writes(newest, [(ERROR, "no")], TASK, f"~{PULL}, now")
     DjangoSaver().put_writes(newest, [(RESUME, ["yes"])], OTHER, f"~{PULL}, answered")
-    assert of_head(thread_position.failed_nodes, "one") == {"now"}
+    assert of_head(thread_position.read_failed_nodes, "one") == {"now"}
 
 
 def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() -> None:
@@ -272,14 +272,14 @@ def test_a_channel_that_was_emptied_holds_nothing_whatever_it_holds_elsewhere() 
         stored = checkpoint(values, versions)
         DjangoSaver().put(place(thread, ns), stored, {"source": "loop", "step": 1}, versions)
     for thread, held in [("one", {"kept"}), ("two", {"kept", "emptied"})]:
-        assert of_head(thread_position.held_channels, thread, [*versions, "absent"]) == held
+        assert of_head(thread_position.read_held_channels, thread, [*versions, "absent"]) == held
 
 
 @pytest.mark.parametrize("much", [False, True])
 def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     much: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_position, "BACK", 2)
+    monkeypatch.setattr(thread_position, "MAX_STEPS", 2)
     put(0, None, [])
     put(1, None, [], "below:1")
     put(2, 1, [ended("early", much=much)], "below:1")
@@ -287,7 +287,7 @@ def test_of_called_graphs_as_many_steps_are_told_as_are_looked_back_on(
     put(4, None, [], "below:2")
     put(5, 4, [ended("late", much=much), ended("sent", much=much, sent=True)], "below:2")
     put(6, 3, [])
-    assert of_head(thread_position.finished_below, "one") == {("below:2", "late")}
+    assert of_head(thread_position.read_finished_in_subgraphs, "one") == {("below:2", "late")}
 
 
 def test_a_page_of_history_tells_the_tasks_of_its_own_steps(
@@ -326,13 +326,13 @@ def test_what_led_on_first_stands_whatever_was_stored_first() -> None:
 
 
 def test_a_node_that_ran_often_crowds_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_position, "BELOW", 2)
+    monkeypatch.setattr(thread_position, "MAX_SUBGRAPH_NODES", 2)
     put(0, None, [])
     for number in range(1, 6):
         before = number - 1 if number > 1 else None
         put(number, before, [ended("often" if number < 5 else "once", much=True)], "below:1")
     put(6, 0, [])
-    assert of_head(thread_position.finished_below, "one") == {
+    assert of_head(thread_position.read_finished_in_subgraphs, "one") == {
         ("below:1", "often"),
         ("below:1", "once"),
     }

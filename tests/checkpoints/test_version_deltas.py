@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hitl_django import InMemorySaver
 from hitl_django.checkpoints import DjangoSaver, ThreadKey, version_deltas
 from hitl_django.checkpoints.codec import codec
-from hitl_django.checkpoints.list_deltas import Tip
-from hitl_django.checkpoints.write_cache import Grounds
+from hitl_django.checkpoints.list_deltas import ListTip
+from hitl_django.checkpoints.write_cache import WriteCache
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.errors import CorruptPayloadError
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -86,16 +86,16 @@ def test_every_checkpoint_comes_back(changes: list[Any]) -> None:
         seen = {name: one for name, one in {**seen, **read}.items() if name not in gone}
         head = {"v": 4, "id": str(number), "channel_versions": now, "versions_seen": seen}
         saved.append(head)
-        record, base, row = version_deltas.tell(head, base)
+        record, base, row = version_deltas.encode_head(head, base)
         if row is not None:
             rows[base.key] = row
         stored.append(codec.encode_record(record))
     for head, data in zip(saved, stored, strict=True):
         record = codec.decode(data)
-        key = version_deltas.base_of(record)
+        key = version_deltas.base_key(record)
         assert key is not None
-        opened = version_deltas.open_base(key, rows[key], digest(rows[key]))
-        assert version_deltas.whole(record, {key: opened}) == head
+        opened = version_deltas.decode_base(key, rows[key], digest(rows[key]))
+        assert version_deltas.restore_head(record, {key: opened}) == head
 
 
 @pytest.mark.parametrize("width", [100, 300, 1000])
@@ -104,7 +104,7 @@ def test_differences_and_bases_stay_small_beside_the_whole(width: int) -> None:
     for number in range(2, 500):
         now = {**now, str(number % width): number << 32}
         head = {"channel_versions": now, "versions_seen": {"node": {"a": number}}}
-        record, base, row = version_deltas.tell(head, base)
+        record, base, row = version_deltas.encode_head(head, base)
         size += len(codec.encode_record(record)) + len(row or b"")
     assert size / 500 < 2.5 * (2 * width) ** 0.5 * len(codec.encode({"999": 1 << 40}))
 
@@ -304,16 +304,16 @@ def test_a_base_that_is_damaged_or_gone_is_refused(damage: Any) -> None:
 
 
 def test_a_saver_remembers_a_bounded_number_of_threads() -> None:
-    grounds = Grounds(6, wide=3)
-    tip, base = Tip(1, 10, b"", (1,), 10, 0), version_deltas.Base(("x", 1), {}, {})
+    cache = WriteCache(6, wide=3)
+    tip, base = ListTip(1, 10, b"", (1,), 10, 0), version_deltas.VersionBase(("x", 1), {}, {})
     for number in range(20):
-        grounds.add(str(number), "", {"log": tip}, base if number % 2 else None)
-        assert len(grounds._places) <= 6
-        assert sum(one.base is not None for one in grounds._places.values()) <= 3
-    assert grounds.of("19", "").tips == {"log": tip}
-    assert grounds.of("19", "").base == base
+        cache.add(str(number), "", {"log": tip}, base if number % 2 else None)
+        assert len(cache._namespaces) <= 6
+        assert sum(one.base is not None for one in cache._namespaces.values()) <= 3
+    assert cache.get("19", "").tips == {"log": tip}
+    assert cache.get("19", "").base == base
     for _ in range(10):
-        grounds.replace("19", "", grounds.of("19", ""))
-    assert len(grounds._places) > 1
-    grounds.forget("19")
-    assert grounds.of("19", "").base is None
+        cache.replace("19", "", cache.get("19", ""))
+    assert len(cache._namespaces) > 1
+    cache.forget_thread("19")
+    assert cache.get("19", "").base is None

@@ -360,7 +360,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ran(advance)
-    at, delete, refused = after(thread, 3), maintenance._Dead.delete, []
+    at, delete, refused = after(thread, 3), maintenance._Unreachable.delete, []
 
     def delete_later(dead: Any) -> None:
         with pytest.raises(CheckpointNotFound) as error:
@@ -368,7 +368,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
         refused.append(error)
         delete(dead)
 
-    monkeypatch.setattr(maintenance._Dead, "delete", delete_later)
+    monkeypatch.setattr(maintenance._Unreachable, "delete", delete_later)
     DjangoSaver().prune([thread])
     assert len(refused) == 1
     assert log_of(thread) == ["a", "b", "c", "d", "e"]

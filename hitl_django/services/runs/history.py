@@ -18,9 +18,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import Length
 
 from hitl_django.checkpoints.codec import codec, unpack
-from hitl_django.checkpoints.inline_writes import UNIT, intact_parts, tasks_in
-from hitl_django.checkpoints.queries import BYTES
-from hitl_django.checkpoints.thread_position import PULLED, line_of
+from hitl_django.checkpoints.inline_writes import UNIT, unpack_tasks, verify_payloads
+from hitl_django.checkpoints.queries import PAYLOAD_COLUMNS
+from hitl_django.checkpoints.thread_position import PULL_PREFIX, read_line
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import PayloadError
@@ -126,12 +126,18 @@ class _Page:
             rows = rows.filter(checkpoint_id__lt=before)
         found = list(
             rows.order_by("-checkpoint_id").values_list(
-                "checkpoint_id", "parent_id", "step", "source", "created_at", "epoch", *BYTES
+                "checkpoint_id",
+                "parent_id",
+                "step",
+                "source",
+                "created_at",
+                "epoch",
+                *PAYLOAD_COLUMNS,
             )[: limit + 1]
         )
         page, more = found[:limit], len(found) > limit
         tasks, last = self._tasks([row[1] for row in page if row[1] is not None])
-        line = line_of(self.using, self.thread.pk)
+        line = read_line(self.using, self.thread.pk)
         # A decision belongs to the first step after it; what is newer than all waits for one.
         since = found[-1][4] if more else None
         decisions = self._decisions(page, since, newest=before is None)
@@ -154,7 +160,7 @@ class _Page:
                     changes=changes,
                     decisions=decisions.get(at, ()),
                     more=cut or (parent is not None and parent <= last),
-                    left=not line.holds(at),
+                    left=not line.contains(at),
                 )
             )
         return History(steps=tuple(steps), before=page[-1][0] if more else None)
@@ -190,7 +196,7 @@ class _Page:
         nodes: dict[str, None] = {}
         changes: list[Change] = []
         for path, _, writes in tasks:
-            node = path.removeprefix(PULLED) if path.startswith(PULLED) else ""
+            node = path.removeprefix(PULL_PREFIX) if path.startswith(PULL_PREFIX) else ""
             if node and node != START:
                 nodes[node] = None
             if isinstance(writes, int):
@@ -265,8 +271,8 @@ def _is_of_the_state(key: str) -> bool:
 def _ended(stored: Sequence[Any], checkpoint_id: str, epoch: int) -> list[_Task]:
     """Returns what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
     try:
-        led_here = intact_parts(stored, checkpoint_id)[-1]
-        return [(path, epoch, codec.decode(data)) for _, path, data in tasks_in(led_here)]
+        led_here = verify_payloads(stored, checkpoint_id)[-1]
+        return [(path, epoch, codec.decode(data)) for _, path, data in unpack_tasks(led_here)]
     except PayloadError:
         return [("", epoch, len(bytes(stored[-2])))]
 

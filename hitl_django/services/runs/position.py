@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl_django.checkpoints import thread_position
-from hitl_django.checkpoints.thread_position import Head
+from hitl_django.checkpoints.thread_position import ThreadHead
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.subgraphs import split_path
@@ -88,7 +88,9 @@ def _of(thread: Thread, registered: Registered) -> Whereabouts:
         visited.add(END)
     elif run.state in _TO_COME:
         failed = (
-            thread_position.failed_nodes(using, thread.pk, head) if run.state in _STUCK else set()
+            thread_position.read_failed_nodes(using, thread.pk, head)
+            if run.state in _STUCK
+            else set()
         )
         due = _due(using, thread.pk, head, registered)
     around = {outer for one in visited | paused for outer in _outer(one)}
@@ -101,12 +103,12 @@ def _of(thread: Thread, registered: Registered) -> Whereabouts:
     )
 
 
-def _visited(using: str, thread: int, head: Head, registered: Registered) -> set[str]:
+def _visited(using: str, thread: int, head: ThreadHead, registered: Registered) -> set[str]:
     """Returns the nodes that have run, of those that are drawn."""
     drawn = svg.picture_of(registered.graph).nodes
-    found = thread_position.finished_nodes(using, thread, head)
+    found = thread_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
-        below = thread_position.finished_below(using, thread, head)
+        below = thread_position.read_finished_in_subgraphs(using, thread, head)
         found |= {_ident(ns, name) for ns, name in below}
     return found & {node.id for node in drawn}
 
@@ -118,7 +120,7 @@ def _paused(using: str, run: Run) -> set[str]:
     return {_ident(ns, node) for ns, node in places}
 
 
-def _due(using: str, thread: int, head: Head, registered: Registered) -> set[str]:
+def _due(using: str, thread: int, head: ThreadHead, registered: Registered) -> set[str]:
     """Returns the nodes that something new is there for, as far as that shows without values."""
     nodes = registered.graph.nodes
     moved: dict[str, list[str]] = {}
@@ -128,7 +130,7 @@ def _due(using: str, thread: int, head: Head, registered: Registered) -> set[str
             version = head.versions.get(trigger)
             if version is not None and (trigger not in seen or version > seen[trigger]):
                 moved.setdefault(trigger, []).append(name)
-    held = thread_position.held_channels(using, thread, head, moved)
+    held = thread_position.read_held_channels(using, thread, head, moved)
     due = {name for trigger in held for name in moved[trigger]}
     if START not in due:
         return due

@@ -166,14 +166,14 @@ class _Start:
         using = write_alias()
         thread = queries.THREAD.new(thread_id=str(uuid.uuid4()), **self._about())
         batch = WriteBatch(using)
-        if thread_rows.reserve(using, thread):
+        if thread_rows.reserve_thread(using, thread):
             thread.now = thread.created_at
             run = self._write(thread, batch, has_row=False)
-            thread_rows.add(thread, batch)
+            thread_rows.add_thread(thread, batch)
             batch.commit()
         else:
             with transaction.atomic(using=using):
-                thread_rows.make(using, thread)
+                thread_rows.create_thread(using, thread)
                 thread.now = thread.created_at
                 run = self._write(thread, batch)
                 batch.run()
@@ -227,7 +227,7 @@ class _Start:
 
     def _submit(self, thread: Thread, run: Run, log: EventLog, batch: WriteBatch | None) -> None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-        saver = DjangoSaver(key, batch=batch, tell=log.tell)
+        saver = DjangoSaver(key, batch=batch, append_events=log.tell)
         config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
