@@ -1,4 +1,4 @@
-"""A page for a form that is more than Django takes.
+"""Middleware that shows a page for a form beyond Django's upload limits, on our admin pages.
 
 Django measures a form when its first field is read, which ``CsrfViewMiddleware`` does. What it
 raises there reaches no view, and a bare "Bad Request" is all that somebody sees who has just
@@ -21,7 +21,7 @@ from hitl_django.forms import submission
 
 
 class FormLimits(MiddlewareMixin):
-    """Says on this app's admin pages that a form is too large; before ``CsrfViewMiddleware``."""
+    """Answers a form of this app's admin that is too large; goes before ``CsrfViewMiddleware``."""
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any

@@ -1,10 +1,10 @@
-"""What a host includes: ``path("hitl/", include("hitl_django.urls"))``."""
+"""URL patterns that a host includes: ``path("hitl/", include("hitl_django.urls"))``."""
 
 from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from hitl_django.api.views.not_found import NothingThere
+from hitl_django.api.views.not_found import NotFoundView
 from hitl_django.link_pages import LinkPage
 
 app_name = "hitl_django"
@@ -14,5 +14,5 @@ urlpatterns = [
     # What is nearly the address of a link, too, or Django would write it to a log, or redirect.
     re_path(r"^links/(?P<token>(?s:.+))\Z", LinkPage.as_view()),
     path("api/v1/", include("hitl_django.api.urls")),
-    re_path("^api/v1/", NothingThere.as_view()),
+    re_path("^api/v1/", NotFoundView.as_view()),
 ]

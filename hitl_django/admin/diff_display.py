@@ -13,7 +13,7 @@ from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
 from hitl_django.json_text import json_patch
-from hitl_django.json_text.text_diff import Change, Span, changed_fields, changed_words
+from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 from hitl_django.models import Decision, Interrupt
 
 from .payload_display import MAX_TEXT, display_answer
@@ -43,7 +43,7 @@ def list_patch_differences(
         return []
     original = read_options(item).original
     try:
-        return list_differences(original, json_patch.apply(original, list(patch)))
+        return list_differences(original, json_patch.apply_patch(original, list(patch)))
     except (ValueError, LookupError, TypeError):  # the question was asked otherwise by then
         return []
 
@@ -63,7 +63,7 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
 def list_differences(old: JSON, new: JSON) -> list[Difference]:
     """Returns what is different between two values, as much of it as a page should hold."""
     found, room = [], MAX_SHOWN
-    for change in changed_fields(old, new)[:MAX_CHANGES]:
+    for change in compare_fields(old, new)[:MAX_CHANGES]:
         found.append(_difference(change, min(MAX_TEXT, room)))
         room -= len(found[-1].old) + len(found[-1].new)
         room -= sum(len(span.text) for span in found[-1].spans)
@@ -72,12 +72,12 @@ def list_differences(old: JSON, new: JSON) -> list[Difference]:
     return found
 
 
-def _difference(change: Change, room: int) -> Difference:
+def _difference(change: FieldChange, room: int) -> Difference:
     label = " ▸ ".join(_name(part) for part in change.path) or str(_("Value"))
     both = change.old, change.new
     texts = change.kind == "changed" and all(isinstance(text, str) for text in both)
     if texts and any(len(text) > LINE or "\n" in text for text in both):
-        spans = changed_words(change.old[:room], change.new[:room])
+        spans = compare_words(change.old[:room], change.new[:room])
         return Difference(label, spans=[Span(span.kind, visible(span.text)) for span in spans])
     old = "" if change.kind == "added" else _text(change.old)[:room]
     new = "" if change.kind == "removed" else _text(change.new)[:room]

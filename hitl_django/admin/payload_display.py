@@ -17,7 +17,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible
-from hitl_django.json_text.sanitize import TITLE_KEYS, question_title
+from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
 
 JSON = Any
@@ -103,7 +103,7 @@ def list_heading_keys(payload: JSON, title: str) -> list[str]:
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
     """Says whether a payload is nothing but the sentence that its page is headed with."""
-    return isinstance(payload, str) and payload == title == question_title(payload, "")
+    return isinstance(payload, str) and payload == title == make_title(payload, "")
 
 
 def read_why(payload: JSON) -> str:

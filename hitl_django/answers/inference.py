@@ -59,7 +59,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
         made = compose_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError:
         return False
-    return json_patch.same(made, resume)
+    return json_patch.is_same_json(made, resume)
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:

@@ -114,7 +114,7 @@ def resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any: 
 
 def validate_resume_value(options: AnswerOptions, answer: Any) -> None:
     """Raises InvalidAnswerError where a resume value doesn't fit the response schema."""
-    faults = [] if options.schema is None else json_schema.faults(options.schema, answer)
+    faults = [] if options.schema is None else json_schema.find_faults(options.schema, answer)
     if faults:
         raise InvalidAnswerError(describe_faults(faults), faults)
 
@@ -159,7 +159,7 @@ def decision_patch(
         return None
     if value is UNSET:
         return None if options.proposal is None else options.proposal["patch"]
-    patch = json_patch.diff(options.original, _merged(options, type, value))
+    patch = json_patch.make_patch(options.original, _merged(options, type, value))
     return patch if patch or type == EDIT else None
 
 
@@ -192,7 +192,7 @@ def _may_edit(options: AnswerOptions, type: str, value: Any) -> bool:  # noqa: A
 
 def _refuse_if_fixed(options: AnswerOptions, type: str, value: Any) -> None:  # noqa: A002
     free = [name if name.startswith("/") else f"/{name}" for name in options.editable or ()]
-    changed = json_patch.diff(options.original, _merged(options, type, value))
+    changed = json_patch.make_patch(options.original, _merged(options, type, value))
     faults = [
         (step["path"], "may not be changed")
         for step in changed

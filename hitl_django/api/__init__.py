@@ -1,14 +1,17 @@
-"""The HTTP API, versioned by path: ``include("hitl_django.urls")`` mounts it at ``api/v1/``.
+"""The HTTP API (DRF), versioned by path: ``include("hitl_django.urls")`` mounts it at ``api/v1/``.
 
-    views/        permission, service call, rendering: no logic
-    operations.py what a method takes and answers, declared at the method; openapi/ makes the
-                  document of it
-    resource.py   what every view of ours has in common, whatever the host's DRF settings say
-    serializers.py, executions.py, reviewing.py, fields.py    what goes in and out, field by field
-    parsers.py, strictjson.py    JSON as strangers send it
-    errors.py     the one table from our errors to HTTP answers (RFC 9457), with members.py
-    filters.py, paging.py, conditions.py    query parameters, cursors, If-Match and Idempotency-Key
-    throttles.py, addresses.py    how often; and ids in addresses that aren't ours to choose
+    urls.py         paths to views
+    views/          one class for each path: parse, call a service, render
+    operations.py   what a view's method takes and answers, declared at the method
+    openapi/        the document, made from these declarations
+    serializers/    bodies, queries and responses, field by field
+    querysets.py    the rows that a user may see
+    filters.py, paging.py                 query parameters of lists, cursors
+    parsers.py, request_bodies.py         JSON bodies, within limits
+    renderers.py, event_stream.py         JSON responses, long polling and server-sent events
+    preconditions.py                      ETags, If-Match, Idempotency-Key
+    problems.py, problem_extensions.py, invalid_params.py    errors as problems (RFC 9457)
+    throttles.py, url_converters.py       rates for each user; ids in paths
 
 It reads through the policy's querysets and writes through ``services``, nothing else.
 """

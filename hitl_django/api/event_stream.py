@@ -1,6 +1,6 @@
-"""Answers that wait for what a run has yet to tell, in bounded time and number.
+"""Long polling and server-sent events of a run, bounded in time and number.
 
-What to look for, what to say and how long to pause is written once, as steps: bytes to send and
+What to look for, what to send and how long to pause is written once, as steps: bytes to send and
 seconds to wait. A WSGI server has a thread for each answer, which performs them. Under ASGI the
 event loop waits, and what the steps ask the database is done by one thread, on one connection, for
 all; the thread that Django itself keeps for each open request does nothing meanwhile.
@@ -24,29 +24,31 @@ from django.http import HttpRequest, StreamingHttpResponse
 from hitl_django.conf import hitl, user_share
 from hitl_django.services import EventPage, EventReader
 
-#: Seconds between two signs of life on a stream that has nothing to tell.
-HEARTBEAT = 15
+#: Seconds between two signs of life on a stream that has no event.
+HEARTBEAT_SECONDS = 15
 #: Seconds after which a stream ends that holds no thread: its client comes back, and signs in anew.
-LONGEST = 600
+MAX_STREAM_SECONDS = 600
 #: Milliseconds after which a client of a stream comes back.
-RETRY = 1000
+RETRY_MILLISECONDS = 1000
 
 Steps = Iterator[bytes | float]
 Render = Callable[[EventPage], bytes]
 
 
-def one_page(reader: EventReader, after: int, limit: int, seconds: float, render: Render) -> Steps:
-    """Waits for something to tell, at most so long, and sends it as one page."""
+def wait_for_page(
+    reader: EventReader, after: int, limit: int, seconds: float, render: Render
+) -> Steps:
+    """Waits for events, at most so long, and sends them as one page."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends and not reader.has_news(after):
         yield hitl.EVENT_POLL_SECONDS
     yield render(reader.read(after, limit))
 
 
-def stream(reader: EventReader, after: int, seconds: float, render: Render) -> Steps:
+def stream_events(reader: EventReader, after: int, seconds: float, render: Render) -> Steps:
     """Sends what comes as server-sent events, until the run or the time has ended."""
     ends = time.monotonic() + seconds
-    yield f"retry: {RETRY}\n\n".encode()
+    yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
     while True:
         page = reader.read(after)
         if page.events:
@@ -54,37 +56,37 @@ def stream(reader: EventReader, after: int, seconds: float, render: Render) -> S
         after = page.last
         if page.ended or time.monotonic() >= ends:
             return
-        beat = time.monotonic() + HEARTBEAT
+        beat = time.monotonic() + HEARTBEAT_SECONDS
         while not reader.has_news(after):
             if time.monotonic() >= ends:
                 return
             if time.monotonic() >= beat:
-                beat = time.monotonic() + HEARTBEAT
+                beat = time.monotonic() + HEARTBEAT_SECONDS
                 yield b": nothing new\n\n"
             yield hitl.EVENT_POLL_SECONDS
 
 
-class Slots:
-    """How many answers of this process wait at a time, and whose they are."""
+class WaitSlots:
+    """The responses of this process that wait at a time, counted by user."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: Counter[Any] = Counter()
 
     @property
-    def taken(self) -> int:
+    def count(self) -> int:
         """How many wait."""
         return self._held.total()
 
-    def take(self, user: Any, most: int) -> bool:
+    def acquire(self, user: Any, most: int) -> bool:
         """Takes a slot for a user; False where there is none left, or none for this one."""
         with self._lock:
-            if self.taken >= most or self._held[user] >= user_share(most):
+            if self.count >= most or self._held[user] >= user_share(most):
                 return False
             self._held[user] += 1
             return True
 
-    def give_back(self, user: Any) -> bool:
+    def release(self, user: Any) -> bool:
         """Gives a user's slot back; True where it was the last one taken."""
         with self._lock:
             self._held[user] -= 1
@@ -92,44 +94,49 @@ class Slots:
             return not self._held
 
 
-_threads, _streams = Slots(), Slots()
+_threads, _streams = WaitSlots(), WaitSlots()
 _reading = ThreadPoolExecutor(1, "hitl-events")
 
 
 class WaitingResponse(StreamingHttpResponse):
-    """An answer made of steps, which gives its slot back when it is over."""
+    """A response made of steps, which gives its slot back when it is over."""
 
     def __init__(self, steps: Steps, request: HttpRequest, **options: Any) -> None:
         on_loop = isinstance(request, ASGIRequest)
-        super().__init__(_on_loop(steps) if on_loop else _here(steps), **options)
+        super().__init__(
+            _iterate_on_loop(steps) if on_loop else _iterate_in_thread(steps), **options
+        )
         self._user = request.user.pk
-        self._slots: Slots | None = _streams if on_loop else _threads
+        self._slots: WaitSlots | None = _streams if on_loop else _threads
 
     def close(self) -> None:
         super().close()
         slots, self._slots = self._slots, None
-        if slots is not None and slots.give_back(self._user) and slots is _streams:
+        if slots is not None and slots.release(self._user) and slots is _streams:
             _reading.submit(connections.close_all)
 
 
-def may_wait(request: HttpRequest) -> bool:
-    """Takes a slot for an answer that waits; False where it has to be given at once.
+def acquire_slot(request: HttpRequest) -> bool:
+    """Takes a slot for a response that waits; False where it has to be sent at once.
 
     A process that serves one request at a time would serve no other meanwhile, so it never waits.
     """
     user = request.user.pk
     if isinstance(request, ASGIRequest):
-        return _streams.take(user, hitl.EVENT_STREAMS)
+        return _streams.acquire(user, hitl.EVENT_STREAMS)
     is_threaded = bool(request.META.get("wsgi.multithread"))
-    return is_threaded and _threads.take(user, hitl.EVENT_WAITERS)
+    return is_threaded and _threads.acquire(user, hitl.EVENT_WAITERS)
 
 
-def answer(
+def build_response(
     request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
 ) -> WaitingResponse:
-    """Returns an answer that waits so long at most, or as long as its kind may; slot taken."""
+    """Returns a response that waits so long at most, or as long as its kind may.
+
+    Its slot has to have been acquired; it is released when the response is closed.
+    """
     on_loop = isinstance(request, ASGIRequest)
-    most = LONGEST if on_loop and seconds is None else hitl.EVENT_WAIT_SECONDS
+    most = MAX_STREAM_SECONDS if on_loop and seconds is None else hitl.EVENT_WAIT_SECONDS
     if on_loop:
         # The request's own thread idles from here on, and needs no connection for that.
         for connection in connections.all(initialized_only=True):
@@ -139,7 +146,7 @@ def answer(
     return WaitingResponse(made, request, content_type=media)
 
 
-def _here(steps: Steps) -> Iterator[bytes]:
+def _iterate_in_thread(steps: Steps) -> Iterator[bytes]:
     for step in steps:
         if isinstance(step, bytes):
             yield step
@@ -147,7 +154,7 @@ def _here(steps: Steps) -> Iterator[bytes]:
             time.sleep(step)
 
 
-async def _on_loop(steps: Steps) -> AsyncIterator[bytes]:
+async def _iterate_on_loop(steps: Steps) -> AsyncIterator[bytes]:
     take = partial(asyncio.get_running_loop().run_in_executor, _reading, _step, steps)
     while (step := await take()) is not None:
         if isinstance(step, bytes):

@@ -1,4 +1,4 @@
-"""The query parameters of the lists: the ones named here, once each, and no other."""
+"""Filter sets of the lists: the query parameters named here, once each, and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from hitl_django.answers import DIALECTS
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Delivery, Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 
 from .invalid_params import InvalidParam
@@ -21,13 +21,13 @@ from .problems import InvalidRequest
 from .serializers.fields import Moment
 
 #: As many are still looked up in the index of words.
-FEW = 100
+INDEXED_MATCHES = 100
 
 ANY, ME, NOBODY = "any", "me", "nobody"
-SUBJECT = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
+SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
 
-class Ordering(filters.ChoiceFilter):
+class OrderFilter(filters.ChoiceFilter):
     """One of the named fields, ascending, or with a minus before it descending.
 
     A name may stand for another column that has the same order.
@@ -45,14 +45,14 @@ class Ordering(filters.ChoiceFilter):
         return queryset.order_by(sign + self.columns[value.removeprefix("-")])
 
 
-class Text(filters.CharFilter):
+class TextFilter(filters.CharFilter):
     """Text that is compared as it was sent."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, strip=False, **kwargs)
 
 
-class WhenField(forms.Field):
+class OffsetDateTimeField(forms.Field):
     """A moment in ISO 8601 with its offset from UTC."""
 
     def to_python(self, value: Any) -> Any:
@@ -64,16 +64,16 @@ class WhenField(forms.Field):
             raise forms.ValidationError([str(each) for each in error.detail], "invalid") from None
 
 
-class Since(filters.Filter):
+class MomentFilter(filters.Filter):
     """Before or after a moment."""
 
-    field_class = WhenField
+    field_class = OffsetDateTimeField
 
     def json_schema(self) -> dict[str, Any]:
         return Moment().json_schema()
 
 
-class Subject(Text):
+class SubjectFilter(TextFilter):
     """What a thread is about, as ``app_label.model:id``."""
 
     field_class = forms.RegexField
@@ -81,7 +81,7 @@ class Subject(Text):
     def __init__(self, field_name: str) -> None:
         super().__init__(
             field_name,
-            regex=SUBJECT,
+            regex=SUBJECT_PATTERN,
             max_length=400,
             label="What it is about, as app_label.model:id.",
         )
@@ -98,48 +98,48 @@ class Subject(Text):
         return queryset.filter(**{f"{prefix}subject_type": found, f"{prefix}subject_id": key})
 
     def json_schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": SUBJECT, "maxLength": 400}
+        return {"type": "string", "pattern": SUBJECT_PATTERN, "maxLength": 400}
 
 
-class YesOrNo(filters.ChoiceFilter):
+class YesNoFilter(filters.ChoiceFilter):
     """The two words, and nothing that only looks like one of them."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(choices=[("true", "true"), ("false", "false")], **kwargs)
 
 
-class ThreadFilter(filters.FilterSet):
+class ThreadFilterSet(filters.FilterSet):
     """Threads by graph, subject and age, newest first."""
 
-    graph = Text(max_length=200, label="The name of its graph.")
-    subject = Subject("")
-    created_after = Since("created_at", "gte", label="Those made then or later.")
-    created_before = Since("created_at", "lt", label="Those made before.")
-    ordering = Ordering(created_at="pk")
+    graph = TextFilter(max_length=200, label="The name of its graph.")
+    subject = SubjectFilter("")
+    created_after = MomentFilter("created_at", "gte", label="Those made then or later.")
+    created_before = MomentFilter("created_at", "lt", label="Those made before.")
+    ordering = OrderFilter(created_at="pk")
 
 
-class CheckpointFilter(filters.FilterSet):
+class CheckpointFilterSet(filters.FilterSet):
     """All of a thread's checkpoints, newest first."""
 
 
-class CommentFilter(filters.FilterSet):
+class CommentFilterSet(filters.FilterSet):
     """All remarks on a question, oldest first."""
 
 
-class RunFilter(filters.FilterSet):
+class RunFilterSet(filters.FilterSet):
     """Runs by state and graph, newest first."""
 
     state = filters.ChoiceFilter(choices=Run.State.choices, label="Where it is.")
-    graph = Text(max_length=200, label="The name of its graph.")
-    thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
-    key = Text(max_length=255, label="The key it was started with.")
-    subject = Subject("thread__")
-    created_after = Since("created_at", "gte", label="Those started then or later.")
-    created_before = Since("created_at", "lt", label="Those started before.")
-    ordering = Ordering("created_at")
+    graph = TextFilter(max_length=200, label="The name of its graph.")
+    thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
+    key = TextFilter(max_length=255, label="The key it was started with.")
+    subject = SubjectFilter("thread__")
+    created_after = MomentFilter("created_at", "gte", label="Those started then or later.")
+    created_before = MomentFilter("created_at", "lt", label="Those started before.")
+    ordering = OrderFilter("created_at")
 
 
-class InterruptFilter(filters.FilterSet):
+class InterruptFilterSet(filters.FilterSet):
     """Questions by what became of them and where they came from; those that wait, oldest first."""
 
     status = filters.ChoiceFilter(
@@ -147,28 +147,28 @@ class InterruptFilter(filters.FilterSet):
         method="by_status",
         label="Those that wait, unless it says otherwise.",
     )
-    graph = Text(max_length=200, label="The name of the graph that asks.")
-    node = Text(max_length=255, label="The name of the node that asks.")
+    graph = TextFilter(max_length=200, label="The name of the graph that asks.")
+    node = TextFilter(max_length=255, label="The name of the node that asks.")
     run = filters.UUIDFilter("run_id", label="Those of one run.")
-    thread = Text("thread__thread_id", max_length=255, label="Those of one thread.")
-    subject = Subject("thread__")
-    created_after = Since("created_at", "gte", label="Those asked then or later.")
-    created_before = Since("created_at", "lt", label="Those asked before.")
+    thread = TextFilter("thread__thread_id", max_length=255, label="Those of one thread.")
+    subject = SubjectFilter("thread__")
+    created_after = MomentFilter("created_at", "gte", label="Those asked then or later.")
+    created_before = MomentFilter("created_at", "lt", label="Those asked before.")
     dialect = filters.ChoiceFilter(
         choices=[(name, name) for name in DIALECTS], label="The shape in which it is asked."
     )
     assignee = filters.ChoiceFilter(
         choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."
     )
-    group = Text("group__name", max_length=150, label="Those of a group, by its name.")
-    free = YesOrNo(method="by_free", label="What you could take; or what you couldn't.")
-    held = YesOrNo(method="by_held", label="What somebody holds; or what nobody does.")
-    overdue = YesOrNo(method="by_overdue", label="What is past its due time; or what isn't.")
-    snoozed = YesOrNo(method="by_snoozed", label="What is put off; or what isn't.")
-    search = Text(
+    group = TextFilter("group__name", max_length=150, label="Those of a group, by its name.")
+    free = YesNoFilter(method="by_free", label="What you could take; or what you couldn't.")
+    held = YesNoFilter(method="by_held", label="What somebody holds; or what nobody does.")
+    overdue = YesNoFilter(method="by_overdue", label="What is past its due time; or what isn't.")
+    snoozed = YesNoFilter(method="by_snoozed", label="What is put off; or what isn't.")
+    search = TextFilter(
         method="by_words", max_length=200, label="Words of the title, or their beginnings."
     )
-    ordering = Ordering("created_at")
+    ordering = OrderFilter("created_at")
 
     def by_status(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         return queryset if value == ANY else queryset.filter(status=value)
@@ -196,12 +196,20 @@ class InterruptFilter(filters.FilterSet):
         search = queue_filters.Search.of(queryset, value)
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
             return search.many  # there is an index of the words of what waits
-        return search.found(search.few.values("pk")[:FEW].count(), FEW)
+        return search.found(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.form.cleaned_data.get("status"):
             self.form.cleaned_data["status"] = Interrupt.Status.PENDING
         return super().filter_queryset(queryset)
+
+
+class DeliveryFilterSet(filters.FilterSet):
+    """Messages by what became of them and what they tell of, newest first."""
+
+    state = filters.ChoiceFilter(choices=Delivery.State.choices)
+    event = filters.ChoiceFilter(choices=Delivery.Event.choices)
+    ordering = OrderFilter("created_at")
 
 
 def _either(queryset: QuerySet[Any], condition: Q, value: str) -> QuerySet[Any]:
@@ -212,7 +220,7 @@ def _either(queryset: QuerySet[Any], condition: Q, value: str) -> QuerySet[Any]:
     return queryset.alias(holds=holds).filter(holds=False)
 
 
-class FilterBackend(DjangoFilterBackend):
+class StrictFilterBackend(DjangoFilterBackend):
     """Applies a view's ``filterset_class``; a value that doesn't fit is a fault by name."""
 
     raise_exception = False

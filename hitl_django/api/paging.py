@@ -1,4 +1,4 @@
-"""Pages that neither repeat nor skip a row while rows come and go between them."""
+"""Keyset pagination: pages that neither repeat nor skip a row while rows come and go."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Cursor:
-        """Return the cursor in ``text``; ValueError if none is."""
+        """Returns the cursor in ``text``; raises ValueError or TypeError where there is none."""
         if len(text) > 200:
             raise ValueError(text)
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
@@ -60,18 +60,18 @@ class KeysetPagination(BasePagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.request = request
-        size = _page_size(request)
+        size = _read_page_size(request)
         fields = queryset.query.order_by
         order = fields
         if fields[-1].removeprefix("-") != "pk":
             order = (*fields, "-pk" if fields[0].startswith("-") else "pk")
 
-        cursor = _cursor(request)
+        cursor = _read_cursor(request)
         backwards = cursor is not None and cursor.backwards
         if cursor is not None:
-            queryset = queryset.filter(_beyond(order, _row(view, cursor), backwards))
+            queryset = queryset.filter(_select_beyond(order, _find_row(view, cursor), backwards))
         if backwards:
-            order = _reversed(order)
+            order = _reverse(order)
 
         rows = list(queryset.order_by(*order)[: size + 1])
         more, rows = len(rows) > size, rows[:size]
@@ -92,7 +92,7 @@ class KeysetPagination(BasePagination):
         return str(replace_query_param(self.request.build_absolute_uri(), CURSOR, cursor))
 
 
-def _page_size(request: Request) -> int:
+def _read_page_size(request: Request) -> int:
     text = request.query_params.get(PAGE_SIZE)
     if text is None:
         return int(hitl.PAGE_SIZE)
@@ -102,23 +102,23 @@ def _page_size(request: Request) -> int:
     raise InvalidRequest(InvalidParam("invalid", detail, parameter=PAGE_SIZE))
 
 
-def _cursor(request: Request) -> Cursor | None:
+def _read_cursor(request: Request) -> Cursor | None:
     text = request.query_params.get(CURSOR)
     if text is None:
         return None
     try:
         return Cursor.decode(text)
     except (ValueError, TypeError):
-        raise _none_of_ours() from None
+        raise _invalid_cursor() from None
 
 
-def _none_of_ours() -> InvalidRequest:
+def _invalid_cursor() -> InvalidRequest:
     detail = "Is none of ours; take it from `next` or `previous`."
     return InvalidRequest(InvalidParam("invalid", detail, parameter=CURSOR))
 
 
-def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
-    """Return the row the cursor stands at, among all that the user may see.
+def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
+    """Returns the row the cursor stands at, among all that the user may see.
 
     Not among the filtered ones: a question that was decided in between still has its place.
     """
@@ -126,15 +126,15 @@ def _row(view: Any, cursor: Cursor) -> QuerySet[Any]:
     try:
         row = rows.filter(pk=rows.model._meta.pk.to_python(cursor.id))
     except ValidationError:
-        raise _none_of_ours() from None
+        raise _invalid_cursor() from None
     if not row.exists():
         detail = "The place it names is gone; start again without it."
         raise InvalidRequest(InvalidParam("gone", detail, parameter=CURSOR))
     return row
 
 
-def _beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Return the condition for all that comes after ``row`` in ``order``, field by field."""
+def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
+    """Returns the condition for all that comes after ``row`` in ``order``, field by field."""
     beyond, tied, bound = Q(), Q(), Q()
     for term in order:
         name = term.removeprefix("-")
@@ -147,5 +147,5 @@ def _beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
     return bound & beyond
 
 
-def _reversed(order: Sequence[Any]) -> tuple[str, ...]:
+def _reverse(order: Sequence[Any]) -> tuple[str, ...]:
     return tuple(term.removeprefix("-") if term.startswith("-") else f"-{term}" for term in order)

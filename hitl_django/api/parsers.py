@@ -1,4 +1,4 @@
-"""What a request's body may be: one JSON object, within limits."""
+"""The parser of request bodies: one JSON object, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers that make a write conditional: If-Match and Idempotency-Key, and the ETag they need."""
+"""Conditional requests: the ETag of a question, If-Match, If-None-Match and Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -16,59 +16,60 @@ from .invalid_params import InvalidParam
 from .problems import InvalidRequest
 
 #: One strong ETag, which may hold commas; Django takes these for what parts several.
-_ONE = re.compile(r'"[\x21\x23-\x7e]*"')
+_SINGLE_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')
 _ETAG = re.compile(r"(?P<version>\d{1,9})-(?P<digest>[0-9a-f]{32})-[a-z]+-[0-9a-f]{8}")
 #: What may change of a question without another version of it.
 _CHANGING = sorted((*ETAG_COLUMNS, "is_held", "is_overdue", "is_snoozed"))
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
-def etag_of(interrupt: Any) -> str:
-    """Return the ETag of a question: what its answer is bound to, and all else that may change."""
+def build_etag(interrupt: Any) -> str:
+    """Returns the ETag of a question: what its answer is bound to, and all else that may change."""
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]
     mark = digest_json([str(value) for value in rest])[:8]
     return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}{changed}-{mark}"'
 
 
-def is_known(request: Request, interrupt: Any) -> bool:
-    """Say whether ``If-None-Match`` names the question as it still is."""
+def is_unchanged(request: Request, interrupt: Any) -> bool:
+    """Returns whether ``If-None-Match`` names the question as it still is."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
-    return known == ["*"] or etag_of(interrupt) in [tag.removeprefix("W/") for tag in known]
+    return known == ["*"] or build_etag(interrupt) in [tag.removeprefix("W/") for tag in known]
 
 
-def expected(request: Request) -> tuple[str | None, int | None]:
-    """Return the payload digest and row version that ``If-Match`` insists on.
+def parse_if_match(request: Request) -> tuple[str | None, int | None]:
+    """Returns the payload digest and row version that ``If-Match`` requires.
 
-    Two Nones without the header or for ``*``. A tag that is none of ours can't be the current
-    one: StaleQuestionError. The status in the tag is not compared: that somebody else decided
-    is told with the decision (409), not as a stale form (412).
+    Two Nones without the header or for ``*``. Raises StaleQuestionError for a tag that
+    ``build_etag`` never made, which can't be the current one. The status in the tag is not
+    compared: that somebody else decided is answered with the decision (409), not as a stale form
+    (412).
     """
     header = request.headers.get("If-Match")
     if header is None:
         return None, None
 
     header = header.strip()
-    tags = [header] if _ONE.fullmatch(header) else parse_etags(header)
+    tags = [header] if _SINGLE_ETAG.fullmatch(header) else parse_etags(header)
     if tags == ["*"]:
         return None, None
     if len(tags) != 1:
         detail = 'Has to be one ETag in double quotes, or "*".'
         raise InvalidRequest(InvalidParam("invalid", detail, header="If-Match"))
 
-    return bound_to(tags[0])
+    return parse_etag(tags[0])
 
 
-def bound_to(tag: str) -> tuple[str, int]:
-    """Return the payload digest and row version that one of our ETags stands for, quoted or not."""
-    ours = _ETAG.fullmatch(tag.strip('"'))
-    if ours is None:
+def parse_etag(tag: str) -> tuple[str, int]:
+    """Returns the payload digest and row version in one of our ETags, quoted or not."""
+    parsed = _ETAG.fullmatch(tag.strip('"'))
+    if parsed is None:
         raise StaleQuestionError()
-    return ours["digest"], int(ours["version"])
+    return parsed["digest"], int(parsed["version"])
 
 
-def idempotency_key(request: Request) -> str:
-    """Return the ``Idempotency-Key``, with or without its double quotes; "" without the header."""
+def read_idempotency_key(request: Request) -> str:
+    """Returns the ``Idempotency-Key``, with or without its double quotes; "" without the header."""
     header = request.headers.get("Idempotency-Key")
     if header is None:
         return ""

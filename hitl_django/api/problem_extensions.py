@@ -1,4 +1,4 @@
-"""What a problem has besides status, code and detail, and the JSON schema of it."""
+"""Extension members of problems (RFC 9457, 3.2), each with its JSON schema."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _TEXT = {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
-    """Reads them from an error; the second argument is the JSON pointer to the part of the body
-    that the service was given.
+class ProblemExtensions:
+    """The extension members of one problem type.
+
+    ``read`` returns them for an error; its second argument is the JSON pointer to the part of the
+    body that the service was given.
 
     ``schema`` has a schema for each, in which a serializer class stands for its component; those
     in ``sometimes`` are not always there.
@@ -73,7 +75,7 @@ def _open_questions(error: errors.OpenQuestionsError, root: str) -> dict[str, An
     return {"pending": list(error.pending_ids)}
 
 
-def _winner(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
+def _winning_decision(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
     decision = error.decision
     shown = None if decision is None else DecisionSerializer(decision).data
     return {"interrupt_status": error.status, "decision": shown}
@@ -95,17 +97,17 @@ def _nothing(error: Exception, root: str) -> dict[str, Any]:
     return {}
 
 
-NONE = Members(_nothing, {})
-BODY_FAULTS = Members(_body_faults, _FAULTS)
-INPUT_FAULTS = Members(_input_faults, _FAULTS, sometimes=frozenset({"errors"}))
-ANSWER_FAULTS = Members(_answer_faults, _FAULTS)
-UNSERIALIZABLE = Members(_unserializable, _FAULTS)
-LIMIT = Members(
+NO_EXTENSIONS = ProblemExtensions(_nothing, {})
+BODY_FAULTS = ProblemExtensions(_body_faults, _FAULTS)
+INPUT_FAULTS = ProblemExtensions(_input_faults, _FAULTS, sometimes=frozenset({"errors"}))
+ANSWER_FAULTS = ProblemExtensions(_answer_faults, _FAULTS)
+UNSERIALIZABLE = ProblemExtensions(_unserializable, _FAULTS)
+LIMIT = ProblemExtensions(
     _limit,
     {"limit": {"type": "integer"}, "found": {"type": "integer"}},
     sometimes=frozenset({"limit", "found"}),  # a host's own limit doesn't say
 )
-OPEN_QUESTIONS = Members(
+OPEN_QUESTIONS = ProblemExtensions(
     _open_questions,
     {
         "pending": {
@@ -115,8 +117,8 @@ OPEN_QUESTIONS = Members(
         }
     },
 )
-WINNER = Members(
-    _winner,
+WINNING_DECISION = ProblemExtensions(
+    _winning_decision,
     {
         "interrupt_status": {"type": "string", "enum": list(Interrupt.Status.values)},
         "decision": {
@@ -125,10 +127,10 @@ WINNER = Members(
         },
     },
 )
-HELD = Members(
+HELD = ProblemExtensions(
     _held, {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}}
 )
-LAST_EVENT = Members(
+LAST_EVENT = ProblemExtensions(
     _last_event,
     {
         "last": {
@@ -137,7 +139,7 @@ LAST_EVENT = Members(
         }
     },
 )
-RUN_STATE = Members(
+RUN_STATE = ProblemExtensions(
     _run_state,
     {
         "run_state": {"type": "string", "enum": list(Run.State.values)},

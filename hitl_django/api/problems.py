@@ -1,4 +1,4 @@
-"""What each error looks like over HTTP: one table, and RFC 9457 around it.
+"""Problem responses (RFC 9457): one table from exceptions to status and code, and its handler.
 
 ``code`` is stable and for programs, ``detail`` is for people and may change. The type of a
 problem is ``about:blank``: its title is that of the status, and ``code`` says the rest.
@@ -38,7 +38,7 @@ from hitl_django.errors import (
 
 from . import invalid_params, problem_extensions
 from .parsers import MalformedBody, UnstorableBody
-from .problem_extensions import Members
+from .problem_extensions import ProblemExtensions
 
 logger = logging.getLogger("hitl_django")
 CONTENT_TYPE = "application/problem+json"
@@ -65,16 +65,16 @@ class LengthRequired(exceptions.APIException):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How an error is answered; ``detail`` replaces the error's own words where set."""
+class ProblemType:
+    """Status, code and extensions of a problem; ``detail`` replaces the error's message if set."""
 
     status: int
     code: str
-    more: Members = problem_extensions.NONE
+    extensions: ProblemExtensions = problem_extensions.NO_EXTENSIONS
     detail: str | None = None
 
 
-_UNAVAILABLE = Answer(
+_UNAVAILABLE = ProblemType(
     503,
     "database_unavailable",
     # Of a connection that broke off at a commit nobody knows whether it was heard.
@@ -84,135 +84,150 @@ _UNAVAILABLE = Answer(
 
 #: The table. An error is answered by the entry of its nearest class; one without an entry is
 #: a fault of ours or of the graph's author, and ends where the host's other exceptions do.
-ANSWERS: dict[type[Exception], Answer] = {
-    MalformedBody: Answer(400, "malformed_json", problem_extensions.BODY_FAULTS),
-    UnstorableBody: Answer(422, "unstorable_value", problem_extensions.BODY_FAULTS),
-    InvalidRequest: Answer(400, "invalid_request", problem_extensions.BODY_FAULTS),
-    LengthRequired: Answer(411, "length_required"),
-    errors.UnknownGraphError: Answer(
+PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
+    MalformedBody: ProblemType(400, "malformed_json", problem_extensions.BODY_FAULTS),
+    UnstorableBody: ProblemType(422, "unstorable_value", problem_extensions.BODY_FAULTS),
+    InvalidRequest: ProblemType(400, "invalid_request", problem_extensions.BODY_FAULTS),
+    LengthRequired: ProblemType(411, "length_required"),
+    errors.UnknownGraphError: ProblemType(
         404,
         "unknown_graph",
         # The error's own message lists the registered names, which are not everybody's to know.
         detail="No graph of that name is registered.",
     ),
-    errors.BrokenGraphError: Answer(
+    errors.BrokenGraphError: ProblemType(
         409,
         "graph_broken",
         # What its factory said may be nobody's to know either; graphs/ tells operators.
         detail="The graph can't be built here, so nothing can be done with it.",
     ),
-    errors.InvalidInputError: Answer(422, "invalid_input", problem_extensions.INPUT_FAULTS),
-    errors.EmptyInputError: Answer(422, "empty_input"),
-    errors.InvalidUpdateError: Answer(422, "invalid_input"),
-    errors.UnserializableError: Answer(422, "unserializable", problem_extensions.UNSERIALIZABLE),
-    errors.PayloadLimitError: Answer(413, "too_large", problem_extensions.LIMIT),
-    errors.GraphChangedError: Answer(409, "graph_changed"),
-    errors.OpenQuestionsError: Answer(409, "thread_waiting", problem_extensions.OPEN_QUESTIONS),
-    errors.NothingPendingError: Answer(409, "nothing_pending"),
-    errors.UnknownInterruptError: Answer(409, "not_pending"),
-    errors.AlreadyDecidedError: Answer(409, "already_decided", problem_extensions.WINNER),
-    errors.AlreadyApprovedError: Answer(409, "already_approved", problem_extensions.WINNER),
-    errors.ClaimRequiredError: Answer(409, "claim_required"),
-    errors.StaleQuestionError: Answer(412, "stale_question"),
-    errors.InvalidAnswerError: Answer(422, "invalid_answer", problem_extensions.ANSWER_FAULTS),
-    errors.QuestionChangedError: Answer(409, "question_changed"),
-    errors.IdempotencyKeyReusedError: Answer(422, "idempotency_key_reused"),
-    errors.LeaseHeldError: Answer(409, "busy"),
-    errors.HeldError: Answer(409, "held", problem_extensions.HELD),
-    errors.RunStateError: Answer(409, "run_state", problem_extensions.RUN_STATE),
-    NotAllowedError: Answer(403, "permission_denied"),
-    SelfApprovalError: Answer(403, "self_approval"),
-    errors.ThreadNotFound: Answer(404, "not_found"),
-    RunNotFound: Answer(404, "not_found"),
-    CheckpointNotFound: Answer(404, "not_found"),
-    errors.EventsPrunedError: Answer(410, "events_pruned", problem_extensions.LAST_EVENT),
-    InterruptNotFound: Answer(404, "not_found"),
-    WebhookNotFound: Answer(404, "not_found"),
-    LinkNotFound: Answer(404, "not_found"),
-    errors.LinkSpentError: Answer(409, "link_spent"),
-    Http404: Answer(404, "not_found", detail="There is nothing here that you may see."),
-    PermissionDenied: Answer(403, "permission_denied", detail="You may not do that."),
-    RequestDataTooBig: Answer(413, "too_large", detail="The body is too large."),
-    SuspiciousOperation: Answer(400, "bad_request", detail="The request can't be understood."),
-    BadRequest: Answer(400, "bad_request", detail="The request can't be understood."),
-    MultiPartParserError: Answer(400, "bad_request", detail="The form can't be read."),
-    UnreadablePostError: Answer(400, "bad_request", detail="The body ended too early."),
+    errors.InvalidInputError: ProblemType(422, "invalid_input", problem_extensions.INPUT_FAULTS),
+    errors.EmptyInputError: ProblemType(422, "empty_input"),
+    errors.InvalidUpdateError: ProblemType(422, "invalid_input"),
+    errors.UnserializableError: ProblemType(
+        422, "unserializable", problem_extensions.UNSERIALIZABLE
+    ),
+    errors.PayloadLimitError: ProblemType(413, "too_large", problem_extensions.LIMIT),
+    errors.GraphChangedError: ProblemType(409, "graph_changed"),
+    errors.OpenQuestionsError: ProblemType(
+        409, "thread_waiting", problem_extensions.OPEN_QUESTIONS
+    ),
+    errors.NothingPendingError: ProblemType(409, "nothing_pending"),
+    errors.UnknownInterruptError: ProblemType(409, "not_pending"),
+    errors.AlreadyDecidedError: ProblemType(
+        409, "already_decided", problem_extensions.WINNING_DECISION
+    ),
+    errors.AlreadyApprovedError: ProblemType(
+        409, "already_approved", problem_extensions.WINNING_DECISION
+    ),
+    errors.ClaimRequiredError: ProblemType(409, "claim_required"),
+    errors.StaleQuestionError: ProblemType(412, "stale_question"),
+    errors.InvalidAnswerError: ProblemType(422, "invalid_answer", problem_extensions.ANSWER_FAULTS),
+    errors.QuestionChangedError: ProblemType(409, "question_changed"),
+    errors.IdempotencyKeyReusedError: ProblemType(422, "idempotency_key_reused"),
+    errors.LeaseHeldError: ProblemType(409, "busy"),
+    errors.HeldError: ProblemType(409, "held", problem_extensions.HELD),
+    errors.RunStateError: ProblemType(409, "run_state", problem_extensions.RUN_STATE),
+    NotAllowedError: ProblemType(403, "permission_denied"),
+    SelfApprovalError: ProblemType(403, "self_approval"),
+    errors.ThreadNotFound: ProblemType(404, "not_found"),
+    RunNotFound: ProblemType(404, "not_found"),
+    CheckpointNotFound: ProblemType(404, "not_found"),
+    errors.EventsPrunedError: ProblemType(410, "events_pruned", problem_extensions.LAST_EVENT),
+    InterruptNotFound: ProblemType(404, "not_found"),
+    WebhookNotFound: ProblemType(404, "not_found"),
+    LinkNotFound: ProblemType(404, "not_found"),
+    errors.LinkSpentError: ProblemType(409, "link_spent"),
+    Http404: ProblemType(404, "not_found", detail="There is nothing here that you may see."),
+    PermissionDenied: ProblemType(403, "permission_denied", detail="You may not do that."),
+    RequestDataTooBig: ProblemType(413, "too_large", detail="The body is too large."),
+    SuspiciousOperation: ProblemType(400, "bad_request", detail="The request can't be understood."),
+    BadRequest: ProblemType(400, "bad_request", detail="The request can't be understood."),
+    MultiPartParserError: ProblemType(400, "bad_request", detail="The form can't be read."),
+    UnreadablePostError: ProblemType(400, "bad_request", detail="The body ended too early."),
     # Whether nobody is signed in is 401 or 403 is for the authentication to say (RFC 9110 wants a
     # challenge beside 401, and not every scheme has one).
-    exceptions.NotAuthenticated: Answer(401, "not_authenticated"),
-    exceptions.AuthenticationFailed: Answer(401, "authentication_failed"),
-    exceptions.PermissionDenied: Answer(403, "permission_denied"),
-    exceptions.NotAcceptable: Answer(406, "not_acceptable"),
-    exceptions.UnsupportedMediaType: Answer(415, "unsupported_media_type"),
-    exceptions.Throttled: Answer(429, "throttled"),
+    exceptions.NotAuthenticated: ProblemType(401, "not_authenticated"),
+    exceptions.AuthenticationFailed: ProblemType(401, "authentication_failed"),
+    exceptions.PermissionDenied: ProblemType(403, "permission_denied"),
+    exceptions.NotAcceptable: ProblemType(406, "not_acceptable"),
+    exceptions.UnsupportedMediaType: ProblemType(415, "unsupported_media_type"),
+    exceptions.Throttled: ProblemType(429, "throttled"),
     **dict.fromkeys(outages.ERRORS, _UNAVAILABLE),
 }
 
 
-def answer_to(error: Exception) -> Answer | None:
-    """Return the table's entry for ``error``, that of its nearest class."""
-    known = table_entry(type(error))
+def find_problem_type(error: Exception) -> ProblemType | None:
+    """Returns the problem type of an error: that of its nearest class in the table."""
+    known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None
     if isinstance(error, exceptions.APIException):
         if known is None:
-            return Answer(error.status_code, _code(error))
+            return ProblemType(error.status_code, _find_code(error))
         return replace(known, status=error.status_code)
     return known
 
 
-def table_entry(kind: type[Exception]) -> Answer | None:
-    """Return how errors of a class are answered."""
-    return next((ANSWERS[near] for near in kind.__mro__ if near in ANSWERS), None)
+def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
+    """Returns the problem type of a class of errors, or None where the table has none for it."""
+    return next((PROBLEM_TYPES[near] for near in kind.__mro__ if near in PROBLEM_TYPES), None)
 
 
-def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Turn an exception into a problem; None leaves it to the host.
+def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Turns an exception into a problem response; None leaves it to the host.
 
     Used by our own views only: a host's ``EXCEPTION_HANDLER`` is neither used nor replaced.
     """
-    answer = answer_to(error)
-    if answer is None:
+    problem_type = find_problem_type(error)
+    if problem_type is None:
         return None
 
     if not isinstance(error, NotAllowedError):
         # Under ATOMIC_REQUESTS an answered error has to undo as a raised one does. What was not
         # allowed has been undone by the service, and its entry in the record is to stay.
         set_rollback()
-    if answer is _UNAVAILABLE:
+    if problem_type is _UNAVAILABLE:
         # The client can't do anything about it, and whoever can has to hear of it.
         logger.error("the API can't reach the database", exc_info=error)
-    body = problem(error, answer, context["view"].part)
-    return Response(body, status=answer.status, headers=_headers(error), content_type=CONTENT_TYPE)
+    body = build_problem(error, problem_type, context["view"].input_pointer)
+    return Response(
+        body,
+        status=problem_type.status,
+        headers=_build_headers(error),
+        content_type=CONTENT_TYPE,
+    )
 
 
-def problem(error: Exception, answer: Answer, part: str) -> dict[str, Any]:
-    """Return the problem document (RFC 9457) of an error.
+def build_problem(
+    error: Exception, problem_type: ProblemType, input_pointer: str
+) -> dict[str, Any]:
+    """Returns the problem document (RFC 9457) of an error.
 
-    ``part`` is the JSON pointer to what the service was given of the body.
+    ``input_pointer`` is the JSON pointer to what the service was given of the body.
     """
     return {
         "type": "about:blank",
-        "title": HTTPStatus(answer.status).phrase,
-        "status": int(answer.status),
-        "code": answer.code,
-        "detail": answer.detail or _detail(error),
-        **answer.more.read(error, part),
+        "title": HTTPStatus(problem_type.status).phrase,
+        "status": int(problem_type.status),
+        "code": problem_type.code,
+        "detail": problem_type.detail or _find_detail(error),
+        **problem_type.extensions.read(error, input_pointer),
     }
 
 
-def _code(error: exceptions.APIException) -> str:
+def _find_code(error: exceptions.APIException) -> str:
     codes = error.get_codes()
     return codes if isinstance(codes, str) else "invalid_request"
 
 
-def _detail(error: Exception) -> str:
+def _find_detail(error: Exception) -> str:
     if isinstance(error, exceptions.APIException) and not isinstance(error.detail, str):
         return str(error.default_detail)
     return str(getattr(error, "detail", error))
 
 
-def _headers(error: Exception) -> dict[str, str]:
+def _build_headers(error: Exception) -> dict[str, str]:
     headers = {}
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge

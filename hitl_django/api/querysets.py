@@ -1,12 +1,14 @@
-"""The rows a user may see; what isn't among them looks as if it didn't exist."""
+"""Querysets of the rows that a user may see, by the policy.
+
+What isn't among them is answered as if it didn't exist: a view that is about one row finds it by
+``Resource.find``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Case, Q, QuerySet, When
-from django.shortcuts import get_object_or_404
 
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
@@ -18,76 +20,54 @@ from hitl_django.services.reviews import queue_filters
 # same client has just answered.
 
 
-def graphs(user: Any) -> list[str]:
-    """Return the names of the graphs that ``user`` may start, or sees something of."""
-    return [name for name in registry.names() if sees_graph(user, name)]
+def list_visible_graphs(user: Any) -> list[str]:
+    """Returns the names of the graphs that ``user`` may start, or sees runs or questions of."""
+    return [name for name in registry.names() if can_see_graph(user, name)]
 
 
-def sees_graph(user: Any, name: str) -> bool:
-    """Say whether a registered graph is one of them."""
+def can_see_graph(user: Any, name: str) -> bool:
+    """Returns whether a registered graph is one of them."""
     return name in registry.names() and (
         may_start(user, name, "api")
-        or runs(user).filter(graph=name).exists()
-        or interrupts(user).filter(graph=name).exists()
+        or visible_runs(user).filter(graph=name).exists()
+        or visible_interrupts(user).filter(graph=name).exists()
     )
 
 
-def threads(user: Any) -> QuerySet[Thread]:
-    """Return the threads that ``user`` may see."""
+def visible_threads(user: Any) -> QuerySet[Thread]:
+    """Returns the threads that ``user`` may see."""
     return get_policy().visible_threads(user, Thread.objects.using(write_alias()))
 
 
-def thread(user: Any, thread_id: str) -> Thread:
-    """Return one of them; Http404 if it isn't."""
-    return get_object_or_404(threads(user), thread_id=thread_id)
-
-
-def runs(user: Any) -> QuerySet[Run]:
-    """Return the runs that ``user`` may see."""
+def visible_runs(user: Any) -> QuerySet[Run]:
+    """Returns the runs that ``user`` may see."""
     rows = Run.objects.using(write_alias()).select_related("thread")
     return get_policy().visible_runs(user, rows)
 
 
-def run(user: Any, run_id: UUID) -> Run:
-    """Return one of them; Http404 if it isn't."""
-    return get_object_or_404(runs(user), pk=run_id)
+def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
+    """Returns the questions that ``user`` may see, annotated by the database's clock.
 
-
-def interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Return the questions that ``user`` may see, with what the database's clock says of them."""
+    ``is_held``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
+    """
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
     seen = get_policy().visible_interrupts(user, rows)
     return seen.annotate(
-        is_held=_says(queue_filters.HELD),
-        is_snoozed=_says(queue_filters.SNOOZED),
-        is_overdue=_says(queue_filters.OVERDUE),
+        is_held=_holds_while_open(queue_filters.HELD),
+        is_snoozed=_holds_while_open(queue_filters.SNOOZED),
+        is_overdue=_holds_while_open(queue_filters.OVERDUE),
     )
 
 
-def _says(condition: Q) -> Case:
+def _holds_while_open(condition: Q) -> Case:
     return Case(When(queue_filters.PENDING & condition, then=True), default=False)
 
 
-def interrupt(user: Any, interrupt_id: UUID) -> Interrupt:
-    """Return one of them; Http404 if it isn't."""
-    return get_object_or_404(interrupts(user), pk=interrupt_id)
-
-
-def webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
-    """Return the webhooks that ``user`` may see."""
+def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
+    """Returns the webhooks that ``user`` may see."""
     return get_policy().visible_webhooks(user, WebhookEndpoint.objects.using(write_alias()))
 
 
-def webhook(user: Any, webhook_id: UUID) -> WebhookEndpoint:
-    """Return one of them; Http404 if it isn't."""
-    return get_object_or_404(webhooks(user), pk=webhook_id)
-
-
-def deliveries(user: Any) -> QuerySet[Delivery]:
-    """Return what is sent to the webhooks that ``user`` may see."""
-    return Delivery.objects.using(write_alias()).filter(endpoint__in=webhooks(user))
-
-
-def delivery(user: Any, delivery_id: UUID) -> Delivery:
-    """Return one of these messages; Http404 if it isn't."""
-    return get_object_or_404(deliveries(user), pk=delivery_id)
+def visible_deliveries(user: Any) -> QuerySet[Delivery]:
+    """Returns the messages to the webhooks that ``user`` may see."""
+    return Delivery.objects.using(write_alias()).filter(endpoint__in=visible_webhooks(user))

@@ -1,4 +1,4 @@
-"""What an answer's body is: JSON, whatever the host's DRF settings say."""
+"""Renderers and content negotiation: JSON, whatever the host's DRF settings are."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class PlainJSONRenderer(JSONRenderer):
     strict = True
 
     def get_indent(self, accepted_media_type: str, renderer_context: Any) -> None:
-        """Return no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
+        """Returns no indent: ``Accept: application/json; indent=9999`` is not a wish of ours."""
 
 
-class EventStream(PlainJSONRenderer):
-    """Says that an answer may be a stream of events; what is none is JSON all the same."""
+class EventStreamRenderer(PlainJSONRenderer):
+    """Offers a stream of server-sent events; a response that is none is JSON all the same."""
 
     media_type = "text/event-stream"
 
 
-class JSONOnly(DefaultContentNegotiation):
+class JSONOnlyNegotiation(DefaultContentNegotiation):
     """Answers in JSON, whatever is accepted (RFC 9110, 12.5.1 allows it) and without ``?format=``.
 
     A reader who asks for something else gets the answer and sees what it is, errors included.
@@ -37,7 +37,7 @@ class JSONOnly(DefaultContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class Negotiated(DefaultContentNegotiation):
+class AcceptNegotiation(DefaultContentNegotiation):
     """Answers in what is accepted, in the view's order; what it hasn't is refused with 406."""
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Where a request's body comes from, also where nobody says how long it is.
+"""Request bodies without a Content-Length: read where the server says where they end.
 
 A body that is sent in chunks has no Content-Length, and neither needs one under HTTP/2. Django's
 WSGI half and DRF take such a one for empty. Here it is read as far as the view's limits go, by
@@ -18,7 +18,7 @@ from .problems import InvalidRequest, LengthRequired
 
 
 class Readable(Protocol):
-    """All that is asked of a body."""
+    """A body that can be read in parts."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -40,7 +40,7 @@ class BodyRequest(Request):
         refuse_ambiguous_length(self._request)
         super()._load_stream()  # type: ignore[misc]
         if self._stream is None:
-            self._stream = unmeasured_body(self._request)
+            self._stream = find_unmeasured_body(self._request)
         else:
             self._stream = MeasuredBody(self._stream, int(self._request.META["CONTENT_LENGTH"]))
 
@@ -57,8 +57,8 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
         raise InvalidRequest(InvalidParam("invalid", detail, header="Transfer-Encoding"))
 
 
-def unmeasured_body(request: HttpRequest) -> Readable | None:
-    """Returns the body of a request that doesn't tell its length; None where it has none."""
+def find_unmeasured_body(request: HttpRequest) -> Readable | None:
+    """Returns the body of a request that has no Content-Length; None where it has none."""
     source: Readable
     if isinstance(request, ASGIRequest):
         source = request  # Django has read it all
@@ -69,7 +69,7 @@ def unmeasured_body(request: HttpRequest) -> Readable | None:
     else:
         return None
     first = source.read(1)
-    return Rest(first, source) if first else None
+    return PeekedBody(first, source) if first else None
 
 
 class MeasuredBody:
@@ -104,7 +104,7 @@ class ServerInput:
             raise UnreadablePostError(*error.args) from error
 
 
-class Rest:
+class PeekedBody:
     """A body of which the beginning was read, to see whether there is one."""
 
     def __init__(self, first: bytes, source: Readable) -> None:

@@ -1,4 +1,4 @@
-"""How often a user may read, start and decide: a bound on the damage of a client in a loop.
+"""Throttles: how often a user may read, start and decide, so that a client in a loop harms little.
 
 Counted in the host's cache, in windows of a whole period, so that a request costs two small
 operations there and no list of moments. With a cache of each process its own, each process has a
@@ -45,13 +45,13 @@ class UserThrottle(BaseThrottle):
         now = time.time()
         self.left = rate.seconds - now % rate.seconds
         key = f"hitl_django:{self.setting}:{request.user.pk}:{int(now // rate.seconds)}"
-        return count(key, rate.seconds, times) <= rate.count
+        return count_calls(key, rate.seconds, times) <= rate.count
 
     def wait(self) -> float:
         return self.left
 
 
-def count(key: str, seconds: int, times: int = 1) -> int:
+def count_calls(key: str, seconds: int, times: int = 1) -> int:
     """Counts more of these within so many seconds; returns how many there were, 0 unknown."""
     try:
         cache.add(key, 0, timeout=2 * seconds)

@@ -1,4 +1,4 @@
-"""Ids in addresses that are not ours to choose."""
+"""URL converters: a thread's id, which the host chooses, as one segment of a path."""
 
 from __future__ import annotations
 

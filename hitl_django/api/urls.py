@@ -1,4 +1,4 @@
-"""The addresses of version 1."""
+"""URL patterns of version 1 of the API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ urlpatterns = [
     ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
     path("interrupts/", interrupts.InterruptList.as_view(), name="interrupts"),
-    path("interrupts/next/", queue.Next.as_view(), name="next"),
+    path("interrupts/next/", queue.NextInterrupt.as_view(), name="next"),
     path("interrupts/<uuid:interrupt_id>/", interrupts.InterruptDetail.as_view(), name="interrupt"),
     path(
         "interrupts/<uuid:interrupt_id>/decisions/",
@@ -62,12 +62,16 @@ urlpatterns = [
         links.LinkDetail.as_view(),
         name="link-detail",
     ),
-    path("interrupts/<uuid:interrupt_id>/claim/", queue.Claim.as_view(), name="claim"),
-    path("interrupts/<uuid:interrupt_id>/release/", queue.Release.as_view(), name="release"),
-    path("interrupts/<uuid:interrupt_id>/assign/", queue.Assign.as_view(), name="assign"),
-    path("interrupts/<uuid:interrupt_id>/snooze/", queue.Snooze.as_view(), name="snooze"),
+    path("interrupts/<uuid:interrupt_id>/claim/", queue.InterruptClaim.as_view(), name="claim"),
+    path(
+        "interrupts/<uuid:interrupt_id>/release/", queue.InterruptRelease.as_view(), name="release"
+    ),
+    path(
+        "interrupts/<uuid:interrupt_id>/assign/", queue.InterruptAssignment.as_view(), name="assign"
+    ),
+    path("interrupts/<uuid:interrupt_id>/snooze/", queue.InterruptSnooze.as_view(), name="snooze"),
     path("interrupts/<uuid:interrupt_id>/comments/", queue.CommentList.as_view(), name="comments"),
-    path("stats/", queue.Stats.as_view(), name="stats"),
+    path("stats/", queue.QueueStatsDetail.as_view(), name="stats"),
     path("decisions/bulk/", bulk.view, name="decisions-bulk"),
     path("schema/", schema.SchemaDetail.as_view(), name="schema"),
     path("webhooks/", webhooks.WebhookList.as_view(), name="webhooks"),

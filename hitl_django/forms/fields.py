@@ -13,7 +13,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.json_text.text_diff import Span, changed_words
+from hitl_django.json_text.text_diff import Span, compare_words
 
 from .json_input import (
     from_json,
@@ -159,7 +159,7 @@ class TextField(AnswerField):
         )
         if len(old) <= LINE and "\n" not in old:
             return []
-        return [Span(span.kind, visible(span.text)) for span in changed_words(old, new)]
+        return [Span(span.kind, visible(span.text)) for span in compare_words(old, new)]
 
     def parse(self, raw: str) -> str:
         # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.

@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from hitl_django.engine.drawing import Picture, PlacedEdge, PlacedNode
 from hitl_django.engine.drawing import lay_out_graph as lay_out
 from hitl_django.engine.drawing.layout.text_size import LINE
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 if TYPE_CHECKING:
     from hitl_django.engine.graph.pregel import Pregel
@@ -46,7 +46,7 @@ MARKS: dict[State, Sequence[Sequence[tuple[float, float]]]] = {
 @lru_cache(maxsize=64)
 def picture_of(graph: Pregel) -> Picture:
     """Lays a graph out, once for as long as it is registered."""
-    return lay_out(graph, say=visible)
+    return lay_out(graph, say=escape_invisible)
 
 
 def svg(
@@ -79,7 +79,7 @@ def svg(
         ident=ident,
         width=_number(picture.width),
         height=_number(picture.height),
-        title=visible(title) or _("The graph"),
+        title=escape_invisible(title) or _("The graph"),
         desc=_description(picture, told),
         edges=_joined(_edge(edge) for edge in picture.edges),
         # Edges inside a box lie on it, and nodes on edges.
@@ -97,7 +97,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _description(picture: Picture, told: dict[State, Collection[str]]) -> str:
-    names = {node.id: visible(node.name) for node in picture.nodes if node.kind == "node"}
+    names = {node.id: escape_invisible(node.name) for node in picture.nodes if node.kind == "node"}
     sentences = [
         ngettext("A graph of %(count)s node.", "A graph of %(count)s nodes.", len(names))
         % {"count": len(names)},
@@ -131,7 +131,7 @@ def _title(node: PlacedNode, state: State) -> str:
         FAILED: _("failed here"),
         NEXT: _("comes next"),
     }.get(state)
-    return f"{visible(node.name)}: {said}" if said else visible(node.name)
+    return f"{escape_invisible(node.name)}: {said}" if said else escape_invisible(node.name)
 
 
 # Nodes.
@@ -186,7 +186,7 @@ def _name(node: PlacedNode) -> str:
             "",
             '<tspan x="{}" y="{}">{}</tspan>',
             (
-                (_number(x), _number(top + number * LINE + 12.5), visible(line))
+                (_number(x), _number(top + number * LINE + 12.5), escape_invisible(line))
                 for number, line in enumerate(node.lines)
             ),
         ),
@@ -213,7 +213,7 @@ def _edge(edge: PlacedEdge) -> str:
         '<g class="{}">{}<path d="{}"{}/><path class="hitl-head" d="{}" fill="currentColor"'
         ' stroke="none"/></g>',
         classes,
-        format_html("<title>{}</title>", visible(edge.label)) if edge.label else "",
+        format_html("<title>{}</title>", escape_invisible(edge.label)) if edge.label else "",
         _way(edge.points),
         dashed,
         _head(edge.points),
@@ -228,7 +228,7 @@ def _label(edge: PlacedEdge) -> str:
         ' font-size="12" fill="currentColor" stroke="none">{}</text>',
         _number(x),
         _number(y + 4),
-        visible(edge.shown),
+        escape_invisible(edge.shown),
     )
 
 

@@ -1,3 +1,3 @@
-"""JSON and text: sanitizing, JSON Schema, JSON Patch and readable differences."""
+"""JSON and text: strict reading, JSON Pointer, Patch and Schema, differences, sanitizing."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): what a person changed of what was asked, and how to apply it."""
+"""JSON Patch (RFC 6902): made of two documents, and applied to one."""
 
 from __future__ import annotations
 
@@ -7,78 +7,80 @@ import json
 from typing import Any
 
 from .json_pointer import escape_part, parse_pointer
-from .sequence_diff import Effort, align
+from .sequence_diff import StepBudget, align_sequences
 
 Patch = list[dict[str, Any]]
 
 #: Steps that comparing the lists of a document may take, all of them together.
-MOST_WORK = 500_000
+MAX_STEPS = 500_000
 
 
-def diff(old: Any, new: Any) -> Patch:
+def make_patch(old: Any, new: Any) -> Patch:
     """Returns the patch that makes ``new`` of ``old``; empty where they are the same JSON.
 
     It adds, removes and replaces, at the deepest place that says it. As JSON, true isn't 1 and 1
     isn't 1.0.
     """
     patch: Patch = []
-    _compare(old, new, "", patch, Effort(MOST_WORK))
+    _compare(old, new, "", patch, StepBudget(MAX_STEPS))
     return patch
 
 
-def apply(document: Any, patch: Patch) -> Any:
+def apply_patch(document: Any, patch: Patch) -> Any:
     """Returns the document with the patch applied; the document itself stays as it is.
 
-    Raises ValueError for a step that can't be applied, or isn't one that ``diff`` makes.
+    Raises ValueError for a step that can't be applied, or isn't one that ``make_patch`` makes.
     """
-    whole = {"": copy.deepcopy(document)}
+    root = {"": copy.deepcopy(document)}
     for step in patch:
         if step.get("op") not in ("add", "remove", "replace"):
             raise ValueError(f"The patch has a step {step.get('op')!r}.")
         *way, last = ["", *parse_pointer(step["path"])]
-        found: Any = whole
+        found: Any = root
         for part in way:
             found = found[_key(found, part, len(found) - 1)]
-        _carry_out(found, step, last)
-    return whole[""]
+        _apply_step(found, step, last)
+    return root[""]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Says whether two values are the same JSON."""
+def is_same_json(one: Any, other: Any) -> bool:
+    """Returns whether two values are the same JSON."""
     return _text(one) == _text(other)
 
 
-def _compare(old: Any, new: Any, path: str, patch: Patch, effort: Effort) -> None:
+def _compare(old: Any, new: Any, path: str, patch: Patch, budget: StepBudget) -> None:
     if isinstance(old, dict) and isinstance(new, dict):
-        _compare_objects(old, new, path, patch, effort)
+        _compare_objects(old, new, path, patch, budget)
     elif isinstance(old, list) and isinstance(new, list):
-        _compare_lists(old, new, path, patch, effort)
-    elif not same(old, new):
+        _compare_lists(old, new, path, patch, budget)
+    elif not is_same_json(old, new):
         patch.append({"op": "replace", "path": path, "value": new})
 
 
 def _compare_objects(
-    old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch, effort: Effort
+    old: dict[str, Any], new: dict[str, Any], path: str, patch: Patch, budget: StepBudget
 ) -> None:
     for key in old:
         below = f"{path}/{escape_part(key)}"
         if key not in new:
             patch.append({"op": "remove", "path": below})
         else:
-            _compare(old[key], new[key], below, patch, effort)
+            _compare(old[key], new[key], below, patch, budget)
     for key in new:
         if key not in old:
             patch.append({"op": "add", "path": f"{path}/{escape_part(key)}", "value": new[key]})
 
 
-def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch, effort: Effort) -> None:
+def _compare_lists(
+    old: list[Any], new: list[Any], path: str, patch: Patch, budget: StepBudget
+) -> None:
     """Goes through both from the front, so that each place is the one in the list so far."""
-    for block in align([*map(_text, old)], [*map(_text, new)], effort):
+    for block in align_sequences([*map(_text, old)], [*map(_text, new)], budget):
         if block.same:
             continue
         both = min(block.j - block.i, block.l - block.k)
         for at in range(both):
-            _compare(old[block.i + at], new[block.k + at], f"{path}/{block.k + at}", patch, effort)
+            _compare(old[block.i + at], new[block.k + at], f"{path}/{block.k + at}", patch, budget)
         gone = {"op": "remove", "path": f"{path}/{block.k + both}"}
         patch += [dict(gone) for _ in range(block.i + both, block.j)]
         patch += [
@@ -87,7 +89,7 @@ def _compare_lists(old: list[Any], new: list[Any], path: str, patch: Patch, effo
         ]
 
 
-def _carry_out(found: Any, step: dict[str, Any], last: str) -> None:
+def _apply_step(found: Any, step: dict[str, Any], last: str) -> None:
     adds = step["op"] == "add"
     if isinstance(found, list):
         at = _key(found, last, len(found) if adds else len(found) - 1)

@@ -23,7 +23,7 @@ VALUES = ("const", "default", "enum", "examples")
 TOO_COMPLEX = "is too complex to be checked: send fewer values, or nest them less deeply"
 
 
-def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
+def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the properties of an object schema, or None for any other."""
     found = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(found, dict):
@@ -31,11 +31,11 @@ def properties(schema: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
+def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     """Lists what of the value doesn't fit, as (JSON pointer, reason), in document order."""
     found: list[tuple[str, str]] = []
     try:
-        with schema_keywords.budget():
+        with schema_keywords.limit_work():
             if _has_dialect(schema):
                 schema = _undialected(schema)
             validator = schema_keywords.VALIDATOR(schema, registry=Registry())

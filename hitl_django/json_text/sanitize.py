@@ -1,4 +1,4 @@
-"""Text from models and strangers, made fit to be stored and looked at; and words that count."""
+"""Text from models and strangers, made fit to be stored and shown; titles and counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Returns the text on one line, its invisible characters written as code points."""
     line = " ".join(text.split())
     if line.isascii() and line.isprintable():
@@ -25,24 +25,24 @@ def visible(text: str) -> str:
     )
 
 
-def counted(number: int, one: str, several: str) -> str:
+def format_count(number: int, one: str, several: str) -> str:
     """Returns ``1 run`` or ``3 runs``: the number, and the words that go with it."""
     return f"{number} {one if number == 1 else several}"
 
 
-def storable(text: str) -> str:
+def escape_unstorable(text: str) -> str:
     """Returns the text with what a database or UTF-8 refuses written as code points."""
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 
-def question_title(payload: Any, node: str) -> str:
-    """Says in one line what is asked: the payload's own words, or that ``node`` asks."""
+def make_title(payload: Any, node: str) -> str:
+    """Returns a question's title in one line: of the payload's own words, or that ``node`` asks."""
     words = payload
     if isinstance(payload, dict):
-        words = next((payload[key] for key in TITLE_KEYS if _says(payload.get(key))), None)
-    if not _says(words):
-        return shorten(visible(f"{node} asks for a decision"))
-    return shorten(visible(words))
+        words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
+    if not _has_words(words):
+        return shorten(escape_invisible(f"{node} asks for a decision"))
+    return shorten(escape_invisible(words))
 
 
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
@@ -54,7 +54,7 @@ def shorten(line: str, length: int = TITLE_LENGTH) -> str:
     return (cut[:word_edge] if word_edge > length // 2 else cut).rstrip() + "…"
 
 
-def _says(words: Any) -> bool:
+def _has_words(words: Any) -> bool:
     return isinstance(words, str) and not words.isspace() and words != ""
 
 

@@ -56,7 +56,7 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 
 @contextmanager
-def budget() -> Iterator[Budget]:
+def limit_work() -> Iterator[Budget]:
     """Opens a budget for the block, or goes on with the one that is open."""
     known = _budget.get()
     if known is not None:

@@ -1,7 +1,12 @@
-"""What two sequences have in common, found within a bound on the work.
+"""A shortest edit between two sequences, found within a bound on the steps.
 
 The algorithm is Myers' (An O(ND) Difference Algorithm, 1986): long and alike is cheap, and where
-two sequences differ so much that it gets expensive, there is little to be said about how.
+two sequences differ so much that it gets expensive, there is little to show of how.
+
+``difflib.SequenceMatcher`` can't be bounded but by the length of what it gets, since its steps grow
+with the square of how often a piece repeats, and every second piece of a text is a space. Two texts
+of 3,000 words with three changes take it 3 s, here 3 ms; with ``autojunk`` it is quick, and of the
+612 pieces that two texts of 300 words share it finds 48.
 """
 
 from __future__ import annotations
@@ -10,15 +15,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 #: Steps after which what lies between the first and the last difference counts as replaced.
-MOST_WORK = 2_000_000
+MAX_STEPS = 2_000_000
 
 
-class Effort:
-    """The steps that may still be made, of one alignment or of several together."""
+class StepBudget:
+    """The steps that are left, to one alignment or to several together."""
 
     __slots__ = ("left",)
 
-    def __init__(self, left: int = MOST_WORK) -> None:
+    def __init__(self, left: int = MAX_STEPS) -> None:
         self.left = left
 
 
@@ -33,21 +38,21 @@ class Block:
     l: int  # noqa: E741  (four neighbours of the alphabet)
 
 
-def align(
-    old: Sequence[Hashable], new: Sequence[Hashable], effort: Effort | None = None
+def align_sequences(
+    old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget | None = None
 ) -> list[Block]:
     """Returns the sequences as blocks that are the same and blocks that differ, in turn."""
-    first = _common(old, new)
-    last = _common(old[first:][::-1], new[first:][::-1])
+    first = _count_equal(old, new)
+    last = _count_equal(old[first:][::-1], new[first:][::-1])
     rest = old[first : len(old) - last], new[first : len(new) - last]
-    middle = _walk(*rest, Effort() if effort is None else effort)
+    middle = _find_matches(*rest, StepBudget() if budget is None else budget)
     pairs = [(at, at) for at in range(first)]
     pairs += [(first + i, first + k) for i, k in middle]
     pairs += [(len(old) - last + at, len(new) - last + at) for at in range(last)]
-    return _blocks(pairs, len(old), len(new))
+    return _make_blocks(pairs, len(old), len(new))
 
 
-def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
+def _count_equal(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
     length = 0
     for one, other in zip(old, new, strict=False):
         if one != other:
@@ -56,8 +61,8 @@ def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
     return length
 
 
-def _walk(
-    old: Sequence[Hashable], new: Sequence[Hashable], effort: Effort
+def _find_matches(
+    old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget
 ) -> list[tuple[int, int]]:
     """Returns the places that a shortest edit leaves alone; none where finding it takes too long.
 
@@ -68,19 +73,19 @@ def _walk(
         return []
     ends, trace = {1: 0}, []
     for edits in range(len(old) + len(new) + 1):
-        if effort.left <= 0:
+        if budget.left <= 0:
             return []
         trace.append(dict(ends))
-        effort.left -= len(ends)
+        budget.left -= len(ends)
         for k in range(-edits, edits + 1, 2):
             i = _step(ends, k, edits)
             start = i
             while i < len(old) and i - k < len(new) and old[i] == new[i - k]:
                 i += 1
             ends[k] = i
-            effort.left -= 1 + i - start
+            budget.left -= 1 + i - start
             if i >= len(old) and i - k >= len(new):
-                return _way_back(trace, len(old), len(new))
+                return _trace_back(trace, len(old), len(new))
     return []
 
 
@@ -89,7 +94,7 @@ def _step(ends: dict[int, int], k: int, edits: int) -> int:
     return ends[k + 1] if down else ends[k - 1] + 1
 
 
-def _way_back(trace: list[dict[int, int]], i: int, j: int) -> list[tuple[int, int]]:
+def _trace_back(trace: list[dict[int, int]], i: int, j: int) -> list[tuple[int, int]]:
     pairs = []
     for edits in range(len(trace) - 1, -1, -1):
         ends, k = trace[edits], i - j
@@ -103,7 +108,7 @@ def _way_back(trace: list[dict[int, int]], i: int, j: int) -> list[tuple[int, in
     return pairs[::-1]
 
 
-def _blocks(pairs: list[tuple[int, int]], old: int, new: int) -> list[Block]:
+def _make_blocks(pairs: list[tuple[int, int]], old: int, new: int) -> list[Block]:
     blocks: list[Block] = []
     i = k = 0
     at = 0

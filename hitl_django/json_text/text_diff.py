@@ -1,4 +1,4 @@
-"""What is different, for people: which fields, and which words of a text."""
+"""Differences for people: which fields changed, and which words of a text."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .json_patch import same
-from .sequence_diff import align
+from .json_patch import is_same_json
+from .sequence_diff import align_sequences
 
 #: More than this of a text is compared line by line.
-MOST_WORDS = 20_000
+MAX_WORDS = 20_000
 
 # A word, a gap, or a mark; where words aren't set apart, a character.
 _PIECES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\s+|[^\W\u3040-\u9fff]+|.", re.S)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One value that is there, or is what it is, on one side only.
 
     ``path`` leads to it: names of members, and places in lists. ``old`` means nothing where it was
@@ -39,7 +39,7 @@ class Span:
     text: str
 
 
-def changed_fields(old: Any, new: Any) -> list[Change]:
+def compare_fields(old: Any, new: Any) -> list[FieldChange]:
     """Lists what is different, member by member, in the order of ``old``.
 
     Lists of one length are compared place by place; others are different as a whole.
@@ -47,7 +47,7 @@ def changed_fields(old: Any, new: Any) -> list[Change]:
     return list(_changed(old, new, ()))
 
 
-def changed_words(old: str, new: str) -> list[Span]:
+def compare_words(old: str, new: str) -> list[Span]:
     """Returns both texts in one: what stayed, what went and what came, word by word.
 
     Long texts are compared by lines, and those with little in common are replaced as a whole, so
@@ -55,9 +55,9 @@ def changed_words(old: str, new: str) -> list[Span]:
     """
     spans: list[Span] = []
     one, other = _PIECES.findall(old), _PIECES.findall(new)
-    if max(len(one), len(other)) > MOST_WORDS:
+    if max(len(one), len(other)) > MAX_WORDS:
         one, other = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    for block in align(one, other):
+    for block in align_sequences(one, other):
         before, after = "".join(one[block.i : block.j]), "".join(other[block.k : block.l])
         if block.same:
             spans.append(Span("same", before))
@@ -67,18 +67,18 @@ def changed_words(old: str, new: str) -> list[Span]:
     return spans
 
 
-def _changed(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[Change]:
+def _changed(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[FieldChange]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old:
             if key not in new:
-                yield Change((*path, key), "removed", old=old[key])
+                yield FieldChange((*path, key), "removed", old=old[key])
             else:
                 yield from _changed(old[key], new[key], (*path, key))
         for key in new:
             if key not in old:
-                yield Change((*path, key), "added", new=new[key])
+                yield FieldChange((*path, key), "added", new=new[key])
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for at, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _changed(before, after, (*path, at))
-    elif not same(old, new):
-        yield Change(path, "changed", old=old, new=new)
+    elif not is_same_json(old, new):
+        yield FieldChange(path, "changed", old=old, new=new)

@@ -13,7 +13,7 @@ from django.db import router
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.conf import hitl
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.json_text.sanitize import counted
+from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import Run, Thread
 from hitl_django.notifications import EventLog
 
@@ -75,7 +75,7 @@ def claim(run_id: UUID | str) -> Lease | None:
 
 
 def _no_progress() -> str:
-    times = counted(hitl.MAX_ATTEMPTS, "time", "times")
+    times = format_count(hitl.MAX_ATTEMPTS, "time", "times")
     return f"The run was taken up {times} and got nowhere; its worker never lived to say why."
 
 

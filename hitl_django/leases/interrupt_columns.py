@@ -19,7 +19,7 @@ from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.terms import ReviewTerms
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
-from hitl_django.json_text.sanitize import question_title, shorten, visible
+from hitl_django.json_text.sanitize import escape_invisible, make_title, shorten
 
 logger = logging.getLogger("hitl_django")
 
@@ -67,9 +67,9 @@ def _build_columns(
         why = options.rules.why(options.payload)
     editable = None if terms.editable is None else list(terms.editable)
     return {
-        "title": shorten(visible(title))
+        "title": shorten(escape_invisible(title))
         if title
-        else question_title(options.payload, question.node),
+        else make_title(options.payload, question.node),
         "why": why[:WHY_LENGTH],
         "dialect": options.dialect,
         "allowed_decisions": list(choose_decisions(options, terms.decisions)),

@@ -18,7 +18,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.checkpoint import Question
 from hitl_django.engine.types import Expiry
 from hitl_django.graph_registry import registry
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
@@ -118,7 +118,7 @@ def _refuse_answer(lease: Lease, row: Interrupt, refusal: str, using: str) -> No
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     Decision.objects.using(using).filter(pk=made.pk).update(
-        refusal=storable(refusal)[:REFUSAL_LENGTH]
+        refusal=escape_unstorable(refusal)[:REFUSAL_LENGTH]
     )
     row.refused_version = made.version
     thread = lock_thread(pk=lease.thread.pk)

@@ -18,7 +18,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Delivery, Run
 from hitl_django.notifications import outbox
 
@@ -111,7 +111,7 @@ def park(lease: Lease, error: str) -> None:
     batch = WriteBatch(router.db_for_write(Run))
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
     batch.guard(queries.LET_GO, lease.fence_values())
-    _leave(lease, Run.State.PARKED, batch, storable(error)[:ERROR_LENGTH])
+    _leave(lease, Run.State.PARKED, batch, escape_unstorable(error)[:ERROR_LENGTH])
     batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
     batch.commit(durable=True)
 
@@ -170,7 +170,7 @@ def _describe_error(error: BaseException | None) -> tuple[str, str]:
     except Exception:  # an exception whose own __str__ fails
         line = type(error).__name__
     full = "".join(traceback.format_exception(error))
-    return storable(line)[:ERROR_LENGTH], storable(full)[-TRACEBACK_LENGTH:]
+    return escape_unstorable(line)[:ERROR_LENGTH], escape_unstorable(full)[-TRACEBACK_LENGTH:]
 
 
 def _send_signals(lease: Lease, state: str, using: str) -> None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
-from hitl_django.api.throttles import count
+from hitl_django.api.throttles import count_calls
 from hitl_django.conf import Rate, hitl
 
 
@@ -27,7 +27,7 @@ def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
     rate = Rate.of(hitl.THROTTLE_LINK)
     caller = _address(request) if link_id is None else str(link_id)
     key = f"hitl_django:link:{caller}:{int(time.time() // rate.seconds)}"
-    return count(key, rate.seconds) > rate.count
+    return count_calls(key, rate.seconds) > rate.count
 
 
 def _address(request: HttpRequest) -> str:

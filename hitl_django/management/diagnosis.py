@@ -18,7 +18,7 @@ from django.utils.timesince import timesince
 from hitl_django import audit, services
 from hitl_django.conf import hitl, user_share
 from hitl_django.db.alias import write_alias
-from hitl_django.json_text.sanitize import counted
+from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker.sweeper import missed_since
@@ -111,7 +111,7 @@ def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
     if names:
-        missing = counted(len(names), "migration isn't applied", "migrations aren't applied")
+        missing = format_count(len(names), "migration isn't applied", "migrations aren't applied")
         yield Finding(
             "error",
             f"{missing}: {', '.join(names[:5])}{', …' if len(names) > 5 else ''}.",
@@ -196,11 +196,11 @@ def _workers() -> Iterator[Finding]:
             words = _ago("No worker reports. One was last seen", health.last_seen)
         yield Finding("error", words, "Start one: 'manage.py hitl worker', or qcluster.")
         return
-    workers = counted(health.workers, "worker reports", "workers report")
-    driven = counted(health.driving, "run is under way", "runs are under way")
+    workers = format_count(health.workers, "worker reports", "workers report")
+    driven = format_count(health.driving, "run is under way", "runs are under way")
     yield Finding("ok", f"{workers}, {driven}.")
     if health.due_since is not None:
-        waiting = counted(health.overdue, "run waits for a worker", "runs wait for a worker")
+        waiting = format_count(health.overdue, "run waits for a worker", "runs wait for a worker")
         oldest = _ago("The oldest was queued", health.due_since)
         yield Finding(
             "warning",
@@ -227,7 +227,8 @@ def _runs() -> Iterator[Finding]:
         one, several = "run is parked: it can't", "runs are parked: they can't"
         yield Finding(
             "warning",
-            f"{counted(count, one, several)} get on by {'itself' if count == 1 else 'themselves'}.",
+            f"{format_count(count, one, several)} get on by "
+            f"{'itself' if count == 1 else 'themselves'}.",
             "Read in the admin (Runs, state parked) what stopped each; then retry or cancel it.",
         )
 
@@ -239,7 +240,7 @@ def _growth() -> Iterator[Finding]:
         return
     largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)
     words = (
-        f"{counted(size.runs, 'run is', 'runs are')} kept in {filesizeformat(size.bytes)}"
+        f"{format_count(size.runs, 'run is', 'runs are')} kept in {filesizeformat(size.bytes)}"
         f"{f' ({largest})' if largest else ''}; in the last {tables.DAYS} days "
         f"{size.recent / tables.DAYS:,.1f} a day were added, "
         f"some {filesizeformat(size.bytes_a_day)}."

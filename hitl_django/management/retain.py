@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from hitl_django.json_text.sanitize import counted
+from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
 
 HELP = (
@@ -36,4 +36,4 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     for done in retention.prune_ended(days) if options["prune"] else deleting:
         total += done
         command.stderr.write(f"{total} {said}")
-    command.stdout.write(f"{counted(total, 'thread', 'threads')} {said}.")
+    command.stdout.write(f"{format_count(total, 'thread', 'threads')} {said}.")

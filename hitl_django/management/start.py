@@ -18,7 +18,7 @@ from hitl_django import services
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
-from hitl_django.json_text.sanitize import counted
+from hitl_django.json_text.sanitize import format_count
 
 from .jsonl import BadLine, Line, numbered, parse
 from .progress import Progress
@@ -66,7 +66,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     command.stdout.write(summary(counts))
     if counts["bad"]:
         raise CommandError(
-            f"{counts['bad']} of {counted(counts.total(), 'line', 'lines')} started no run."
+            f"{counts['bad']} of {format_count(counts.total(), 'line', 'lines')} started no run."
         )
 
 

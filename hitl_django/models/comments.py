@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .review import Interrupt
 
@@ -48,4 +48,4 @@ class Comment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{visible(self.by_label)}, {self.created_at}"
+        return f"{escape_invisible(self.by_label)}, {self.created_at}"

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
 from .threads import Thread
@@ -79,7 +79,7 @@ class ChannelBlob(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{visible(self.channel)}@{self.version}"
+        return f"{escape_invisible(self.channel)}@{self.version}"
 
 
 class GraphShape(models.Model):
@@ -96,7 +96,7 @@ class GraphShape(models.Model):
         verbose_name_plural = _("graph shapes")
 
     def __str__(self) -> str:
-        return f"{visible(self.graph)} {self.fingerprint}"
+        return f"{escape_invisible(self.graph)} {self.fingerprint}"
 
 
 class PendingWrite(models.Model):

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
 from .review import Interrupt
@@ -49,4 +49,4 @@ class ReviewLink(models.Model):
         ordering: ClassVar = ["-created_at", "-id"]
 
     def __str__(self) -> str:
-        return visible(self.name)
+        return escape_invisible(self.name)

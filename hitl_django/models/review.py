@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import DECISION_TYPES, EXPIRE, EXPIRE_LABEL
 from hitl_django.engine.ids import new_id
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
 from .search import WordIndex
@@ -261,7 +261,7 @@ class Interrupt(models.Model):
         ]
 
     def __str__(self) -> str:
-        return visible(self.title)
+        return escape_invisible(self.title)
 
     def closing(self) -> Decision | None:
         """Returns the decision that closed the question; None while it is open or had none."""
@@ -483,7 +483,7 @@ class Decision(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.type} by {visible(self.by_label)}"
+        return f"{self.type} by {escape_invisible(self.by_label)}"
 
 
 class AuditEntry(models.Model):

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
 
@@ -66,7 +66,7 @@ class Thread(models.Model):
         permissions: ClassVar = [("view_thread_state", _("Can view a thread's state"))]
 
     def __str__(self) -> str:
-        return visible(self.thread_id)
+        return escape_invisible(self.thread_id)
 
 
 class Run(models.Model):
@@ -197,4 +197,4 @@ class Run(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{visible(self.graph)} {self.id}"
+        return f"{escape_invisible(self.graph)} {self.id}"

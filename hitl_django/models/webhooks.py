@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.engine.ids import new_id
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 
 from .fields import JSONTextField
 
@@ -66,7 +66,7 @@ class WebhookEndpoint(models.Model):
         ]
 
     def __str__(self) -> str:
-        return visible(self.description or self.url)
+        return escape_invisible(self.description or self.url)
 
 
 class Delivery(models.Model):

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 
 DEPTH = 16
 KEY_LENGTH = 200
@@ -118,7 +118,7 @@ class _View:
         if len(name) > KEY_LENGTH:
             name, self.cut = name[:KEY_LENGTH] + CUT, True
         if not _is_simple(name):
-            name = storable(name)
+            name = escape_unstorable(name)
         self.left -= len(name) + 4
         return name
 
@@ -141,7 +141,7 @@ class _View:
         whole = text
         if len(text) > room:
             text = text[:room]
-        text = storable(text)
+        text = escape_unstorable(text)
         while (size := _size(text)) > room and len(text) > 1:
             text = text[: max(1, len(text) * room // size - 1)]
         self.left -= _size(text)

@@ -21,7 +21,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.graph_registry import registry
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications import outbox, webhooks
 from hitl_django.notifications.webhooks.addresses import AddressRefused
@@ -216,7 +216,7 @@ def _checked(**given: Any) -> dict[str, Any]:
             value = sorted(set(value))
             faults += [(name, f"{each!r} is none") for each in value if each not in known[name]]
         elif name == "description":
-            value = storable(value)
+            value = escape_unstorable(value)
             if len(value) > DESCRIPTION_LENGTH:
                 faults.append((name, f"is longer than {DESCRIPTION_LENGTH} characters"))
         values[name] = value

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hitl_django.json_text.sanitize import question_title, visible
+from hitl_django.json_text.sanitize import escape_invisible, make_title
 from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run
 
 from .conftest import list_of, make_question, page_of
@@ -99,8 +99,10 @@ def hostile_question(text: str) -> Interrupt:
             "const": {"const": text},
         },
     }
-    title = question_title({"title": text}, "ask")
-    return make_question(payload, schema, title=title, node=text[:200], graph=visible(text))
+    title = make_title({"title": text}, "ask")
+    return make_question(
+        payload, schema, title=title, node=text[:200], graph=escape_invisible(text)
+    )
 
 
 @pytest.mark.promise("P19")
@@ -189,7 +191,7 @@ def test_no_text_becomes_anything_else_in_a_dialect_a_comment_or_a_change(
         claimed_label=text,
         claimed_until=later,
         assignee_label=text,
-        group_label=visible(text)[:150],
+        group_label=escape_invisible(text)[:150],
         quorum=2,
         approvals=1,
     )

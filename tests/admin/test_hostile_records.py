@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.json_text.sanitize import visible
+from hitl_django.json_text.sanitize import escape_invisible
 from hitl_django.models import (
     AuditEntry,
     ChannelBlob,
@@ -46,7 +46,7 @@ def value_of(item: Interrupt) -> str:
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Client) -> None:
-    shown = visible(text)[:255]
+    shown = escape_invisible(text)[:255]
     items = {
         status: make_question({text: text}, title=shown, why=text, node=text[:200], status=status)
         for status in ("pending", "expired", "superseded", "cancelled")
@@ -79,7 +79,9 @@ def test_what_is_closed_and_what_is_decided_in_bulk(text: str, admin_client: Cli
 
 def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
     for text in LONG:
-        item = make_question({text: text}, title=visible(text)[:255], why=text, node=text[:200])
+        item = make_question(
+            {text: text}, title=escape_invisible(text)[:255], why=text, node=text[:200]
+        )
         assert_inert(text_of(admin_client.get(page_of(item))))
         for model in ("reviewitem", "run", "thread", "decision", "delivery"):
             # Whether it is found depends on what the database takes for a word.
@@ -89,7 +91,7 @@ def test_what_is_stored_and_searched_for(admin_client: Client) -> None:
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> None:
-    hook = services.create_webhook(URL, description=visible(text)[:255])
+    hook = services.create_webhook(URL, description=escape_invisible(text)[:255])
     services.try_webhook(hook.id)
     WebhookEndpoint.objects.update(
         stopped=text[:255], description=text[:255], created_by_label=text[:255],
@@ -116,7 +118,7 @@ def test_webhooks_and_what_is_sent_to_them(text: str, admin_client: Client) -> N
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_links_and_the_page_of_a_link(text: str, admin_client: Client, admin_user: Any) -> None:
-    item = make_question({text: text, "why": text}, title=visible(text)[:255], why=text)
+    item = make_question({text: text, "why": text}, title=escape_invisible(text)[:255], why=text)
     link = services.make_link(item.pk, name="Lena", by=admin_user)
     ReviewLink.objects.update(name=text[:255], created_by_label=text[:255])
     path, stranger = urlsplit(link.url).path, Client()

@@ -23,7 +23,7 @@ from hitl_django.answers import (
     resume_value,
 )
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.json_text.sanitize import question_title
+from hitl_django.json_text.sanitize import make_title
 from hitl_django.models import Interrupt, Run
 from tests.reading import values_of
 from tests.services.conftest import asked
@@ -418,4 +418,4 @@ def test_an_edit_of_an_agents_action_is_kept_as_what_it_changes(
 
 
 def test_a_title_of_no_dialect_is_the_payloads_own() -> None:
-    assert question_title(HUMAN, "ask") == "ask asks for a decision"
+    assert make_title(HUMAN, "ask") == "ask asks for a decision"

@@ -9,7 +9,7 @@ import pytest
 from hitl_django.answers import UNSET, AnswerOptions, resume_value
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema
-from hitl_django.json_text.sanitize import question_title, shorten, storable, visible
+from hitl_django.json_text.sanitize import escape_invisible, escape_unstorable, make_title, shorten
 
 BOOLEAN = {"type": "boolean"}
 APPROVAL = {
@@ -97,7 +97,7 @@ def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
 
 def test_pointers_are_escaped() -> None:
     schema = {"properties": {"a/b~c": {"items": {"type": "integer"}}}}
-    assert json_schema.faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
+    assert json_schema.find_faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
 
 
 def test_a_form_starts_with_what_was_shown() -> None:
@@ -115,8 +115,8 @@ def test_a_form_starts_with_what_was_shown() -> None:
 def test_a_pattern_that_backtracks_costs_no_time() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
     # Were it tried in every way there is, that would be 2 ** 50,000: this never came to an end.
-    assert json_schema.faults(schema, "a" * 50_000 + "b")
-    assert json_schema.faults(schema, "aaa") == []
+    assert json_schema.find_faults(schema, "a" * 50_000 + "b")
+    assert json_schema.find_faults(schema, "aaa") == []
 
 
 @pytest.mark.parametrize(
@@ -130,19 +130,19 @@ def test_a_pattern_that_backtracks_costs_no_time() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_applied_is_a_fault_not_a_crash(schema: Any) -> None:
-    [(pointer, reason)] = json_schema.faults(schema, {"a": 1} if "properties" in schema else 5)
+    [(pointer, reason)] = json_schema.find_faults(schema, {"a": 1} if "properties" in schema else 5)
     assert pointer == ""
     assert "schema" in reason
 
 
 @pytest.mark.parametrize("schema", [{"pattern": "(?=a)"}, {"pattern": "["}])
 def test_a_pattern_that_cannot_be_applied_is_left_out(schema: Any) -> None:
-    assert json_schema.faults(schema, "anything") == []
+    assert json_schema.find_faults(schema, "anything") == []
 
 
 def test_unknown_fields_beside_a_property_pattern_are_not_judged() -> None:
     schema = {"patternProperties": {"^(x+)+$": {}}, "additionalProperties": False}
-    assert json_schema.faults(schema, {"x" * 40 + "!": 1}) == []
+    assert json_schema.find_faults(schema, {"x" * 40 + "!": 1}) == []
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_unknown_fields_beside_a_property_pattern_are_not_judged() -> None:
     ],
 )
 def test_a_title_is_one_visible_line(payload: Any, title: str) -> None:
-    assert question_title(payload, "review") == title
+    assert make_title(payload, "review") == title
 
 
 def test_a_long_title_ends_at_a_word() -> None:
-    cut = question_title("word " * 100, "n")
+    cut = make_title("word " * 100, "n")
     assert len(cut) <= 300
     assert cut.endswith("word…")
-    assert len(question_title("x" * 1000, "n")) == 300
+    assert len(make_title("x" * 1000, "n")) == 300
     assert shorten("short") == "short"
-    assert len(question_title("", "n" * 1000)) == 300
+    assert len(make_title("", "n" * 1000)) == 300
 
 
 def test_text_is_made_storable_and_visible() -> None:
-    assert storable("a\x00b\ud800\nc") == "a\\u0000b\\ud800\nc"
-    assert visible("\U000e0041") == "\\U000e0041"
+    assert escape_unstorable("a\x00b\ud800\nc") == "a\\u0000b\\ud800\nc"
+    assert escape_invisible("\U000e0041") == "\\U000e0041"

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 
 from hitl_django.api.openapi import Generator
-from hitl_django.api.openapi.paths import template_of
+from hitl_django.api.openapi.paths import format_path
 from hitl_django.api.urls import urlpatterns
 
 Document = dict[str, Any]
@@ -24,7 +24,7 @@ def document() -> Document:
 def declared(name: str, method: str) -> Document | None:
     """Returns what the document says of a method at the address of that name."""
     (pattern,) = (each for each in urlpatterns if each.name == name)
-    path: Document = document()["paths"][template_of(pattern)]
+    path: Document = document()["paths"][format_path(pattern)]
     return path.get("get" if method == "HEAD" else method.lower())
 
 

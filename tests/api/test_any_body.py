@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hitl_django.api.problems import ANSWERS
+from hitl_django.api.problems import PROBLEM_TYPES
 from hitl_django.models import Decision, Interrupt
 
-DOCUMENTED = {answer.code for answer in ANSWERS.values()}
+DOCUMENTED = {answer.code for answer in PROBLEM_TYPES.values()}
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("approve"),

@@ -39,7 +39,7 @@ NOT_ANSWERED = {
     errors.TaskNotFound,
 }
 UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
-CONTEXT: dict[str, Any] = {"view": SimpleNamespace(part="/value")}
+CONTEXT: dict[str, Any] = {"view": SimpleNamespace(input_pointer="/value")}
 
 
 def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
@@ -48,13 +48,13 @@ def test_every_error_is_in_the_table_or_left_out_on_purpose() -> None:
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, errors.HitlError)
     }
-    assert {kind for kind in ours if kind not in answers.ANSWERS} == NOT_ANSWERED | {
+    assert {kind for kind in ours if kind not in answers.PROBLEM_TYPES} == NOT_ANSWERED | {
         errors.NoSuchThread  # as any ThreadNotFound
     }
 
 
 def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
-    for kind, answer in answers.ANSWERS.items():
+    for kind, answer in answers.PROBLEM_TYPES.items():
         assert 400 <= answer.status < 500 or kind in outages.ERRORS, kind
         assert answer.code.replace("_", "").isalpha(), kind
         assert answer.code.islower(), kind
@@ -115,7 +115,7 @@ def test_statuses_are_those_of_a_wrong_request_and_codes_are_words() -> None:
     ],
 )
 def test_an_error_becomes_a_problem(error: Exception, status: int, members: dict[str, Any]) -> None:
-    response = answers.handle(error, CONTEXT)
+    response = answers.handle_exception(error, CONTEXT)
     assert response is not None
     assert response.content_type == "application/problem+json"
     assert response.data["type"] == "about:blank"
@@ -126,20 +126,20 @@ def test_an_error_becomes_a_problem(error: Exception, status: int, members: dict
 
 
 def test_an_unknown_graph_is_not_answered_with_the_names_of_the_known() -> None:
-    response = answers.handle(errors.UnknownGraphError("x", ["secret"]), CONTEXT)
+    response = answers.handle_exception(errors.UnknownGraphError("x", ["secret"]), CONTEXT)
     assert response is not None
     assert "secret" not in str(response.data)
 
 
 def test_throttling_says_when_to_come_back() -> None:
-    response = answers.handle(exceptions.Throttled(wait=7), CONTEXT)
+    response = answers.handle_exception(exceptions.Throttled(wait=7), CONTEXT)
     assert response is not None
     assert response["Retry-After"] == "7"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), errors.CorruptPayloadError("x")])
 def test_what_is_not_in_the_table_is_the_hosts(error: Exception) -> None:
-    assert answers.handle(error, CONTEXT) is None
+    assert answers.handle_exception(error, CONTEXT) is None
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_questions_by_graph_node_run_and_title(
     ):
         assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
         with monkeypatch.context() as patched:
-            patched.setattr("hitl_django.api.filters.FEW", 1)  # as where many match
+            patched.setattr("hitl_django.api.filters.INDEXED_MATCHES", 1)  # as where many match
             assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
     assert ids(api.get("interrupts", query="search=end")) == []
     Interrupt.objects.filter(pk=one.pk).update(status="decided")

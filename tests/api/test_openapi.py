@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from hitl_django.api import operations
 from hitl_django.api import problems as errors
 from hitl_django.api.openapi import Generator, problems
-from hitl_django.api.openapi.generator import operations as declared_operations
+from hitl_django.api.openapi.generator import iterate_operations as declared_operations
 from hitl_django.api.urls import urlpatterns
 from hitl_django.api.views import schema as schema_views
 
@@ -105,16 +105,16 @@ def test_the_example_of_a_component_fits(name: str) -> None:
 
 def test_a_code_means_one_thing() -> None:
     shapes: dict[str, set[str]] = {}
-    for answer in errors.ANSWERS.values():
-        if answer.more.schema:
-            shapes.setdefault(answer.code, set()).add(repr(answer.more.schema))
+    for answer in errors.PROBLEM_TYPES.values():
+        if answer.extensions.schema:
+            shapes.setdefault(answer.code, set()).add(repr(answer.extensions.schema))
     assert {code: found for code, found in shapes.items() if len(found) > 1} == {}
 
 
 def test_an_error_without_a_place_in_the_table_is_noticed() -> None:
     wrong = operations.Operation("wrong", {}, errors=(ZeroDivisionError,))
     with pytest.raises(LookupError, match="ZeroDivisionError"):
-        problems.answers_of(wrong, has_place=False)
+        problems.list_problem_types(wrong, names_object=False)
 
 
 def test_it_is_served_with_the_address_it_was_asked_at(api: Any) -> None:

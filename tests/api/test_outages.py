@@ -153,8 +153,8 @@ def test_a_statement_that_is_wrong_is_the_hosts_to_hear_of() -> None:
         database.execute("SELECT * FROM nothing")
     missing = OperationalError("no such table: nothing")
     missing.__cause__ = raised.value
-    assert problems.answer_to(missing) is None
+    assert problems.find_problem_type(missing) is None
     assert not outages.is_outage(RuntimeError())
-    answer = problems.answer_to(InterfaceError("connection already closed"))
+    answer = problems.find_problem_type(InterfaceError("connection already closed"))
     assert answer is not None
     assert answer.status == 503

@@ -44,10 +44,10 @@ def test_only_operators_see_an_error(as_role: Any, make_run: Any) -> None:
 @pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
 def test_every_view_states_who_gets_in(pattern: Any) -> None:
     view = pattern.callback.cls()
-    assert view.permission_classes == (base.SignedIn,)
+    assert view.permission_classes == (base.IsSignedIn,)
     assert AllowAny not in view.permission_classes
     assert view.get_authenticators()
-    assert view.get_exception_handler() is base.handle
+    assert view.get_exception_handler() is base.handle_exception
 
 
 def test_the_hosts_own_settings_of_drf_change_nothing(

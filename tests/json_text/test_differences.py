@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl_django.json_text import json_patch, sequence_diff
-from hitl_django.json_text.sequence_diff import Effort, align
-from hitl_django.json_text.text_diff import Change, Span, changed_fields, changed_words
+from hitl_django.json_text.sequence_diff import StepBudget, align_sequences
+from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 
 keys = st.text("ab/~0", max_size=2)
 numbers = st.integers(-3, 3) | st.floats(-2, 2)
@@ -53,13 +53,13 @@ def edited(draw: Any) -> tuple[Any, Any]:
 def test_applying_a_patch_gives_what_it_was_made_for(pair: tuple[Any, Any]) -> None:
     old, new = pair
     before = as_json(old)
-    patch = json_patch.diff(old, new)
-    assert as_json(json_patch.apply(old, patch)) == as_json(new)
+    patch = json_patch.make_patch(old, new)
+    assert as_json(json_patch.apply_patch(old, patch)) == as_json(new)
     assert as_json(old) == before
     assert (patch == []) == (before == as_json(new))
     assert {step["op"] for step in patch} <= {"add", "remove", "replace"}
     # It is data like any other: stored and loaded, it does the same.
-    assert as_json(json_patch.apply(old, json.loads(json.dumps(patch)))) == as_json(new)
+    assert as_json(json_patch.apply_patch(old, json.loads(json.dumps(patch)))) == as_json(new)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_applying_a_patch_gives_what_it_was_made_for(pair: tuple[Any, Any]) -> N
     ],
 )
 def test_a_patch_says_the_least_at_the_deepest_place(old: Any, new: Any, patch: Any) -> None:
-    assert json_patch.diff(old, new) == patch
-    assert as_json(json_patch.apply(old, patch)) == as_json(new)
+    assert json_patch.make_patch(old, new) == patch
+    assert as_json(json_patch.apply_patch(old, patch)) == as_json(new)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_a_patch_says_the_least_at_the_deepest_place(old: Any, new: Any, patch: 
 )
 def test_a_step_that_cannot_be_applied_is_refused(document: Any, step: Any) -> None:
     with pytest.raises(ValueError, match="The patch"):
-        json_patch.apply(document, [step])
+        json_patch.apply_patch(document, [step])
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")), st.integers(0, 30))
 def test_an_alignment_covers_both_sides_whatever_work_it_may_do(
     old: list[str], new: list[str], work: int
 ) -> None:
-    for blocks in (align(old, new), align(old, new, Effort(work))):
+    for blocks in (align_sequences(old, new), align_sequences(old, new, StepBudget(work))):
         assert [one for b in blocks for one in old[b.i : b.j]] == old
         assert [one for b in blocks for one in new[b.k : b.l]] == new
         assert all(old[b.i : b.j] == new[b.k : b.l] for b in blocks if b.same)
@@ -137,19 +137,19 @@ def test_an_alignment_finds_as_much_in_common_as_there_is(old: list[str], new: l
             return 1 + common(i + 1, k + 1)
         return max(common(i + 1, k), common(i, k + 1))
 
-    assert sum(b.j - b.i for b in align(old, new) if b.same) == common(0, 0)
+    assert sum(b.j - b.i for b in align_sequences(old, new) if b.same) == common(0, 0)
 
 
 @given(st.text("ab cé.\n日本", max_size=40), st.text("ab cé.\n日本", max_size=40))
 def test_words_that_stayed_and_went_are_the_old_text(old: str, new: str) -> None:
-    spans = changed_words(old, new)
+    spans = compare_words(old, new)
     assert "".join(span.text for span in spans if span.kind != "added") == old
     assert "".join(span.text for span in spans if span.kind != "removed") == new
     assert all(span.text for span in spans)
 
 
 def test_a_changed_word_is_a_changed_word() -> None:
-    assert changed_words("Pay 120 EUR to Dana.", "Pay 90 EUR to Dana K.") == [
+    assert compare_words("Pay 120 EUR to Dana.", "Pay 90 EUR to Dana K.") == [
         Span("same", "Pay "),
         Span("removed", "120"),
         Span("added", "90"),
@@ -157,12 +157,12 @@ def test_a_changed_word_is_a_changed_word() -> None:
         Span("added", " K"),
         Span("same", "."),
     ]
-    assert changed_words("日本語", "日本史") == [
+    assert compare_words("日本語", "日本史") == [
         Span("same", "日本"),
         Span("removed", "語"),
         Span("added", "史"),
     ]
-    assert changed_words("", "") == []
+    assert compare_words("", "") == []
 
 
 @pytest.mark.promise("P21")
@@ -170,8 +170,8 @@ def test_long_texts_with_nothing_in_common_are_given_up_on() -> None:
     old = " ".join(f"a{n % 97}" for n in range(60_000))
     new = " ".join(f"b{n % 89} a{n % 7}" for n in range(60_000))
     lists = [n % 5 for n in range(5_000)], [n % 7 for n in range(5_000)]
-    assert [span.kind for span in changed_words(old, new)] == ["removed", "added"]
-    assert json_patch.apply(lists[0], json_patch.diff(*lists)) == lists[1]
+    assert [span.kind for span in compare_words(old, new)] == ["removed", "added"]
+    assert json_patch.apply_patch(lists[0], json_patch.make_patch(*lists)) == lists[1]
 
 
 @pytest.mark.promise("P21")
@@ -188,18 +188,18 @@ def test_the_lists_of_a_document_are_compared_within_one_bound(
 
     monkeypatch.setattr(sequence_diff, "_step", counted)
     old, new = ([[side + n for n in range(at, at + 500)] for at in range(20)] for side in (0, 9999))
-    assert json_patch.apply(old, json_patch.diff(old, new)) == new
-    assert len(steps) <= json_patch.MOST_WORK
+    assert json_patch.apply_patch(old, json_patch.make_patch(old, new)) == new
+    assert len(steps) <= json_patch.MAX_STEPS
 
 
 def test_fields_are_told_one_by_one() -> None:
     old = {"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": None, "list": [1]}
     new = {"a": 1, "b": {"c": [1, 3], "d": "x"}, "list": [1, 2], "new": 0}
-    assert changed_fields(old, new) == [
-        Change(("b", "c", 1), "changed", old=2, new=3),
-        Change(("gone",), "removed", old=None),
-        Change(("list",), "changed", old=[1], new=[1, 2]),
-        Change(("new",), "added", new=0),
+    assert compare_fields(old, new) == [
+        FieldChange(("b", "c", 1), "changed", old=2, new=3),
+        FieldChange(("gone",), "removed", old=None),
+        FieldChange(("list",), "changed", old=[1], new=[1, 2]),
+        FieldChange(("new",), "added", new=0),
     ]
-    assert changed_fields(1, True) == [Change((), "changed", old=1, new=True)]
-    assert changed_fields([], []) == []
+    assert compare_fields(1, True) == [FieldChange((), "changed", old=1, new=True)]
+    assert compare_fields([], []) == []

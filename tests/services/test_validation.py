@@ -51,13 +51,13 @@ def boss() -> User:
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Collects, of each time that a schema is applied, whether a transaction was open."""
     found: list[bool] = []
-    apply = json_schema.faults
+    apply = json_schema.find_faults
 
     def noted(schema: Any, value: Any) -> Any:
         found.append(connection.in_atomic_block)
         return apply(schema, value)
 
-    monkeypatch.setattr(json_schema, "faults", noted)
+    monkeypatch.setattr(json_schema, "find_faults", noted)
     return found
 
 
@@ -155,7 +155,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Changes a question each time that an answer to it has been validated, as often as named."""
 
     def change(question: Interrupt, times: int, **columns: Any) -> list[Any]:
-        apply, answers = json_schema.faults, list[Any]()
+        apply, answers = json_schema.find_faults, list[Any]()
         rows = Interrupt.objects.filter(pk=question.pk)
 
         def and_change(schema: Any, value: Any) -> Any:
@@ -165,7 +165,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
                 rows.update(version=F("version") + 1, **columns)
             return found
 
-        monkeypatch.setattr(json_schema, "faults", and_change)
+        monkeypatch.setattr(json_schema, "find_faults", and_change)
         return answers
 
     return change
@@ -250,13 +250,13 @@ def test_what_a_decision_is_validated_against_shares_one_budget(
 ) -> None:
     question = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
     budgets: list[schema_keywords.Budget | None] = []
-    apply = json_schema.faults
+    apply = json_schema.find_faults
 
     def watched(*given: Any) -> list[tuple[str, str]]:
         budgets.append(schema_keywords._budget.get())
         return apply(*given)
 
-    monkeypatch.setattr(json_schema, "faults", watched)
+    monkeypatch.setattr(json_schema, "find_faults", watched)
     services.decide(question.pk, "approve", {"approved": True, "amount": 5})
     assert budgets
     assert None not in budgets

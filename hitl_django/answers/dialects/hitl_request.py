@@ -17,7 +17,7 @@ from typing import Any
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
-from hitl_django.json_text.sanitize import counted
+from hitl_django.json_text.sanitize import format_count
 
 from ..value_checks import (
     UNSET,
@@ -111,7 +111,7 @@ class HitlRequestDialect(Dialect):
             one = {"edited_action": value} if type == EDIT else {"message": value}
             return {"decisions": [_checked(payload, 0, {"type": type, **one}, "", bare=True)]}
         if not isinstance(value, list) or len(value) != count:
-            many = counted(count, "decision", "decisions")
+            many = format_count(count, "decision", "decisions")
             reason = f"a list of {many} is expected, one for each action"
             raise invalid_answer("The value doesn't decide every action.", ("", reason))
         made = [_checked(payload, at, entry, f"/{at}") for at, entry in enumerate(value)]
@@ -185,7 +185,7 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
     # A schema describes the arguments of the action it stands with, and of no other.
     if schema is None or action["name"] != payload[ACTIONS][at]["name"]:
         return
-    faults = json_schema.faults(schema, args)
+    faults = json_schema.find_faults(schema, args)
     if faults:
         where = [(f"{pointer}/args{below}", reason) for below, reason in faults]
         raise invalid_answer("The arguments don't fit the action.", *where)

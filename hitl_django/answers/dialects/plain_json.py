@@ -67,7 +67,7 @@ class PlainJsonDialect(Dialect):
         """
         if question.schema is None:
             return question.payload
-        properties = json_schema.properties(question.schema)
+        properties = json_schema.find_properties(question.schema)
         if properties is None:
             return question.schema.get("default")
         given = question.payload if isinstance(question.payload, dict) else {}
@@ -109,7 +109,7 @@ class PlainJsonDialect(Dialect):
 
 def asks_approval(schema: dict[str, Any]) -> bool:
     """Says whether the answer is an object that says ``approved`` or not."""
-    approved = (json_schema.properties(schema) or {}).get(APPROVED)
+    approved = (json_schema.find_properties(schema) or {}).get(APPROVED)
     return isinstance(approved, dict) and approved.get("type") == "boolean"
 
 

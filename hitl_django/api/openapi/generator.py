@@ -1,4 +1,4 @@
-"""The whole document, as drf-spectacular's command and our own view ask for it."""
+"""The generator of the document, for drf-spectacular's command and for our own view."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import normalize_result_object
 
-from ..operations import Operation, operation_of
+from ..operations import Operation, get_operation
 from . import paths
-from .samples import illustrate
-from .schemas import Schemas
+from .examples import add_examples
+from .schemas import ComponentSchemas
 
 VERSION = "1"
-ABOUT = """\
+DESCRIPTION = """\
 Starts runs, lists the questions they ask, takes decisions.
 
 What you may not see is answered as if it did not exist (404). Bodies are one JSON object in UTF-8;
@@ -35,25 +35,25 @@ class Generator(SchemaGenerator):
     """
 
     def get_schema(self, request: Any = None, public: bool = False) -> Any:
-        schemas = Schemas(self.registry)
+        schemas = ComponentSchemas(self.registry)
         found: dict[str, dict[str, Any]] = {}
-        for pattern, view, method, declared in operations():
-            told = paths.operation_object(pattern, view, method, declared, schemas)
-            told["security"] = self._security(view, method)
-            found.setdefault(paths.template_of(pattern), {})[method] = told
+        for pattern, view, method, declared in iterate_operations():
+            described = paths.build_operation(pattern, view, method, declared, schemas)
+            described["security"] = self._find_security(view, method)
+            found.setdefault(paths.format_path(pattern), {})[method] = described
         components = self.registry.build({})
-        illustrate(components["schemas"])
+        add_examples(components["schemas"])
         return normalize_result_object(
             {
                 "openapi": "3.1.0",
-                "info": {"title": "hitl-django", "version": VERSION, "description": ABOUT},
-                "servers": [{"url": root_of(request)}],
+                "info": {"title": "hitl-django", "version": VERSION, "description": DESCRIPTION},
+                "servers": [{"url": find_root_url(request)}],
                 "paths": found,
                 "components": components,
             }
         )
 
-    def _security(self, view: Any, method: str) -> list[dict[str, Any]]:
+    def _find_security(self, view: Any, method: str) -> list[dict[str, Any]]:
         inspector = AutoSchema()
         inspector.view, inspector.method = view, method.upper()
         inspector.registry = self.registry
@@ -61,19 +61,19 @@ class Generator(SchemaGenerator):
         return required
 
 
-def operations() -> Iterator[tuple[Any, Any, str, Operation]]:
-    """Yields all that is declared, as (URL pattern, view, method, operation)."""
+def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
+    """Yields every declared operation, as (URL pattern, view, method, operation)."""
     from ..urls import urlpatterns  # the view of this document is one of them
 
     for pattern in urlpatterns:
         view = pattern.callback.cls()  # type: ignore[attr-defined]
         for method in view.http_method_names:
-            if method not in ("head", "options") and (found := operation_of(view, method)):
+            if method not in ("head", "options") and (found := get_operation(view, method)):
                 yield pattern, view, method, found
 
 
-def root_of(request: Any) -> str:
-    """Returns the address that all others follow."""
+def find_root_url(request: Any) -> str:
+    """Returns the URL that all paths are relative to."""
     try:
         root = reverse("hitl_django:schema").removesuffix("schema/").rstrip("/")
     except NoReverseMatch:  # the command, in a project that doesn't mount us

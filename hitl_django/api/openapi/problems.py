@@ -1,4 +1,4 @@
-"""Which errors an operation answers: those it declares, and those that every address has."""
+"""Error responses of an operation: those that it declares, and those that every path has."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rest_framework import exceptions
 
 from hitl_django.engine.errors import PayloadLimitError
 
-from ..operations import RETRY_AFTER, Header, Operation
+from ..operations import RETRY_AFTER, HeaderSpec, Operation
 from ..parsers import MalformedBody, UnstorableBody
-from ..problem_extensions import NONE
-from ..problems import CONTENT_TYPE, Answer, InvalidRequest, LengthRequired, table_entry
-from .schemas import Schemas
+from ..problem_extensions import NO_EXTENSIONS
+from ..problems import CONTENT_TYPE, InvalidRequest, LengthRequired, ProblemType, find_type_of_class
+from .schemas import ComponentSchemas
 
-#: What any request can be told, whatever it asks for.
-ALWAYS = (
+#: What any request may meet.
+COMMON_ERRORS = (
     BadRequest,
     InvalidRequest,
     exceptions.NotAuthenticated,
@@ -30,8 +30,8 @@ ALWAYS = (
     exceptions.Throttled,
     OperationalError,
 )
-#: What a request with a body can be told.
-OF_BODIES = (
+#: What a request with a body may meet.
+BODY_ERRORS = (
     MalformedBody,
     UnstorableBody,
     RequestDataTooBig,
@@ -40,7 +40,7 @@ OF_BODIES = (
     exceptions.UnsupportedMediaType,
 )
 #: Where the authentication has no challenge to offer, it answers these with 403.
-WITHOUT_CHALLENGE = (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)
+AUTHENTICATION_ERRORS = (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)
 
 FAULT: dict[str, Any] = {
     "type": "object",
@@ -54,75 +54,80 @@ FAULT: dict[str, Any] = {
     },
     "required": ["code", "detail"],
 }
-CHALLENGE = Header("WWW-Authenticate", "How to sign in.")
+CHALLENGE = HeaderSpec("WWW-Authenticate", "How to sign in.")
 _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 
 
-def answers_of(operation: Operation, *, has_place: bool) -> dict[int, list[Answer]]:
-    """Returns the errors of an operation by status; ``has_place`` if its address names a thing."""
-    found: dict[int, dict[str, Answer]] = defaultdict(dict)
-    for answer in _all(operation, has_place):
-        # Several errors may share a code; the one that tells more stands for all.
-        known = found[answer.status].get(answer.code)
-        if known is None or known.more is NONE:
-            found[answer.status][answer.code] = answer
+def list_problem_types(operation: Operation, *, names_object: bool) -> dict[int, list[ProblemType]]:
+    """Returns the problem types of an operation by status.
+
+    ``names_object`` says that its path names an object, which may not be there.
+    """
+    found: dict[int, dict[str, ProblemType]] = defaultdict(dict)
+    for problem_type in _iterate(operation, names_object):
+        # Several errors may share a code; one that has extensions stands for all.
+        known = found[problem_type.status].get(problem_type.code)
+        if known is None or known.extensions is NO_EXTENSIONS:
+            found[problem_type.status][problem_type.code] = problem_type
     return {status: list(by_code.values()) for status, by_code in sorted(found.items())}
 
 
-def _all(operation: Operation, has_place: bool) -> Iterator[Answer]:
-    kinds: list[type[Exception]] = [*ALWAYS, *operation.errors]
+def _iterate(operation: Operation, names_object: bool) -> Iterator[ProblemType]:
+    kinds: list[type[Exception]] = [*COMMON_ERRORS, *operation.errors]
     if operation.body is not None:
-        kinds += OF_BODIES
-    if has_place:
+        kinds += BODY_ERRORS
+    if names_object:
         kinds += [Http404]
     for kind in kinds:
-        answer = table_entry(kind)
-        if answer is None:
+        problem_type = find_type_of_class(kind)
+        if problem_type is None:
             raise LookupError(f"{operation.id}: {kind.__name__} has no place in the table.")
-        yield answer
-        if kind in WITHOUT_CHALLENGE:
-            yield Answer(HTTPStatus.FORBIDDEN, answer.code)
+        yield problem_type
+        if kind in AUTHENTICATION_ERRORS:
+            yield ProblemType(HTTPStatus.FORBIDDEN, problem_type.code)
 
 
-def response(status: int, found: list[Answer], schemas: Schemas) -> dict[str, Any]:
+def build_response(
+    status: int, found: list[ProblemType], schemas: ComponentSchemas
+) -> dict[str, Any]:
     """Returns the response object of one status."""
     schemas.add("Fault", FAULT, InvalidRequest)
-    refs = [_problem(answer, schemas) for answer in found]
-    told: dict[str, Any] = {
+    refs = [_reference_problem(problem_type, schemas) for problem_type in found]
+    response: dict[str, Any] = {
         "description": f"{HTTPStatus(status).phrase}: "
-        + ", ".join(f"`{answer.code}`" for answer in found),
+        + ", ".join(f"`{problem_type.code}`" for problem_type in found),
         "content": {CONTENT_TYPE: {"schema": refs[0] if len(refs) == 1 else {"oneOf": refs}}},
     }
     if headers := _HEADERS.get(status):
-        told["headers"] = {header.name: header_object(header) for header in headers}
-    return told
+        response["headers"] = {header.name: build_header(header) for header in headers}
+    return response
 
 
-def header_object(header: Header) -> dict[str, Any]:
-    """Returns a header of an answer."""
-    return {"description": header.about, "schema": dict(header.schema)}
+def build_header(header: HeaderSpec) -> dict[str, Any]:
+    """Returns the header object of a response."""
+    return {"description": header.description, "schema": dict(header.schema)}
 
 
-def _problem(answer: Answer, schemas: Schemas) -> dict[str, Any]:
+def _reference_problem(problem_type: ProblemType, schemas: ComponentSchemas) -> dict[str, Any]:
     """Registers the schema of all problems with one code, and returns the reference to it."""
-    more = schemas.resolve(answer.more.schema)
-    always = [name for name in more if name not in answer.more.sometimes]
+    more = schemas.resolve(problem_type.extensions.schema)
+    always = [name for name in more if name not in problem_type.extensions.sometimes]
     schema = {
         "type": "object",
-        "description": f"A problem (RFC 9457) with the code `{answer.code}`.",
+        "description": f"A problem (RFC 9457) with the code `{problem_type.code}`.",
         "properties": {
             "type": {"const": "about:blank"},
-            "title": {"type": "string", "examples": [HTTPStatus(answer.status).phrase]},
-            "status": {"type": "integer", "examples": [int(answer.status)]},
-            "code": {"const": answer.code},
+            "title": {"type": "string", "examples": [HTTPStatus(problem_type.status).phrase]},
+            "status": {"type": "integer", "examples": [int(problem_type.status)]},
+            "code": {"const": problem_type.code},
             "detail": {
                 "type": "string",
                 "description": "For people; may change.",
-                "examples": [answer.detail or "What is wrong, in a sentence."],
+                "examples": [problem_type.detail or "What is wrong, in a sentence."],
             },
             **more,
         },
         "required": ["type", "title", "status", "code", "detail", *always],
     }
-    name = "".join(part.capitalize() for part in answer.code.split("_")) + "Problem"
-    return schemas.add(name, schema, Answer)
+    name = "".join(part.capitalize() for part in problem_type.code.split("_")) + "Problem"
+    return schemas.add(name, schema, ProblemType)

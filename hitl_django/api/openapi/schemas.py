@@ -1,7 +1,7 @@
 """Serializers as JSON Schema, and the components they become.
 
-Ours say for themselves what they take and show (``json_schema``). A schema that drf-spectacular
-guessed would follow the host's settings, and know neither our strictness nor our nulls.
+Our fields have a ``json_schema`` of what they take and show. A schema that drf-spectacular guessed
+would follow the host's settings, and know neither our strictness nor our nulls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN: dict[type[serializers.Field], dict[str, Any]] = {
 }
 
 
-class Schemas:
+class ComponentSchemas:
     """The components of one document."""
 
     def __init__(self, registry: ComponentRegistry) -> None:
@@ -36,12 +36,12 @@ class Schemas:
         reference: dict[str, Any] = component.ref
         return reference
 
-    def ref(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-        """Returns the reference to a serializer's component, which is made when first asked for."""
+    def reference(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+        """Returns the reference to a serializer's component, which is made with the first one."""
         name = serializer.__name__.removesuffix("Serializer")
-        return self.add(name, self.of(serializer()), serializer)
+        return self.add(name, self.describe_serializer(serializer()), serializer)
 
-    def page(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    def reference_page(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
         """Returns the reference to a page of what the serializer shows."""
         link = {"type": ["string", "null"], "format": "uri"}
         schema = {
@@ -49,25 +49,27 @@ class Schemas:
             "properties": {
                 "next": {**link, "description": "The next page; null at the end."},
                 "previous": {**link, "description": "The page before; null at the start."},
-                "results": {"type": "array", "items": self.ref(serializer)},
+                "results": {"type": "array", "items": self.reference(serializer)},
             },
             "required": ["next", "previous", "results"],
         }
         name = serializer.__name__.removesuffix("Serializer")
         return self.add(f"{name}Page", schema, serializer)
 
-    def of(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
+    def describe_serializer(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
         """Returns the schema of what a Body takes, or of what another serializer shows."""
-        told = self._about(serializer)
+        description = self._describe_class(serializer)
         fields = serializer.fields
         if not isinstance(serializer, Body):
             sometimes: frozenset[str] = getattr(serializer, "sometimes", frozenset())
-            shown = [name for name, _ in fields.items() if name not in sometimes]
-            return self._object(fields, shown) | told
+            always = [name for name, _ in fields.items() if name not in sometimes]
+            return self._object(fields, always) | description
         if serializer.either:
-            return {"oneOf": [self._form(serializer, group) for group in serializer.either]} | told
+            return {
+                "oneOf": [self._form(serializer, group) for group in serializer.either]
+            } | description
         required = [name for name, field in fields.items() if field.required]
-        return self._closed(fields, required) | told
+        return self._closed(fields, required) | description
 
     def _form(self, serializer: Body, group: tuple[str, ...]) -> dict[str, Any]:
         """Returns the reference to a body that has fields of this group, and of no other."""
@@ -77,7 +79,7 @@ class Schemas:
         name = f"{type(serializer).__name__}By{group[0].capitalize()}"
         return self.add(name, self._closed(fields, required), (type(serializer), group))
 
-    def _about(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
+    def _describe_class(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
         doc = (type(serializer).__doc__ or "").strip().partition("\n\n")[0]
         return {"description": " ".join(doc.split())} if doc else {}
 
@@ -87,32 +89,32 @@ class Schemas:
     def _object(self, fields: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {name: self.of_field(field) for name, field in fields.items()},
+            "properties": {name: self.describe_field(field) for name, field in fields.items()},
         }
         return {**schema, "required": required} if required else schema
 
-    def of_field(self, field: Any) -> dict[str, Any]:
+    def describe_field(self, field: Any) -> dict[str, Any]:
         """Returns the schema of one field."""
-        schema = self._bare(field)
+        schema = self._describe_type(field)
         if field.allow_null and schema:
             schema = _or_null(schema)
         if field.help_text:
             schema = {**schema, "description": str(field.help_text)}
         return schema
 
-    def _bare(self, field: Any) -> dict[str, Any]:
+    def _describe_type(self, field: Any) -> dict[str, Any]:
         if isinstance(field, serializers.ListSerializer | serializers.ListField):
-            items = self._bare(field.child)
+            items = self._describe_type(field.child)
             bounds = {
                 "minItems": getattr(field, "min_length", None),
                 "maxItems": getattr(field, "max_length", None),
             }
-            told = {name: bound for name, bound in bounds.items() if bound is not None}
-            return {"type": "array", "items": items, **told}
+            given = {name: bound for name, bound in bounds.items() if bound is not None}
+            return {"type": "array", "items": items, **given}
         if isinstance(field, serializers.Serializer):
-            return self.ref(type(field))
+            return self.reference(type(field))
         if isinstance(field, Computed):
-            return self.of_field(field.shape)
+            return self.describe_field(field.shape)
         if hasattr(field, "json_schema"):
             return dict(field.json_schema())
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
@@ -123,7 +125,7 @@ class Schemas:
             return {key: self.resolve(value) for key, value in schema.items()}
         if isinstance(schema, list):
             return [self.resolve(item) for item in schema]
-        return self.ref(schema) if isinstance(schema, type) else schema
+        return self.reference(schema) if isinstance(schema, type) else schema
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Serializer fields that take a value for what it is, and never for something similar."""
+"""Serializer fields and base serializers that coerce nothing: ``"7"`` is no number, 1 not true."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ class GraphSerializer(serializers.Serializer):
     def get_fault(self, graph: Any) -> str | None:
         if not isinstance(graph, Broken):
             return None
-        told = get_policy().may_view_workers(self.context["request"].user)
-        return graph.reason if told else "It can't be built."
+        may_know = get_policy().may_view_workers(self.context["request"].user)
+        return graph.reason if may_know else "It can't be built."
 
 
 class GraphDetailSerializer(GraphSerializer):

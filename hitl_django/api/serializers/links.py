@@ -1,4 +1,4 @@
-"""Review links as they go in and out."""
+"""Review links: the body that makes one, and how they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in and out where people share a queue: claims, turns, remarks, counts."""
+"""The review queue: claims, assignment, snoozing, comments and statistics."""
 
 from __future__ import annotations
 

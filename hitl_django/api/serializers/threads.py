@@ -1,4 +1,4 @@
-"""What goes in and out of threads: what they are about, their state, and where they go on from."""
+"""Threads: how they, their checkpoints and their state are shown, and the body that forks one."""
 
 from __future__ import annotations
 

@@ -1,16 +1,14 @@
-"""Webhooks and what is sent to them, as they go in and out."""
+"""Webhooks and their deliveries: the bodies that make and change one, and how they are shown."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import django_filters as filters
 from rest_framework import serializers
 
 from hitl_django.models import Delivery
 from hitl_django.services import EVENTS
 
-from ..filters import Ordering
 from .fields import Body, Choice, Hyperlink, Id, JSONObject, Moment, Text, YesNo
 
 
@@ -80,11 +78,3 @@ class DeliverySerializer(serializers.Serializer):
     created_at = Moment()
     due_at = Moment()
     finished_at = Moment(allow_null=True)
-
-
-class DeliveryFilter(filters.FilterSet):
-    """Messages by what became of them and what they tell of, newest first."""
-
-    state = filters.ChoiceFilter(choices=Delivery.State.choices)
-    event = filters.ChoiceFilter(choices=Delivery.Event.choices)
-    ordering = Ordering("created_at")

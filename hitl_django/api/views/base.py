@@ -1,12 +1,14 @@
-"""What every view of ours has in common, whatever the host's DRF settings say."""
+"""Base classes of the API's views: the same whatever the host's DRF settings are."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from django.db.models import Model, QuerySet
+from django.shortcuts import get_object_or_404
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
@@ -18,20 +20,22 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from ..filters import FilterBackend
+from ..filters import StrictFilterBackend
 from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
-from ..operations import Operation, operation_of
+from ..operations import Operation, get_operation
 from ..paging import PARAMETERS, KeysetPagination
 from ..parsers import BodyLimits, StrictJSONParser
-from ..problems import InvalidRequest, handle
-from ..renderers import JSONOnly, PlainJSONRenderer
+from ..problems import InvalidRequest, handle_exception
+from ..renderers import JSONOnlyNegotiation, PlainJSONRenderer
 from ..request_bodies import BodyRequest
 from ..serializers.fields import Body, Query
 from ..throttles import UserThrottle
 
+Row = TypeVar("Row", bound=Model)
 
-class SignedIn(BasePermission):
-    """Lets in who is signed in and active; what they may see and do, the policy says."""
+
+class IsSignedIn(BasePermission):
+    """Lets in users who are signed in and active; what they may see and do, the policy decides."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user = request.user
@@ -39,7 +43,7 @@ class SignedIn(BasePermission):
 
 
 class Resource(APIView):
-    """One address of the API.
+    """A view of the API: one path, with an operation for each of its methods.
 
     Authentication is the host's (``DEFAULT_AUTHENTICATION_CLASSES``), since only the host knows
     how its clients sign in, and the session, so that its own pages can call us; the session
@@ -49,8 +53,8 @@ class Resource(APIView):
 
     renderer_classes = (PlainJSONRenderer,)
     parser_classes = (StrictJSONParser,)
-    permission_classes = (SignedIn,)
-    content_negotiation_class = JSONOnly
+    permission_classes = (IsSignedIn,)
+    content_negotiation_class = JSONOnlyNegotiation
     metadata_class = None
     versioning_class = None
     http_method_names = ["get", "post", "delete", "head", "options"]  # noqa: RUF012
@@ -59,8 +63,8 @@ class Resource(APIView):
 
     #: How much a body may hold.
     limits = BodyLimits()
-    #: JSON pointer to the part of the body that the service is given, for its faults.
-    part = ""
+    #: JSON pointer to the part of the body that the service is given, to which its faults lead.
+    input_pointer = ""
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         return BodyRequest(
@@ -85,28 +89,29 @@ class Resource(APIView):
         return [*super().get_throttles(), UserThrottle(declared.throttle or usual)]
 
     def get_exception_handler(self) -> Callable[..., Response | None]:
-        return handle
+        return handle_exception
 
     @property
     def operation(self) -> Operation | None:
-        """What is declared for the method of the request."""
-        return operation_of(self, self.request.method or "")
+        """The operation that is declared for the method of the request."""
+        return get_operation(self, self.request.method or "")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         # What is wrong with a request that has no handler is its method.
-        faults = self.parameter_faults(request) if self.operation is not None else ()
+        faults = self.find_parameter_faults(request) if self.operation is not None else ()
         if faults:
             raise InvalidRequest(*faults)
 
-    def parameters(self) -> frozenset[str]:
-        """Return the names of the query parameters that it takes; any other is refused."""
+    def allowed_parameters(self) -> frozenset[str]:
+        """Returns the names of the query parameters that it takes; any other is refused."""
         declared = self.operation
         query = declared.query if declared else None
         return frozenset(query().fields) if query else frozenset()
 
-    def parameter_faults(self, request: Request) -> list[InvalidParam]:
-        known, faults = self.parameters(), []
+    def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
+        """Returns a fault for each parameter that is unknown, empty or given more than once."""
+        known, faults = self.allowed_parameters(), []
         for name, values in request.query_params.lists():
             if name not in known:
                 faults.append(
@@ -119,7 +124,7 @@ class Resource(APIView):
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        """Answer with the methods only, and the same whether the object exists or not."""
+        """Answers with the methods only, and the same whether the object exists or not."""
         return Response(status=204)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,18 +134,25 @@ class Resource(APIView):
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
-    def body(self) -> dict[str, Any]:
-        """Return the body's fields; a missing, misshapen or unknown one is refused by pointer."""
-        declared = self.operation
-        return self._taken(declared.body if declared else None, self.request.data)
+    def find(self, select: Callable[[Any], QuerySet[Row]], **key: Any) -> Row:
+        """Returns the row with a key, of those that ``select`` (querysets.py) lets the user see.
 
-    def query(self) -> dict[str, Any]:
-        """Return the query's parameters; one that doesn't fit is refused by name."""
-        declared = self.operation
-        return self._taken(declared.query if declared else None, self.request.query_params)
+        Raises Http404 where there is none: what the user may not see is as if it didn't exist.
+        """
+        return get_object_or_404(select(self.request.user), **key)
 
-    def _taken(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
-        with _kept(declared or Body, self.request) as serializer:
+    def read_body(self) -> dict[str, Any]:
+        """Returns the body's fields; a missing, misshapen or unknown one is refused by pointer."""
+        declared = self.operation
+        return self._validate(declared.body if declared else None, self.request.data)
+
+    def read_query(self) -> dict[str, Any]:
+        """Returns the query's parameters; one that doesn't fit is refused by name."""
+        declared = self.operation
+        return self._validate(declared.query if declared else None, self.request.query_params)
+
+    def _validate(self, declared: type[Serializer[Any]] | None, given: Any) -> dict[str, Any]:
+        with _borrow_serializer(declared or Body, self.request) as serializer:
             try:
                 return dict(serializer.run_validation(dict(given.items())))
             except ValidationError as error:
@@ -150,10 +162,10 @@ class Resource(APIView):
                 raise InvalidRequest(*faults) from None
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Return ``thing`` as the serializer shows it."""
+        """Returns ``thing`` as the serializer shows it."""
         if options:
             return serializer_class(thing, context={"request": self.request}, **options).data
-        with _kept(serializer_class, self.request) as serializer:
+        with _borrow_serializer(serializer_class, self.request) as serializer:
             return serializer.to_representation(thing)
 
 
@@ -161,35 +173,35 @@ _local = threading.local()
 
 
 @contextmanager
-def _kept(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Gives this thread's serializer of a class, which knows the request meanwhile.
+def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
+    """Yields this thread's serializer of a class, with the request in its context.
 
     A new one copies each of its fields, which takes longer than what it is made for. Of what it is
     used for none keeps anything but the context.
     """
-    kept: Any = _local.__dict__
-    serializer = kept.pop(kind, None) or kind()
+    cache: Any = _local.__dict__
+    serializer = cache.pop(kind, None) or kind()
     serializer._context = {"request": request}
     try:
         yield serializer
     finally:
         serializer._context = {}
-        kept[kind] = serializer
+        cache[kind] = serializer
 
 
 class Collection(Resource, GenericAPIView[Any]):
-    """A list that is filtered, ordered and paged; subclasses say what the user may see."""
+    """A list that is filtered, ordered and paged; ``get_queryset`` has what the user may see."""
 
-    filter_backends = (FilterBackend,)
+    filter_backends = (StrictFilterBackend,)
     pagination_class = KeysetPagination
     filterset_class: Any
 
-    def parameters(self) -> frozenset[str]:
+    def allowed_parameters(self) -> frozenset[str]:
         if self.request.method not in ("GET", "HEAD"):
-            return super().parameters()
+            return super().allowed_parameters()
         return PARAMETERS | frozenset(self.filterset_class.base_filters)
 
-    def page(self) -> Response:
-        """Return one page of the list."""
+    def render_page(self) -> Response:
+        """Returns one page of the list."""
         rows = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(self.get_serializer(rows, many=True).data)

@@ -1,4 +1,4 @@
-"""Several decisions in one request, each on its own."""
+"""View that takes several decisions in one request, each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.json_text import schema_keywords
 
-from ..operations import IDEMPOTENCY_KEY, Shown, operation
+from ..operations import IDEMPOTENCY_KEY, ResponseSpec, operation
 from ..parsers import BodyLimits
-from ..preconditions import bound_to, idempotency_key
-from ..problems import answer_to, problem
+from ..preconditions import parse_etag, read_idempotency_key
+from ..problems import build_problem, find_problem_type
 from ..serializers.interrupts import MAX_BULK_DECISIONS, BulkBody, BulkResultsSerializer
 from ..throttles import UserThrottle
 from .base import Resource
@@ -38,7 +38,7 @@ class BulkDecisions(Resource):
         "decide_many",
         body=BulkBody,
         headers=(IDEMPOTENCY_KEY,),
-        answers={200: Shown("What became of each, in order.", BulkResultsSerializer)},
+        responses={200: ResponseSpec("What became of each, in order.", BulkResultsSerializer)},
         throttle="THROTTLE_DECIDE",
         example={
             "decisions": [
@@ -57,13 +57,13 @@ class BulkDecisions(Resource):
         A body that is wrong in any place is refused whole, before anything is decided. One
         Idempotency-Key holds for each of them: sent again, those that were taken are `repeated`.
         """
-        key = idempotency_key(request)
-        items = self.body()["decisions"]
+        key = read_idempotency_key(request)
+        items = self.read_body()["decisions"]
         throttle = UserThrottle("THROTTLE_DECIDE")
         if not throttle.allows_more(request, len(items) - 1):
             raise Throttled(throttle.wait())
         # What one body may hold is bounded, and so is what it may make the server do.
-        with schema_keywords.budget():
+        with schema_keywords.limit_work():
             results = self._decide_each(key, items)
         return Response(self.render(BulkResultsSerializer, {"results": results}))
 
@@ -82,7 +82,7 @@ class BulkDecisions(Resource):
     ) -> dict[str, Any]:
         result = {"interrupt": interrupt, "repeated": False, "decision": None, "problem": None}
         try:
-            digest, version = bound_to(etag) if etag else (None, None)
+            digest, version = parse_etag(etag) if etag else (None, None)
             made = services.decide(
                 interrupt,
                 by=self.request.user,
@@ -93,12 +93,12 @@ class BulkDecisions(Resource):
                 **decision,
             )
         except Exception as error:
-            answer = answer_to(error)
-            if answer is None:  # a fault of ours: the host's to hear of, as anywhere else
+            problem_type = find_problem_type(error)
+            if problem_type is None:  # a fault of ours: for the host to log, as anywhere else
                 raise
             part = "resume" if "resume" in decision else "value"
-            told = problem(error, answer, f"/decisions/{index}/{part}")
-            return {**result, "status": answer.status, "problem": told}
+            described = build_problem(error, problem_type, f"/decisions/{index}/{part}")
+            return {**result, "status": problem_type.status, "problem": described}
         status = 202 if made.complete else 200
         return {**result, "status": status, "repeated": made.repeated, "decision": made}
 

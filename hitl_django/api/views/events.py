@@ -1,4 +1,4 @@
-"""What a run tells while it goes: as pages, and as a stream."""
+"""View of a run's events: as pages, by long polling, and as server-sent events."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hitl_django.services import EventPage, EventReader
 
 from .. import event_stream
 from ..invalid_params import InvalidParam
-from ..operations import LAST_EVENT_ID, RETRY_AFTER, Shown, operation
+from ..operations import LAST_EVENT_ID, RETRY_AFTER, ResponseSpec, operation
 from ..problems import InvalidRequest
-from ..renderers import EventStream, Negotiated, PlainJSONRenderer
+from ..renderers import AcceptNegotiation, EventStreamRenderer, PlainJSONRenderer
 from ..serializers.events import EventPageSerializer, EventSerializer, EventsQuery
 from .base import Resource
 
@@ -31,21 +31,23 @@ _NUMBER = re.compile("[0-9]{1,9}")
 class RunEvents(Resource):
     """The events of one run."""
 
-    renderer_classes = (PlainJSONRenderer, EventStream)  # type: ignore[assignment]
-    content_negotiation_class = Negotiated  # type: ignore[assignment]
+    renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
+    content_negotiation_class = AcceptNegotiation  # type: ignore[assignment]
 
     @operation(
         "list_run_events",
         query=EventsQuery,
         headers=(LAST_EVENT_ID,),
-        answers={
-            200: Shown(
+        responses={
+            200: ResponseSpec(
                 "Events, in order.",
                 EventPageSerializer,
                 headers=(RETRY_AFTER,),
-                also=("text/event-stream",),
+                other_media_types=("text/event-stream",),
             ),
-            204: Shown("The stream is over: the run has ended, and you have its last event."),
+            204: ResponseSpec(
+                "The stream is over: the run has ended, and you have its last event."
+            ),
         },
         errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
     )
@@ -61,44 +63,48 @@ class RunEvents(Resource):
         Events are kept as long as the run, unless the host deletes those of ended runs earlier:
         then asking for them is answered with 410, and `last` is the number to go on from.
         """
-        asked = self.query()
-        after = self._last_event_id(request, asked.get("after", 0))
+        query = self.read_query()
+        after = self._read_last_event_id(request, query.get("after", 0))
         reader = EventReader(run_id, by=request.user)
-        if isinstance(request.accepted_renderer, EventStream):
+        if isinstance(request.accepted_renderer, EventStreamRenderer):
             return self._stream(request, reader, after)
-        limit, seconds = asked.get("limit", services.EVENT_PAGE), asked.get("wait", 0)
+        limit, seconds = query.get("limit", services.EVENT_PAGE), query.get("wait", 0)
         page = reader.read(after, limit)
         idle = seconds and not page.events and not page.ended and request.method != "HEAD"
-        if not idle or not event_stream.may_wait(request._request):
+        if not idle or not event_stream.acquire_slot(request._request):
             # Who wanted to wait and may not shouldn't come back at once.
-            return Response(self._page(page), headers={"Retry-After": "1"} if idle else None)
+            return Response(self._render_page(page), headers={"Retry-After": "1"} if idle else None)
 
         def steps(most: float) -> event_stream.Steps:
-            return event_stream.one_page(reader, after, limit, most, self._page_bytes)
+            return event_stream.wait_for_page(reader, after, limit, most, self._render_bytes)
 
-        return event_stream.answer(request._request, steps, seconds, PlainJSONRenderer.media_type)
+        return event_stream.build_response(
+            request._request, steps, seconds, PlainJSONRenderer.media_type
+        )
 
     def _stream(self, request: Request, reader: EventReader, after: int) -> Any:
         page = reader.read(after, 1)
         if page.ended and not page.events:
             return Response(status=204)
         if request.method == "HEAD":
-            return Response(content_type=EventStream.media_type)
+            return Response(content_type=EventStreamRenderer.media_type)
 
         def steps(most: float) -> event_stream.Steps:
-            return event_stream.stream(reader, after, most, self._frames)
+            return event_stream.stream_events(reader, after, most, self._render_frames)
 
-        if event_stream.may_wait(request._request):
-            made: Any = event_stream.answer(request._request, steps, None, EventStream.media_type)
+        if event_stream.acquire_slot(request._request):
+            made: Any = event_stream.build_response(
+                request._request, steps, None, EventStreamRenderer.media_type
+            )
         else:
             frames = [step for step in steps(0) if isinstance(step, bytes)]
-            made = HttpResponse(b"".join(frames), content_type=EventStream.media_type)
+            made = HttpResponse(b"".join(frames), content_type=EventStreamRenderer.media_type)
         # What gathers bytes before it passes them on, to pack them or to send fewer packets,
         # would hold back events: Django's GZipMiddleware, and nginx.
         made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"
         return made
 
-    def _last_event_id(self, request: Request, after: int) -> int:
+    def _read_last_event_id(self, request: Request, after: int) -> int:
         header = request.headers.get("Last-Event-ID")
         if not header:
             return after
@@ -107,19 +113,19 @@ class RunEvents(Resource):
             raise InvalidRequest(InvalidParam("invalid", detail, header="Last-Event-ID"))
         return int(header)
 
-    def _page(self, page: EventPage) -> Any:
+    def _render_page(self, page: EventPage) -> Any:
         return self.render(EventPageSerializer, page)
 
-    def _page_bytes(self, page: EventPage) -> bytes:
-        rendered: bytes = PlainJSONRenderer().render(self._page(page))
+    def _render_bytes(self, page: EventPage) -> bytes:
+        rendered: bytes = PlainJSONRenderer().render(self._render_page(page))
         return rendered
 
-    def _frames(self, page: EventPage) -> bytes:
+    def _render_frames(self, page: EventPage) -> bytes:
         shown = self.render(EventSerializer, page.events, many=True)
-        return "".join(_frame(event) for event in shown).encode()
+        return "".join(_render_frame(event) for event in shown).encode()
 
 
-def _frame(event: dict[str, Any]) -> str:
+def _render_frame(event: dict[str, Any]) -> str:
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     return f"id: {event['seq']}\nevent: {event['kind']}\ndata: {data}\n\n"
 

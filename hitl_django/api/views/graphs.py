@@ -1,4 +1,4 @@
-"""What can be started, and what it looks like."""
+"""Views of the registered graphs: list, detail, diagram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hitl_django.errors import BrokenGraphError, UnknownGraphError
 from hitl_django.graph_registry import registry, svg
 
 from .. import querysets
-from ..operations import Shown, operation
+from ..operations import ResponseSpec, operation
 from ..serializers.graphs import DiagramQuery, GraphDetailSerializer, GraphSerializer
 from .base import Resource
 
@@ -22,10 +22,12 @@ SVG = "image/svg+xml"
 class GraphList(Resource):
     """The graphs that the user may start, or sees runs or questions of."""
 
-    @operation("list_graphs", answers={200: Shown("All of them.", GraphSerializer, paged=True)})
+    @operation(
+        "list_graphs", responses={200: ResponseSpec("All of them.", GraphSerializer, paged=True)}
+    )
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
-        graphs = [registry.look(name) for name in querysets.graphs(request.user)]
+        graphs = [registry.look(name) for name in querysets.list_visible_graphs(request.user)]
         results = self.render(GraphSerializer, graphs, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
@@ -35,12 +37,12 @@ class GraphDetail(Resource):
 
     @operation(
         "get_graph",
-        answers={200: Shown("The graph.", GraphDetailSerializer)},
+        responses={200: ResponseSpec("The graph.", GraphDetailSerializer)},
         errors=(UnknownGraphError, BrokenGraphError),
     )
     def get(self, request: Request, name: str) -> Response:
         """Shows a graph: its schemas, its version, its shape for Mermaid."""
-        return Response(self.render(GraphDetailSerializer, seen(request, name)))
+        return Response(self.render(GraphDetailSerializer, get_visible_graph(request, name)))
 
 
 class GraphDiagram(Resource):
@@ -49,16 +51,16 @@ class GraphDiagram(Resource):
     @operation(
         "get_graph_diagram",
         query=DiagramQuery,
-        answers={200: Shown("The picture.", schema={"type": "string"}, media=SVG)},
+        responses={200: ResponseSpec("The picture.", schema={"type": "string"}, media_type=SVG)},
         errors=(UnknownGraphError, BrokenGraphError, ThreadNotFound),
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         """Draws a graph as SVG, with classes and no styles."""
-        registered = seen(request, name)
-        thread_id = self.query().get("thread")
+        registered = get_visible_graph(request, name)
+        thread_id = self.read_query().get("thread")
         if thread_id is None:
             drawn = svg.svg(svg.picture_of(registered.graph), title=str(registered.title))
-        elif querysets.thread(request.user, thread_id).graph != name:
+        elif self.find(querysets.visible_threads, thread_id=thread_id).graph != name:
             raise Http404
         else:
             drawn = services.thread_picture(thread_id, by=request.user)
@@ -67,8 +69,8 @@ class GraphDiagram(Resource):
         return HttpResponse(drawn, content_type=SVG, headers=headers)
 
 
-def seen(request: Request, name: str) -> registry.Registered:
-    """Return a graph of which the user may know."""
-    if not querysets.sees_graph(request.user, name):
+def get_visible_graph(request: Request, name: str) -> registry.Registered:
+    """Returns a graph that the user may start, or sees runs or questions of."""
+    if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(name, ())
     return registry.get(name)

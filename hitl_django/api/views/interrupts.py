@@ -1,4 +1,4 @@
-"""Questions: list, read, decide."""
+"""Views of questions and their decisions: list, detail, decide, validate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hitl_django.models import Interrupt
 from hitl_django.models.review import LARGE_COLUMNS
 
 from .. import querysets
-from ..filters import InterruptFilter
+from ..filters import InterruptFilterSet
 from ..operations import (
     ETAG,
     IDEMPOTENCY_KEY,
@@ -24,11 +24,11 @@ from ..operations import (
     IF_NONE_MATCH,
     LOCATION,
     REPLAYED,
-    Shown,
+    ResponseSpec,
     operation,
 )
 from ..parsers import BodyLimits
-from ..preconditions import etag_of, expected, idempotency_key, is_known
+from ..preconditions import build_etag, is_unchanged, parse_if_match, read_idempotency_key
 from ..serializers.fields import build_url
 from ..serializers.interrupts import (
     DecisionBody,
@@ -59,19 +59,19 @@ class InterruptList(Collection):
     """The questions; those that wait, unless ``status`` asks for others."""
 
     serializer_class = InterruptSerializer
-    filterset_class = InterruptFilter
+    filterset_class = InterruptFilterSet
 
     def get_queryset(self) -> QuerySet[Interrupt]:
-        rows = querysets.interrupts(self.request.user).defer(*LARGE_COLUMNS)
+        rows = querysets.visible_interrupts(self.request.user).defer(*LARGE_COLUMNS)
         return rows.order_by("created_at")
 
     @operation(
         "list_interrupts",
-        answers={200: Shown("A page of questions.", InterruptSerializer, paged=True)},
+        responses={200: ResponseSpec("A page of questions.", InterruptSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """Lists the questions that you may see: those that wait, oldest first."""
-        return self.page()
+        return self.render_page()
 
 
 class InterruptDetail(Resource):
@@ -80,30 +80,30 @@ class InterruptDetail(Resource):
     @operation(
         "get_interrupt",
         headers=(IF_NONE_MATCH,),
-        answers={
-            200: Shown("The question.", InterruptDetailSerializer, headers=(ETAG,)),
-            304: Shown("The question is still what you have.", headers=(ETAG,)),
+        responses={
+            200: ResponseSpec("The question.", InterruptDetailSerializer, headers=(ETAG,)),
+            304: ResponseSpec("The question is still what you have.", headers=(ETAG,)),
         },
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Shows a question with all that is needed to answer it; its ETag is for If-Match."""
-        interrupt = querysets.interrupt(request.user, interrupt_id)
-        headers = {"ETag": etag_of(interrupt)}
-        if is_known(request, interrupt):
+        interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
+        headers = {"ETag": build_etag(interrupt)}
+        if is_unchanged(request, interrupt):
             return Response(status=304, headers=headers)
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
 
-class Answering(Resource):
-    """An address that takes a decision in its body."""
+class DecisionResource(Resource):
+    """A view that takes a decision in its body."""
 
-    part = "/value"
+    input_pointer = "/value"
 
-    def decision(self) -> dict[str, Any]:
-        """Returns the decision in the body; what is wrong with it is said of what it holds."""
-        taken = self.body()
-        self.part = "/resume" if "resume" in taken else "/value"
-        return taken
+    def read_decision(self) -> dict[str, Any]:
+        """Returns the decision in the body, and points its faults at the member that holds it."""
+        body = self.read_body()
+        self.input_pointer = "/resume" if "resume" in body else "/value"
+        return body
 
     @property
     def limits(self) -> BodyLimits:  # type: ignore[override]
@@ -116,7 +116,7 @@ class Answering(Resource):
         )
 
 
-class DecisionList(Answering):
+class DecisionList(DecisionResource):
     """The decisions on a question, newest first; posting to them decides.
 
     Exactly one decision wins. ``If-Match`` binds it to what was seen, ``Idempotency-Key`` lets
@@ -125,11 +125,11 @@ class DecisionList(Answering):
 
     @operation(
         "list_decisions",
-        answers={200: Shown("All decisions on it.", DecisionSerializer, paged=True)},
+        responses={200: ResponseSpec("All decisions on it.", DecisionSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the decisions on a question, newest first; votes and refused ones included."""
-        interrupt = querysets.interrupt(request.user, interrupt_id)
+        interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         results = self.render(DecisionSerializer, interrupt.decisions.all(), many=True)
         return Response({"next": None, "previous": None, "results": results})
 
@@ -137,13 +137,13 @@ class DecisionList(Answering):
         "decide",
         body=DecisionBody,
         headers=(IF_MATCH, IDEMPOTENCY_KEY),
-        answers={
-            202: Shown(
+        responses={
+            202: ResponseSpec(
                 "Recorded; a worker has yet to advance the run.",
                 DecisionSerializer,
                 headers=(LOCATION, REPLAYED),
             ),
-            200: Shown(
+            200: ResponseSpec(
                 "Recorded; others have to agree before the run goes on.",
                 DecisionSerializer,
                 headers=(LOCATION, REPLAYED),
@@ -155,9 +155,9 @@ class DecisionList(Answering):
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Decides a question; exactly one decision wins, and every other is told which (409)."""
-        body, key = self.decision(), idempotency_key(request)
+        body, key = self.read_decision(), read_idempotency_key(request)
         # Last: that a tag is stale says something about the question, not about the request.
-        digest, version = expected(request)
+        digest, version = parse_if_match(request)
         decision = services.decide(
             interrupt_id,
             by=request.user,
@@ -174,17 +174,17 @@ class DecisionList(Answering):
         return Response(self.render(DecisionSerializer, decision), status=status, headers=headers)
 
 
-class DecisionValidation(Answering):
+class DecisionValidation(DecisionResource):
     """Says what a decision would hand to the graph, without deciding."""
 
     @operation(
         "validate_decision",
         body=DecisionBody,
-        answers={200: Shown("The decision would be taken.", ValidationSerializer)},
+        responses={200: ResponseSpec("The decision would be taken.", ValidationSerializer)},
         errors=REFUSALS,
         example={"type": "approve"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Checks a decision as deciding would, and records nothing."""
-        resume = services.check_answer(interrupt_id, by=request.user, **self.decision())
+        resume = services.check_answer(interrupt_id, by=request.user, **self.read_decision())
         return Response({"valid": True, "resume": resume})

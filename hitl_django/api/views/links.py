@@ -1,4 +1,4 @@
-"""Review links: made, listed, taken back."""
+"""Views of review links: list, make, revoke."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitl_django import errors, services
 from hitl_django.errors import LinkNotFound
 
 from .. import querysets
-from ..operations import Shown, operation
+from ..operations import ResponseSpec, operation
 from ..serializers.links import LinkBody, LinkSerializer, NewLinkSerializer
 from .base import Resource
 
@@ -19,7 +19,9 @@ from .base import Resource
 class LinkList(Resource):
     """The links to a question; posting to them makes one."""
 
-    @operation("list_links", answers={200: Shown("All of them.", LinkSerializer, paged=True)})
+    @operation(
+        "list_links", responses={200: ResponseSpec("All of them.", LinkSerializer, paged=True)}
+    )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the links to a question, newest first, without their addresses."""
         found = services.links_of(interrupt_id, by=request.user)
@@ -29,13 +31,15 @@ class LinkList(Resource):
     @operation(
         "make_link",
         body=LinkBody,
-        answers={201: Shown("Made; the address is here and nowhere else.", NewLinkSerializer)},
+        responses={
+            201: ResponseSpec("Made; the address is here and nowhere else.", NewLinkSerializer)
+        },
         errors=(errors.AlreadyDecidedError, errors.InvalidInputError),
         example={"name": "Dana K.", "decisions": ["approve", "reject"]},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Makes a link with which a named person without an account decides, once."""
-        made = services.make_link(interrupt_id, by=request.user, via="api", **self.body())
+        made = services.make_link(interrupt_id, by=request.user, via="api", **self.read_body())
         shown = self.render(NewLinkSerializer, made)
         if shown["url"].startswith("/"):  # SITE_URL doesn't say where we are; the request does
             shown["url"] = request.build_absolute_uri(shown["url"])
@@ -47,12 +51,12 @@ class LinkDetail(Resource):
 
     @operation(
         "revoke_link",
-        answers={204: Shown("It can't be used any more.")},
+        responses={204: ResponseSpec("It can't be used any more.")},
         errors=(errors.LinkSpentError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
         """Takes a link back that hasn't been used; it stays in the list."""
-        question = querysets.interrupt(request.user, interrupt_id)
+        question = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not question.links.filter(pk=link_id).exists():
             raise LinkNotFound
         services.revoke_link(link_id, by=request.user, via="api")

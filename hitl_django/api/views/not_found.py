@@ -1,4 +1,4 @@
-"""What every address beneath ours answers that leads nowhere."""
+"""The view of every path beneath the API's that has no view."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rest_framework.request import Request
 from .base import Resource
 
 
-class NoSlash(NotFound):
+class MissingSlash(NotFound):
     """The address may be one of ours, but for its end."""
 
     default_detail = "There is nothing here. Addresses end with a slash."
 
 
-class NothingThere(Resource):
+class NotFoundView(Resource):
     """A problem like all others, in place of the host's page for people."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        # Whether there is anything at the address with its slash isn't looked up, and so not told.
-        raise Http404 if request.path.endswith("/") else NoSlash
+        # Whether there is anything at the address with its slash isn't looked up, nor shown.
+        raise Http404 if request.path.endswith("/") else MissingSlash

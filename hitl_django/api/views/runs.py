@@ -1,4 +1,4 @@
-"""Runs: start, list, read, cancel, retry."""
+"""Views of runs: list, start, detail, cancel, retry."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
 
 from .. import querysets
-from ..filters import RunFilter
-from ..operations import LOCATION, Shown, operation
+from ..filters import RunFilterSet
+from ..operations import LOCATION, ResponseSpec, operation
 from ..serializers.fields import EmptyBody
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
@@ -34,24 +34,28 @@ class RunList(Collection):
     """The runs; posting to them starts one."""
 
     serializer_class = RunSerializer
-    filterset_class = RunFilter
-    part = "/input"
+    filterset_class = RunFilterSet
+    input_pointer = "/input"
 
     def get_queryset(self) -> QuerySet[Run]:
-        rows = querysets.runs(self.request.user).defer("error", "traceback")
+        rows = querysets.visible_runs(self.request.user).defer("error", "traceback")
         return rows.order_by("-created_at")
 
-    @operation("list_runs", answers={200: Shown("A page of runs.", RunSerializer, paged=True)})
+    @operation(
+        "list_runs", responses={200: ResponseSpec("A page of runs.", RunSerializer, paged=True)}
+    )
     def get(self, request: Request) -> Response:
         """Lists the runs that you may see, newest first."""
-        return self.page()
+        return self.render_page()
 
     @operation(
         "start_run",
         body=StartBody,
-        answers={
-            202: Shown("Stored, for a worker to advance.", RunInfoSerializer, headers=(LOCATION,)),
-            200: Shown(
+        responses={
+            202: ResponseSpec(
+                "Stored, for a worker to advance.", RunInfoSerializer, headers=(LOCATION,)
+            ),
+            200: ResponseSpec(
                 "The run that the same key and input started before.",
                 RunInfoSerializer,
                 headers=(LOCATION,),
@@ -75,7 +79,7 @@ class RunList(Collection):
     )
     def post(self, request: Request) -> Response:
         """Starts a run of a graph: once for each ``key``."""
-        body = self.body()
+        body = self.read_body()
         if "subject" in body:
             body["subject"] = services.SubjectKey(**body["subject"])
         run = services.start(by=request.user, via="api", **body)
@@ -93,12 +97,12 @@ class RunDetail(Resource):
     such members.
     """
 
-    @operation("get_run", answers={200: Shown("The run.", RunDetailSerializer)})
+    @operation("get_run", responses={200: ResponseSpec("The run.", RunDetailSerializer)})
     def get(self, request: Request, run_id: UUID) -> Response:
         """Says where a run is, what it asks, and what came of it."""
-        run = querysets.run(request.user, run_id)
+        run = self.find(querysets.visible_runs, pk=run_id)
         open_questions = (
-            querysets.interrupts(request.user)
+            querysets.visible_interrupts(request.user)
             .filter(run=run, status=Interrupt.Status.PENDING)
             .defer(*LARGE_COLUMNS)
         )
@@ -106,9 +110,9 @@ class RunDetail(Resource):
         shown["interrupts"] = self.render(
             InterruptSerializer, open_questions.order_by("created_at", "pk"), many=True
         )
-        return Response(shown | self.privileged(run))
+        return Response(shown | self.render_privileged(run))
 
-    def privileged(self, run: Run) -> dict[str, Any]:
+    def render_privileged(self, run: Run) -> dict[str, Any]:
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
@@ -127,13 +131,13 @@ class RunCancel(Resource):
     @operation(
         "cancel_run",
         body=CancelBody,
-        answers={200: Shown("The cancelled run.", RunInfoSerializer)},
+        responses={200: ResponseSpec("The cancelled run.", RunInfoSerializer)},
         errors=(errors.RunStateError,),
         example={"reason": "The customer withdrew it."},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Ends a run that hasn't succeeded, and closes its open questions."""
-        run = services.cancel(run_id, by=request.user, via="api", **self.body())
+        run = services.cancel(run_id, by=request.user, via="api", **self.read_body())
         return Response(self.render(RunInfoSerializer, run))
 
 
@@ -143,13 +147,13 @@ class RunRetry(Resource):
     @operation(
         "retry_run",
         body=EmptyBody,
-        answers={202: Shown("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
+        responses={202: ResponseSpec("Queued again.", RunInfoSerializer, headers=(LOCATION,))},
         errors=(errors.RunStateError,),
         example={},
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         """Queues a failed or parked run again; it goes on from the last thing it stored."""
-        self.body()
+        self.read_body()
         run = services.retry(run_id, by=request.user, via="api")
         shown = self.render(RunInfoSerializer, run)
         return Response(shown, status=202, headers={"Location": shown["url"]})

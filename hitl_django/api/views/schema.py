@@ -1,4 +1,4 @@
-"""The OpenAPI document."""
+"""View of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.cache import get_conditional_response, set_response_etag
 from django.utils.translation import get_language
 from rest_framework.request import Request
 
-from ..operations import ETAG, IF_NONE_MATCH, Shown, operation
+from ..operations import ETAG, IF_NONE_MATCH, ResponseSpec, operation
 from ..renderers import PlainJSONRenderer
 from .base import Resource
 
@@ -23,9 +23,9 @@ class SchemaDetail(Resource):
     @operation(
         "get_schema",
         headers=(IF_NONE_MATCH,),
-        answers={
-            200: Shown("The document.", schema={"type": "object"}, headers=(ETAG,)),
-            304: Shown("The document is still what you have.", headers=(ETAG,)),
+        responses={
+            200: ResponseSpec("The document.", schema={"type": "object"}, headers=(ETAG,)),
+            304: ResponseSpec("The document is still what you have.", headers=(ETAG,)),
         },
         errors=(Http404,),
     )
@@ -33,16 +33,16 @@ class SchemaDetail(Resource):
         """Shows this document."""
         if find_spec("drf_spectacular") is None:
             raise Http404
-        from ..openapi.generator import root_of
+        from ..openapi.generator import find_root_url
 
-        text = _document(root_of(request), get_language())
+        text = _render_document(find_root_url(request), get_language())
         found = HttpResponse(text, content_type=PlainJSONRenderer.media_type)
         set_response_etag(found)
         return get_conditional_response(request, etag=found["ETag"], response=found)
 
 
 @lru_cache(maxsize=8)
-def _document(root: str, language: str | None) -> bytes:
+def _render_document(root: str, language: str | None) -> bytes:
     """Returns the document, which takes long to make and then stays as it is."""
     from ..openapi import Generator
 
@@ -51,9 +51,9 @@ def _document(root: str, language: str | None) -> bytes:
     return rendered
 
 
-def _forget(**kwargs: Any) -> None:
-    _document.cache_clear()
+def _clear_cache(**kwargs: Any) -> None:
+    _render_document.cache_clear()
 
 
 #: Limits, sizes and who signs in how are in it.
-setting_changed.connect(_forget, dispatch_uid="hitl_django.schema")
+setting_changed.connect(_clear_cache, dispatch_uid="hitl_django.schema")

@@ -1,4 +1,4 @@
-"""Threads: list, read, look at their state and history, forget."""
+"""Views of threads: list, detail, state, history, fork, erasure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hitl_django.errors import CheckpointNotFound
 from hitl_django.models import Checkpoint, Thread
 
 from .. import querysets
-from ..filters import CheckpointFilter, ThreadFilter
-from ..operations import LOCATION, Shown, operation
+from ..filters import CheckpointFilterSet, ThreadFilterSet
+from ..operations import LOCATION, ResponseSpec, operation
 from ..serializers.runs import RunInfoSerializer
 from ..serializers.threads import (
     CheckpointSerializer,
@@ -29,10 +29,12 @@ from ..serializers.threads import (
 from .base import Collection, Resource
 
 
-def with_last_run(user: Any) -> QuerySet[Thread]:
-    """Return the threads that a user may see, with the last of the runs that they may see."""
-    latest = querysets.runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
-    return querysets.threads(user).annotate(
+def select_with_last_run(user: Any) -> QuerySet[Thread]:
+    """Returns the threads that a user may see, with the last of the runs that they may see."""
+    latest = (
+        querysets.visible_runs(user).filter(thread=OuterRef("pk")).order_by("-created_at", "-pk")
+    )
+    return querysets.visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])
     )
 
@@ -41,34 +43,35 @@ class ThreadList(Collection):
     """The threads."""
 
     serializer_class = ThreadSerializer
-    filterset_class = ThreadFilter
+    filterset_class = ThreadFilterSet
 
     def get_queryset(self) -> QuerySet[Thread]:
         # Keys are given in order, and there is an index on them for nothing.
-        return with_last_run(self.request.user).defer("metadata").order_by("-pk")
+        return select_with_last_run(self.request.user).defer("metadata").order_by("-pk")
 
     @operation(
-        "list_threads", answers={200: Shown("A page of threads.", ThreadSerializer, paged=True)}
+        "list_threads",
+        responses={200: ResponseSpec("A page of threads.", ThreadSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
         """Lists the threads that you may see, newest first."""
-        return self.page()
+        return self.render_page()
 
 
 class ThreadDetail(Resource):
     """One thread."""
 
-    @operation("get_thread", answers={200: Shown("The thread.", ThreadDetailSerializer)})
+    @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows a thread, and the last of its runs."""
-        found = with_last_run(request.user).filter(thread_id=thread_id).first()
+        found = select_with_last_run(request.user).filter(thread_id=thread_id).first()
         if found is None:
             raise Http404
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(
         "forget_thread",
-        answers={204: Shown("What it said is gone.")},
+        responses={204: ResponseSpec("What it said is gone.")},
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
@@ -77,7 +80,7 @@ class ThreadDetail(Resource):
         State and history, questions, answers, reasons, errors, metadata and subject go. Runs,
         decisions and the audit trail stay, with who, when and the digests of what was said.
         """
-        querysets.thread(request.user, thread_id)
+        self.find(querysets.visible_threads, thread_id=thread_id)
         services.forget(thread_id, by=request.user, via="api")
         return Response(status=204)
 
@@ -88,12 +91,12 @@ class ThreadState(Resource):
     @operation(
         "get_thread_state",
         query=StateQuery,
-        answers={200: Shown("The state.", StateSerializer)},
+        responses={200: ResponseSpec("The state.", StateSerializer)},
         errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows what a thread's channels hold, now or at one of its checkpoints."""
-        at = self.query().get("checkpoint")
+        at = self.read_query().get("checkpoint")
         found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
         if found is None:
             raise Http404
@@ -104,31 +107,31 @@ class ThreadHistory(Collection):
     """The checkpoints of a thread, less its values: those are at state/?checkpoint=…"""
 
     serializer_class = CheckpointSerializer
-    filterset_class = CheckpointFilter
+    filterset_class = CheckpointFilterSet
 
     def get_queryset(self) -> QuerySet[Checkpoint]:
-        thread = querysets.thread(self.request.user, self.kwargs["thread_id"])
+        thread = self.find(querysets.visible_threads, thread_id=self.kwargs["thread_id"])
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
         return rows.defer("data", "metadata").order_by("-checkpoint_id")
 
     @operation(
         "list_checkpoints",
-        answers={200: Shown("A page of checkpoints.", CheckpointSerializer, paged=True)},
+        responses={200: ResponseSpec("A page of checkpoints.", CheckpointSerializer, paged=True)},
     )
     def get(self, request: Request, thread_id: str) -> Response:
         """Lists the checkpoints of a thread, newest first."""
-        return self.page()
+        return self.render_page()
 
 
 class ThreadFork(Resource):
     """Another way from an earlier checkpoint."""
 
-    part = "/values"
+    input_pointer = "/values"
 
     @operation(
         "fork_thread",
         body=ForkBody,
-        answers={202: Shown("A run is queued.", RunInfoSerializer, headers=(LOCATION,))},
+        responses={202: ResponseSpec("A run is queued.", RunInfoSerializer, headers=(LOCATION,))},
         errors=(
             errors.ThreadNotFound,
             CheckpointNotFound,
@@ -154,7 +157,7 @@ class ThreadFork(Resource):
         What came after it stays in the history. The thread's newest run is cancelled if it hasn't
         ended, and what it still asks is superseded.
         """
-        wanted = self.body()
+        wanted = self.read_body()
         at = wanted.pop("checkpoint")
         run = services.fork(thread_id, at, by=request.user, via="api", **wanted)
         shown = self.render(RunInfoSerializer, run)

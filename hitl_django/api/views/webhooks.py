@@ -1,4 +1,4 @@
-"""Webhooks: made, changed, tried; what is sent to them, and what is sent again."""
+"""Views of webhooks and their deliveries: create, change, rotate the secret, test, redeliver."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hitl_django.engine import errors
 from hitl_django.models import Delivery
 
 from .. import querysets
-from ..operations import Header, Shown, operation
+from ..filters import DeliveryFilterSet
+from ..operations import HeaderSpec, ResponseSpec, operation
 from ..serializers.fields import EmptyBody, build_url
 from ..serializers.webhooks import (
-    DeliveryFilter,
     DeliverySerializer,
     NewWebhookSerializer,
     WebhookBody,
@@ -26,11 +26,15 @@ from ..serializers.webhooks import (
 )
 from .base import Collection, Resource
 
-LOCATION = Header("Location", "The address of what was made.", {"type": "string", "format": "uri"})
+LOCATION = HeaderSpec(
+    "Location", "The address of what was made.", {"type": "string", "format": "uri"}
+)
 #: A secret is for one pair of eyes, and for no cache on the way.
 SECRET = {"Cache-Control": "no-store"}
 
-QUEUED = {202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))}
+QUEUED = {
+    202: ResponseSpec("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
+}
 
 EXAMPLE = {
     "url": "https://crm.example/hooks/hitl",
@@ -42,17 +46,22 @@ EXAMPLE = {
 class WebhookList(Resource):
     """The webhooks; posting to them makes one."""
 
-    @operation("list_webhooks", answers={200: Shown("All of them.", WebhookSerializer, paged=True)})
+    @operation(
+        "list_webhooks",
+        responses={200: ResponseSpec("All of them.", WebhookSerializer, paged=True)},
+    )
     def get(self, request: Request) -> Response:
         """Lists the webhooks that you may see, newest first; all on one page."""
-        results = self.render(WebhookSerializer, querysets.webhooks(request.user), many=True)
+        results = self.render(
+            WebhookSerializer, querysets.visible_webhooks(request.user), many=True
+        )
         return Response({"next": None, "previous": None, "results": results})
 
     @operation(
         "create_webhook",
         body=WebhookBody,
-        answers={
-            201: Shown(
+        responses={
+            201: ResponseSpec(
                 "Made; hears of what happens soon.", NewWebhookSerializer, headers=(LOCATION,)
             )
         },
@@ -61,7 +70,7 @@ class WebhookList(Resource):
     )
     def post(self, request: Request) -> Response:
         """Makes a webhook; its secret is in the answer and nowhere else again."""
-        made = services.create_webhook(by=request.user, **self.body())
+        made = services.create_webhook(by=request.user, **self.read_body())
         location = build_url(request, "webhook", made.id)
         shown = self.render(NewWebhookSerializer, made)
         return Response(shown, status=201, headers={"Location": location, **SECRET})
@@ -70,24 +79,31 @@ class WebhookList(Resource):
 class WebhookDetail(Resource):
     """One webhook."""
 
-    @operation("get_webhook", answers={200: Shown("The webhook.", WebhookSerializer)})
+    @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
     def get(self, request: Request, webhook_id: UUID) -> Response:
         """Says where a webhook leads, what it hears of, and how it is."""
-        return Response(self.render(WebhookSerializer, querysets.webhook(request.user, webhook_id)))
+        return Response(
+            self.render(
+                WebhookSerializer,
+                self.find(querysets.visible_webhooks, pk=webhook_id),
+            )
+        )
 
     @operation(
         "change_webhook",
         body=WebhookChange,
-        answers={200: Shown("As it is now.", WebhookSerializer)},
+        responses={200: ResponseSpec("As it is now.", WebhookSerializer)},
         errors=(errors.InvalidInputError,),
         example={"active": False},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Changes what the body names; one that is turned on again begins afresh."""
-        changed = services.change_webhook(webhook_id, by=request.user, **self.body())
+        changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
 
-    @operation("delete_webhook", answers={204: Shown("It is gone, and every message to it.")})
+    @operation(
+        "delete_webhook", responses={204: ResponseSpec("It is gone, and every message to it.")}
+    )
     def delete(self, request: Request, webhook_id: UUID) -> Response:
         """Removes a webhook and all that was or is to be sent to it."""
         services.delete_webhook(webhook_id, by=request.user)
@@ -100,12 +116,12 @@ class WebhookSecret(Resource):
     @operation(
         "rotate_secret",
         body=EmptyBody,
-        answers={200: Shown("The webhook with its new secret.", NewWebhookSerializer)},
+        responses={200: ResponseSpec("The webhook with its new secret.", NewWebhookSerializer)},
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Gives a webhook another secret; for a day messages are signed with both."""
-        self.body()
+        self.read_body()
         rotated = services.rotate_secret(webhook_id, by=request.user)
         return Response(self.render(NewWebhookSerializer, rotated), headers=SECRET)
 
@@ -116,45 +132,50 @@ class WebhookTest(Resource):
     @operation(
         "try_webhook",
         body=EmptyBody,
-        answers={
-            202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
+        responses={
+            202: ResponseSpec(
+                "A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,)
+            )
         },
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Sends a message that tells of nothing, to see whether it arrives."""
-        self.body()
-        return _sent(self, services.try_webhook(webhook_id, by=request.user))
+        self.read_body()
+        return _render_queued(self, services.try_webhook(webhook_id, by=request.user))
 
 
 class DeliveryList(Collection):
     """What was and is to be sent to a webhook."""
 
     serializer_class = DeliverySerializer
-    filterset_class = DeliveryFilter
+    filterset_class = DeliveryFilterSet
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        webhook = querysets.webhook(self.request.user, self.kwargs["webhook_id"])
-        rows = querysets.deliveries(self.request.user).filter(endpoint=webhook)
+        webhook = self.find(querysets.visible_webhooks, pk=self.kwargs["webhook_id"])
+        rows = querysets.visible_deliveries(self.request.user).filter(endpoint=webhook)
         return rows.order_by("-created_at")
 
     @operation(
         "list_deliveries",
-        answers={200: Shown("A page of messages.", DeliverySerializer, paged=True)},
+        responses={200: ResponseSpec("A page of messages.", DeliverySerializer, paged=True)},
     )
     def get(self, request: Request, webhook_id: UUID) -> Response:
         """Lists the messages to a webhook, newest first."""
-        return self.page()
+        return self.render_page()
 
 
 class DeliveryDetail(Resource):
     """One message."""
 
-    @operation("get_delivery", answers={200: Shown("The message.", DeliverySerializer)})
+    @operation("get_delivery", responses={200: ResponseSpec("The message.", DeliverySerializer)})
     def get(self, request: Request, delivery_id: UUID) -> Response:
         """Says how far a message has come."""
         return Response(
-            self.render(DeliverySerializer, querysets.delivery(request.user, delivery_id))
+            self.render(
+                DeliverySerializer,
+                self.find(querysets.visible_deliveries, pk=delivery_id),
+            )
         )
 
 
@@ -164,17 +185,19 @@ class Redelivery(Resource):
     @operation(
         "redeliver",
         body=EmptyBody,
-        answers={
-            202: Shown("A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,))
+        responses={
+            202: ResponseSpec(
+                "A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,)
+            )
         },
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         """Sends a message again that was delivered or given up, under the id it had."""
-        self.body()
-        return _sent(self, services.redeliver(delivery_id, by=request.user))
+        self.read_body()
+        return _render_queued(self, services.redeliver(delivery_id, by=request.user))
 
 
-def _sent(view: Resource, delivery: Any) -> Response:
+def _render_queued(view: Resource, delivery: Any) -> Response:
     shown = view.render(DeliverySerializer, delivery)
     return Response(shown, status=202, headers={"Location": shown["url"]})

@@ -1,4 +1,4 @@
-"""How the workers are."""
+"""View of the workers' health."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from hitl_django import services
 
-from ..operations import Shown, operation
+from ..operations import ResponseSpec, operation
 from ..serializers.workers import WorkerHealthSerializer
 from .base import Resource
 
@@ -15,7 +15,9 @@ from .base import Resource
 class WorkerHealthDetail(Resource):
     """Whether anybody works, and how long what is due has waited; for operators."""
 
-    @operation("get_worker_health", answers={200: Shown("How they are.", WorkerHealthSerializer)})
+    @operation(
+        "get_worker_health", responses={200: ResponseSpec("How they are.", WorkerHealthSerializer)}
+    )
     def get(self, request: Request) -> Response:
         """Says whether workers report, and since when something waits for one."""
         health = services.worker_health(by=request.user)

@@ -16,7 +16,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Comment
 from hitl_django.models.fields import digest_json
 from hitl_django.permissions import get_policy
@@ -84,7 +84,7 @@ def comment(
 
 
 def _fit(text: str) -> str:
-    fit = storable(text.strip())
+    fit = escape_unstorable(text.strip())
     if not fit:
         raise InvalidInputError("The comment is empty.", [("text", "is empty")])
     if len(fit) > hitl.COMMENT_MAX_LENGTH:

@@ -74,11 +74,11 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
     That is what was proposed or, as long as nobody has, what a plain approval sends.
     """
     if options.proposal is not None:
-        return json_patch.same(options.proposal["answer"], answer)
+        return json_patch.is_same_json(options.proposal["answer"], answer)
     if APPROVE not in options.allowed:
         return False
     try:
-        return json_patch.same(answers.compose_resume_value(options, APPROVE), answer)
+        return json_patch.is_same_json(answers.compose_resume_value(options, APPROVE), answer)
     except (InvalidAnswerError, PayloadLimitError):  # it can be approved, but not as it stands
         return False
 

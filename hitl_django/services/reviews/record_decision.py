@@ -15,7 +15,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import needs_agreement
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.json_text import schema_keywords
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import unclaimed
@@ -72,7 +72,7 @@ class Request:
             )
         if (type is None) is (resume is UNSET) or (type is None and value is not UNSET):
             raise TypeError("A decision has a type, with a value or without, or a resume value.")
-        reason = storable(reason)
+        reason = escape_unstorable(reason)
         content: dict[str, Any] = {"reason": reason}
         if type is not None:
             content["type"] = str(type)
@@ -92,7 +92,7 @@ class Request:
         made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
         try:
             options = answers.read_options(interrupt)
-            with schema_keywords.budget():
+            with schema_keywords.limit_work():
                 read = self._read(options)
                 answer = read._answer(options)
                 proposal = read._proposal(options, answer) if interrupt.quorum > 1 else None

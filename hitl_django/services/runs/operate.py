@@ -13,7 +13,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
-from hitl_django.json_text.sanitize import storable
+from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.permissions import get_policy
 from hitl_django.task_queue import dispatcher
@@ -53,7 +53,7 @@ def cancel(
             by=by,
             via=via,
             subject=str(run.pk),
-            detail={"from": before, "reason": storable(reason), "questions": closed},
+            detail={"from": before, "reason": escape_unstorable(reason), "questions": closed},
         )
         batch.run()
         return RunInfo.of(run)

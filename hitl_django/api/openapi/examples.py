@@ -1,4 +1,4 @@
-"""Examples that can't be out of date: made from the schemas that they are examples of."""
+"""Examples of the components, made from their schemas, so that they can't be out of date."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _NAMES: dict[str, Any] = {
 }
 
 
-def illustrate(components: dict[str, Any]) -> None:
+def add_examples(components: dict[str, Any]) -> None:
     """Gives each component that is an object, or one of several, an example."""
     for schema in components.values():
         if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
-            schema["examples"] = [sample(schema, components)]
+            schema["examples"] = [make_example(schema, components)]
 
 
-def sample(schema: dict[str, Any], components: dict[str, Any], name: str = "") -> Any:
+def make_example(schema: dict[str, Any], components: dict[str, Any], name: str = "") -> Any:
     """Returns a value that fits the schema, as it may stand under the name."""
     if "$ref" in schema:
-        return sample(components[schema["$ref"].rpartition("/")[2]], components)
+        return make_example(components[schema["$ref"].rpartition("/")[2]], components)
     if "examples" in schema:
         return schema["examples"][0]
     if "const" in schema:
@@ -49,7 +49,7 @@ def sample(schema: dict[str, Any], components: dict[str, Any], name: str = "") -
         return schema["enum"][0]
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            return sample(schema[keyword][0], components)
+            return make_example(schema[keyword][0], components)
     kind = schema.get("type")
     return _typed(kind[0] if isinstance(kind, list) else kind, schema, components, name)
 
@@ -57,9 +57,9 @@ def sample(schema: dict[str, Any], components: dict[str, Any], name: str = "") -
 def _typed(kind: str | None, schema: dict[str, Any], components: dict[str, Any], name: str) -> Any:
     if kind == "object":
         properties = schema.get("properties", {})
-        return {name: sample(inner, components, name) for name, inner in properties.items()}
+        return {name: make_example(inner, components, name) for name, inner in properties.items()}
     if kind == "array":
-        return [sample(schema["items"], components, name)]
+        return [make_example(schema["items"], components, name)]
     if kind == "string":
         return _FORMATS.get(schema.get("format", "")) or _NAMES.get(name, "text")
     plain: dict[Any, Any] = {"integer": schema.get("minimum", 1), "number": 1.5, "boolean": True}
