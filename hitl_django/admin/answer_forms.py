@@ -195,9 +195,9 @@ class QuestionForms:
         else:
             self.errors.append(str(error))
 
-    def typed(self) -> list[TypedText]:
+    def typed_texts(self) -> list[TypedText]:
         """Returns what a person typed or changed, with its label: nothing of it may be lost."""
-        kept = self.form.typed() if self.form is not None and self.form.is_bound else []
+        kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("reply", "reason"):
             text = self.decision_form[name].data if self.decision_form.is_bound else ""
             if text:
@@ -281,8 +281,8 @@ class QuestionForms:
             return None
         shape = self._editable(infer_shape(original), self._under)
         # What addresses the reviewer isn't what is reviewed. It comes back as it was.
-        spoken = {"title", "question", "why"} if self.is_raw else set[str]()
-        for name in spoken.intersection(list_heading_keys(self.item.payload, self.item.title)):
+        heading = {"title", "question", "why"} if self.is_raw else set[str]()
+        for name in heading.intersection(list_heading_keys(self.item.payload, self.item.title)):
             shape = shape.without(name)
         if shape.kind == "object" and not shape.properties:
             return None
@@ -299,7 +299,7 @@ class QuestionForms:
         free = self.options.editable
         if free is None:
             return shape
-        return shape.only([way if way.startswith("/") else f"/{way}" for way in free], under)
+        return shape.restrict_to([way if way.startswith("/") else f"/{way}" for way in free], under)
 
     @property
     def _under(self) -> str:

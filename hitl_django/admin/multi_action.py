@@ -147,7 +147,7 @@ class ActionBlock:
         else:
             self.choice.add_error("decision", reason)
 
-    def typed(self) -> list[TypedText]:
+    def typed_texts(self) -> list[TypedText]:
         """Returns what a person chose, typed or changed."""
         found = []
         if self.choice.is_bound:
@@ -156,7 +156,9 @@ class ActionBlock:
             choice = "" if chosen is None else str(chosen.action_choice)
             found = [text for text in (choice, data.get("message", "")) if text]
         kept: list[TypedText] = [(self.title, text, ()) for text in found]
-        return kept + (self.form.typed() if self.form is not None and self.form.is_bound else [])
+        return kept + (
+            self.form.typed_texts() if self.form is not None and self.form.is_bound else []
+        )
 
     def _args_form(self) -> AnswerForm | None:
         if EDIT not in self.action.allowed or is_too_large(self.start):
@@ -255,8 +257,10 @@ class SeparateActionForms(QuestionForms):
         if not faults:
             self.errors.append(str(error))
 
-    def typed(self) -> list[TypedText]:
-        return [line for block in self.actions for line in block.typed()] + super().typed()
+    def typed_texts(self) -> list[TypedText]:
+        return [
+            line for block in self.actions for line in block.typed_texts()
+        ] + super().typed_texts()
 
     def _form(self) -> AnswerForm | None:
         return None

@@ -161,9 +161,9 @@ class QuestionPages(ReadOnlyAdmin):
         except InterruptNotFound:
             raise Http404 from None
         except NotAllowedError as error:
-            return self._refuse(request, item, question_forms.typed(), error, status=403)
+            return self._refuse(request, item, question_forms.typed_texts(), error, status=403)
         except REFUSALS as error:
-            return self._refuse(request, item, question_forms.typed(), error, status=409)
+            return self._refuse(request, item, question_forms.typed_texts(), error, status=409)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
@@ -182,7 +182,7 @@ class QuestionPages(ReadOnlyAdmin):
         made = question_forms.recorded(request.user)
         if made is None:
             return self._refuse(
-                request, item, question_forms.typed(), StaleQuestionError(), status=409
+                request, item, question_forms.typed_texts(), StaleQuestionError(), status=409
             )
         self._confirm(request, item, made)
         return HttpResponseRedirect(self._next_url(request, item))
@@ -299,7 +299,7 @@ class QuestionPages(ReadOnlyAdmin):
         context = {**get_decision_context(item, decision), "run_url": self._run_url(request, item)}
         if line.moves or item.status == Interrupt.Status.DECIDED:
             context["line"] = line
-        kept = question_forms.typed() if question_forms is not None else []
+        kept = question_forms.typed_texts() if question_forms is not None else []
         return self._show_notice(request, item, notice, kept, status, forms=forms, **context)
 
     def _refuse(

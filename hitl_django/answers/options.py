@@ -71,7 +71,7 @@ class AnswerOptions:
         return self.rules.prefill(self)
 
     @property
-    def replaced(self) -> Mapping[str, Any]:
+    def policy_values(self) -> Mapping[str, Any]:
         """The policy's resume values that hold for this question."""
         return {} if self.schema is not None or self.kind != "interrupt" else self.policy_answers
 

@@ -51,7 +51,7 @@ NAME = "answer"
 #: What ``schemas`` says where it gives up, for people.
 TOO_COMPLEX = _("is too complex to be checked: send fewer values, or nest them less deeply")
 
-#: What was there is told beside a changed field as far as it fits on a line or two.
+#: The original stands beside a changed field as far as it fits on a line or two.
 MAX_ORIGINAL = 200
 #: How many blank rows a list shows, and how many more a press on its button brings.
 SPARE, MORE = 1, 3
@@ -63,14 +63,14 @@ MAX_SPARE = 50
 class Row:
     """What the page shows of a leaf (``bound``), of a ``group`` or of a list (``entries``).
 
-    ``hidden`` names characters in the field's text that a screen doesn't show. ``was`` is what the
-    field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say word
-    by word what is different.
+    ``hidden`` names characters in the field's text that a screen doesn't show. ``original`` is what
+    the field came with, ``changed`` says that it no longer holds it; of a long text ``spans`` say
+    word by word what is different.
     """
 
     bound: forms.BoundField | None = None
     hidden: Sequence[str] = ()
-    was: str = ""
+    original: str = ""
     changed: bool = False
     spans: Sequence[Span] = ()
     group: Group | Rows | None = None
@@ -134,16 +134,16 @@ class AnswerForm(forms.Form):
             if not leaf.field.left_out
         )
 
-    def typed(self) -> list[tuple[str, str, Sequence[Span]]]:
+    def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
         """Returns what a person typed or changed, valid or not: label, text, and word by word."""
         return [
             (
                 str(leaf.field.label),
-                leaf.field.spoken(self[leaf.name].data),
+                leaf.field.format_value(self[leaf.name].data),
                 leaf.field.spans(self[leaf.name].data),
             )
             for leaf in self.tree.leaves()
-            if not leaf.field.untouched(self[leaf.name].data)
+            if not leaf.field.is_unchanged(self[leaf.name].data)
         ]
 
     def long_texts(self) -> list[str]:
@@ -184,11 +184,11 @@ class AnswerForm(forms.Form):
         if isinstance(node, Leaf):
             bound = self[node.name]
             shown = bound.value()
-            changed = self.is_bound and not node.field.untouched(bound.data)
+            changed = self.is_bound and not node.field.is_unchanged(bound.data)
             return Row(
                 bound=bound,
                 hidden=hidden(shown) if isinstance(shown, str) else (),
-                was=node.field.was(MAX_ORIGINAL),
+                original=node.field.format_original(MAX_ORIGINAL),
                 changed=changed,
                 spans=node.field.spans(bound.data) if changed else (),
             )
@@ -313,7 +313,7 @@ class AnswerForm(forms.Form):
             return self.cleaned_data[node.name]
         if isinstance(node, Rows):
             kept = [self._compose(entry.node) for entry in node.entries if self._is_in(entry)]
-            return kept if kept or node.original else node.when_empty()
+            return kept if kept or node.original else node.empty_value()
         if self._is_taken_away(node):
             return None if node.shape.nullable else MISSING
         if not isinstance(node.original, dict) and node.is_optional() and self._is_blank(node):

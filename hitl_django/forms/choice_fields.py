@@ -45,11 +45,11 @@ class ChoiceField(AnswerField):
     def label_of(self, value: JSON) -> Any:
         return _label(value)
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         position = _position(self.values, self.original)
         return "" if position is None else str(position)
 
-    def spoken(self, raw: Any) -> str:
+    def format_value(self, raw: Any) -> str:
         return _spoken(self.widget.choices, [raw])
 
     def parse(self, raw: str) -> JSON:
@@ -80,7 +80,7 @@ class TickField(AnswerField):
     def fits(cls, shape: Shape, original: JSON) -> bool:
         return isinstance(original, bool) and not shape.nullable
 
-    def shown(self) -> Any:
+    def initial_value(self) -> Any:
         return self.original
 
     def may_be_blank(self) -> bool:
@@ -89,10 +89,10 @@ class TickField(AnswerField):
     def is_blank(self, raw: Any) -> bool:
         return False
 
-    def untouched(self, raw: Any) -> bool:
+    def is_unchanged(self, raw: Any) -> bool:
         return bool(raw) == self.original
 
-    def spoken(self, raw: Any) -> str:
+    def format_value(self, raw: Any) -> str:
         return str(_("Yes") if raw else _("No"))
 
     def parse(self, raw: Any) -> bool:
@@ -117,19 +117,19 @@ class ChoicesField(AnswerField):
             return original is MISSING
         return [_position(original, value) for value in original] == list(range(len(original)))
 
-    def shown(self) -> list[str]:
+    def initial_value(self) -> list[str]:
         return [str(_position(self.values, value)) for value in self.original or ()]
 
     def may_be_blank(self) -> bool:
         return True
 
-    def untouched(self, raw: Any) -> bool:
+    def is_unchanged(self, raw: Any) -> bool:
         return set(raw or ()) == set(self.initial)
 
-    def spoken(self, raw: Any) -> str:
+    def format_value(self, raw: Any) -> str:
         return _spoken(self.widget.choices, raw or ())
 
-    def when_blank(self) -> Any:
+    def blank_value(self) -> Any:
         return MISSING if self.original is MISSING and not self.wanted else []
 
     def parse(self, raw: Sequence[str]) -> list[JSON]:
@@ -167,7 +167,7 @@ class LinesField(AnswerField):
             for value, line in zip(original, lines, strict=True)
         )
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         return "\n".join(_line(value) for value in self.original or ())
 
     def help(self) -> Any:
@@ -176,7 +176,7 @@ class LinesField(AnswerField):
     def may_be_blank(self) -> bool:
         return True
 
-    def when_blank(self) -> Any:
+    def blank_value(self) -> Any:
         if self.original is MISSING and not self.wanted:
             return MISSING
         return None if self.shape.nullable and self.original is None else []

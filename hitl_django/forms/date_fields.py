@@ -48,7 +48,7 @@ class MomentField(AnswerField):
     def parse_iso(text: str) -> Any:
         raise NotImplementedError
 
-    def untouched(self, raw: Any) -> bool:
+    def is_unchanged(self, raw: Any) -> bool:
         # Not the texts but the moments: a browser writes 12:00:00 as 12:00.
         if not raw or not self.initial:
             return bool(raw) == bool(self.initial)
@@ -110,7 +110,7 @@ class DateTimeField(MomentField):
         # The first and last days of the calendar have no local time everywhere.
         return moment if moment and _local(moment).year >= 1000 else None
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         moment = self.read(self.original) if isinstance(self.original, str) else None
         return _local(moment).isoformat() if moment else ""
 

@@ -92,7 +92,7 @@ class Rows:
         for entry in self.entries:
             yield from entry.node.leaves()
 
-    def when_empty(self) -> JSON:
+    def empty_value(self) -> JSON:
         """Returns what a list without entries is, where nothing was taken out of it."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING

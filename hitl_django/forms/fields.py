@@ -51,7 +51,7 @@ class AnswerField(forms.Field):
         self.shape, self.original, self.wanted = shape, original, wanted
         #: Set by the form where a whole optional object was left blank.
         self.left_out = False
-        super().__init__(required=False, initial=self.shown(), **kwargs)
+        super().__init__(required=False, initial=self.initial_value(), **kwargs)
         self.help_text = visible(shape.description) or self.help()
 
     @classmethod
@@ -59,7 +59,7 @@ class AnswerField(forms.Field):
         """Says whether the field can show ``original`` without losing any of it."""
         return original is MISSING or original is None
 
-    def shown(self) -> Any:
+    def initial_value(self) -> Any:
         """Returns what the widget shows of the original."""
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
@@ -80,17 +80,17 @@ class AnswerField(forms.Field):
         """Says whether something has to be typed or chosen; the page marks the label."""
         return not self.may_be_blank()
 
-    def untouched(self, raw: Any) -> bool:
+    def is_unchanged(self, raw: Any) -> bool:
         """Says whether the widget came back as it was shown."""
         return same_text(raw, self.initial)
 
-    def spoken(self, raw: Any) -> str:
+    def format_value(self, raw: Any) -> str:
         """Returns what was typed or chosen, in words."""
         return "" if raw is None else str(raw)
 
-    def was(self, length: int) -> str:
+    def format_original(self, length: int) -> str:
         """Returns in words what the field came with; nothing where that is too long to tell."""
-        text = "" if self.original is MISSING else self.spoken(self.initial)
+        text = "" if self.original is MISSING else self.format_value(self.initial)
         return visible(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
@@ -101,16 +101,16 @@ class AnswerField(forms.Field):
         """Returns the JSON value that was meant, or MISSING."""
         if self.left_out:
             return MISSING
-        if self.original is not MISSING and self.untouched(value):
+        if self.original is not MISSING and self.is_unchanged(value):
             return self.original
         if self.is_blank(value):
-            return self.when_blank()
+            return self.blank_value()
         try:
             return self.parse(value)
         except ValueError:
             raise ValidationError(self.error_messages["invalid"], code="invalid") from None
 
-    def when_blank(self) -> Any:
+    def blank_value(self) -> Any:
         """Returns what an empty box means: no such key, null, or an error."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
@@ -145,7 +145,7 @@ class TextField(AnswerField):
     def may_be_blank(self) -> bool:
         return True
 
-    def when_blank(self) -> Any:
+    def blank_value(self) -> Any:
         if self.original is MISSING and not self.wanted:
             return MISSING
         return None if self.shape.nullable and self.original != "" else ""
@@ -179,7 +179,7 @@ class IntegerField(AnswerField):
     def fits(cls, shape: Shape, original: JSON) -> bool:
         return is_number(original) or super().fits(shape, original)
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         return to_json(self.original) if is_number(self.original) else ""
 
     def parse(self, raw: str) -> JSON:
@@ -205,8 +205,8 @@ class DecimalField(NumberField):
     def fits(cls, shape: Shape, original: JSON) -> bool:
         return is_decimal(original) or super().fits(shape, original)
 
-    def shown(self) -> str:
-        return self.original if isinstance(self.original, str) else super().shown()
+    def initial_value(self) -> str:
+        return self.original if isinstance(self.original, str) else super().initial_value()
 
     def parse(self, raw: str) -> JSON:
         return parse_decimal(raw, like=self.original, spelling=self.shape.spelling)
@@ -225,7 +225,7 @@ class JSONField(AnswerField):
     def fits(cls, shape: Shape, original: JSON) -> bool:
         return True
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         return "" if self.original is MISSING else to_json(self.original, indent=2)
 
     def help(self) -> Any:
@@ -254,14 +254,14 @@ class ConstField(AnswerField):
     def value(self) -> JSON:
         return self.shape.options[0] if self.original is MISSING else self.original
 
-    def shown(self) -> str:
+    def initial_value(self) -> str:
         value = self.value()
         return value if isinstance(value, str) else to_json(value)
 
     def may_be_blank(self) -> bool:
         return True
 
-    def untouched(self, raw: Any) -> bool:
+    def is_unchanged(self, raw: Any) -> bool:
         return True
 
     def clean(self, value: Any) -> JSON:

@@ -81,7 +81,7 @@ class Shape:
         """Returns the same object shape less one property."""
         return replace(self, properties=tuple(p for p in self.properties if p.name != name))
 
-    def only(self, pointers: Sequence[str], path: str = "") -> Shape:
+    def restrict_to(self, pointers: Sequence[str], path: str = "") -> Shape:
         """Returns the same shape less the members to which none of the JSON pointers leads."""
         if self.kind != "object":
             return self
@@ -91,7 +91,7 @@ class Shape:
             if any(here == way or here.startswith(f"{way}/") for way in pointers):
                 kept.append(prop)
             elif any(way.startswith(f"{here}/") for way in pointers) and prop.shape.properties:
-                kept.append(replace(prop, shape=prop.shape.only(pointers, here)))
+                kept.append(replace(prop, shape=prop.shape.restrict_to(pointers, here)))
         return replace(self, properties=tuple(kept))
 
     def leaves(self) -> Iterator[Shape]:

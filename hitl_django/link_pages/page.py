@@ -56,7 +56,7 @@ from .closed_page import (
 )
 from .rate import is_too_often
 from .redaction import HIDDEN, redact_token
-from .responses import render_page, seal
+from .responses import protect_response, render_page
 from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
@@ -134,7 +134,7 @@ class LinkPage(View):
         except (InvalidAnswerError, PayloadError) as error:
             question_forms.refuse(error)
             return self._ask(request, link, question_forms, signature)
-        return seal(HttpResponseRedirect(self.address))
+        return protect_response(HttpResponseRedirect(self.address))
 
     def _ask(
         self,
@@ -188,7 +188,9 @@ class LinkPage(View):
                 return self._say(request, AWAY, status=503, again=True, headers=wait)
             return self._say(request, FAILED, status=500, again=True)
         except Exception:  # the templates themselves may be what is broken
-            return seal(HttpResponse(FAILED.headline, content_type="text/plain", status=500))
+            return protect_response(
+                HttpResponse(FAILED.headline, content_type="text/plain", status=500)
+            )
 
 
 def _fields(request: HttpRequest) -> list[tuple[str, str]]:

@@ -34,10 +34,12 @@ def render_page(
 ) -> HttpResponse:
     """Renders one of the page's templates."""
     text = render_to_string(f"hitl_django/links/{template}", context, request)
-    return seal(HttpResponse(text, status=status, headers=headers), styles=_style_source())
+    return protect_response(
+        HttpResponse(text, status=status, headers=headers), styles=_style_source()
+    )
 
 
-def seal(response: Response, *, styles: str = "'none'") -> Response:
+def protect_response(response: Response, *, styles: str = "'none'") -> Response:
     """Forbids an answer to load anything but styles, to be framed, and to name its address."""
     for header, value in HEADERS.items():
         response.headers[header] = value

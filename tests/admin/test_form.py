@@ -516,7 +516,7 @@ class TestAListOfObjects:
 def test_a_field_says_what_it_was() -> None:
     shape = infer_shape({"amount": 12.5, "sure": True, "text": "x" * 300})
     form = asked(shape, {"amount": 12.5, "sure": True, "text": "x" * 300}, {"/amount": "13"})
-    assert [(row.was, row.changed) for row in form.rows()] == [
+    assert [(row.original, row.changed) for row in form.rows()] == [
         ("12.5", True),
         ("Yes", False),
         ("", False),

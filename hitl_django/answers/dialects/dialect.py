@@ -28,7 +28,7 @@ class DialectQuestion(Protocol):
         ...
 
     @property
-    def replaced(self) -> Mapping[str, Any]:
+    def policy_values(self) -> Mapping[str, Any]:
         """Returns the resume values that the graph's policy sets, by decision type."""
         ...
 

@@ -80,24 +80,26 @@ class PlainJsonDialect(Dialect):
         return start
 
     def compose(self, question: DialectQuestion, type: str, value: Any) -> Any:  # noqa: A002
-        schema, replaced = question.schema, question.replaced
+        schema, policy_values = question.schema, question.policy_values
         yes = type != REJECT
         if type == RESPOND or (type == EDIT and schema is None):
             value = require_value(type, value)
-            return _fill(replaced[type], value) if type in replaced else value
+            return _fill(policy_values[type], value) if type in policy_values else value
         if schema is None or not asks_approval(schema):
             refuse_value(type, value)
-            return _fill(replaced[type], question.start) if type in replaced else yes
+            return _fill(policy_values[type], question.start) if type in policy_values else yes
         if type == EDIT:
             return {**require_object(require_value(type, value)), APPROVED: True}
         changes = {} if value is UNSET else require_object(value)
         return {**question.start, **changes, APPROVED: yes}
 
     def candidates(self, question: DialectQuestion, resume: Any) -> list[Candidate]:
-        schema, replaced = question.schema, question.replaced
+        schema, policy_values = question.schema, question.policy_values
         if schema is None:
-            edit = Candidate(EDIT, _given(replaced.get(EDIT, VALUE), resume, resume), "")
-            respond = Candidate(RESPOND, _given(replaced.get(RESPOND, VALUE), resume, resume), "")
+            edit = Candidate(EDIT, _given(policy_values.get(EDIT, VALUE), resume, resume), "")
+            respond = Candidate(
+                RESPOND, _given(policy_values.get(RESPOND, VALUE), resume, resume), ""
+            )
             same_type = type(edit.value) is type(question.payload)
             return [edit, respond] if same_type else [respond, edit]
         if not asks_approval(schema) or not isinstance(resume, dict):
