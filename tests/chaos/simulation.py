@@ -16,8 +16,9 @@ from hitl_django.engine.drivers.direct import perform_saver_call
 from hitl_django.engine.drivers.task_steps import perform_task
 from hitl_django.engine.errors import SaverFailed
 from hitl_django.engine.graph.pregel import Pregel
-from hitl_django.engine.graph.run_options import Options, open_loop
-from hitl_django.engine.loop.effects import Await, Cancel, Effect, Run, Save
+from hitl_django.engine.graph.run_options import Options, open_run_state
+from hitl_django.engine.loop.effects import Await, Cancel, Effect, RunTasks, Save
+from hitl_django.engine.loop.loop import run_loop
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.task.context import TaskContext
 from hitl_django.engine.task.runtime import RunControl
@@ -76,7 +77,7 @@ class Worker:
             return
         graph = self.world.graph.with_saver(self.world.saver(self.lease))
         options = Options(control=self.control, kind="advance")
-        effects = open_loop(graph, None, self.world.config(), options).effects()
+        effects = run_loop(open_run_state(graph, None, self.world.config(), options))
         running: list[TaskContext] = []
         try:
             effect = next(effects)
@@ -96,7 +97,7 @@ class Worker:
                 raise
 
     def _carry_out(self, effect: Effect, graph: Pregel, running: list[TaskContext]) -> Any:
-        if isinstance(effect, Run):
+        if isinstance(effect, RunTasks):
             running += effect.contexts
             return []
         if isinstance(effect, Await):

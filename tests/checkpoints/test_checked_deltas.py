@@ -140,7 +140,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How much each check looks at: bytes that are measured, values that are walked through."""
     looked: list[int] = []
 
-    def measure(data: bytes) -> encoded_size.Size:
+    def measure(data: bytes) -> encoded_size.EncodedSize:
         looked.append(len(data))
         return measured(data)
 

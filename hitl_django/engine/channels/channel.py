@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 
-class Missing:
+class MissingValue:
     """The type of MISSING."""
 
     __slots__ = ()
@@ -29,10 +29,10 @@ class Missing:
         return "MISSING"
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingValue()
 
 #: What ``fold``, ``expire``, ``consume`` and ``finish`` return when nothing changes.
-SAME: Final = Missing()
+SAME: Final = MissingValue()
 
 
 class EmptyChannelError(LookupError):

@@ -24,7 +24,7 @@ _CONCRETE: dict[Any, type] = {
 }
 
 
-def overwrite_of(write: Any) -> tuple[bool, Any]:
+def get_overwrite(write: Any) -> tuple[bool, Any]:
     """Returns whether a write replaces the value past the reducer, and with what.
 
     JSON callers have no Overwrite object: ``{"__overwrite__": v}`` and
@@ -91,7 +91,7 @@ class BinaryOperatorAggregate(BaseChannel):
         for write in writes:
             # A dict or Overwrite may bypass the reducer; anything else can't.
             if type(write) is dict or isinstance(write, Overwrite):
-                bypasses, value = overwrite_of(write)
+                bypasses, value = get_overwrite(write)
                 if bypasses:
                     if overwritten:
                         raise InvalidUpdateError(

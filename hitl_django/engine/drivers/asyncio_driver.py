@@ -22,8 +22,8 @@ from ..loop.effects import (
     Notify,
     Query,
     Recall,
-    Run,
-    RunBeside,
+    RunTasks,
+    RunTasksBeside,
     Save,
 )
 from ..loop.state import LoopState
@@ -161,7 +161,7 @@ class AsyncDriver:
         self.pool: ThreadPoolExecutor | None = None
         state.run.spawner = self
 
-    async def chunks_of(self) -> AsyncGenerator[Chunk]:
+    async def iterate_chunks(self) -> AsyncGenerator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
         self.home = asyncio.get_running_loop()
         effects = open_effects(self.state)
@@ -171,7 +171,7 @@ class AsyncDriver:
             while True:
                 kind = type(effect)
                 try:
-                    if kind is Run:
+                    if kind is RunTasks:
                         reply = await self._start(effect.contexts)  # type: ignore[union-attr]
                     elif kind is Await:
                         tasks = self.tasks
@@ -189,7 +189,7 @@ class AsyncDriver:
                         reply = None
                     elif kind is Cancel:
                         reply = await self.tasks.drop()  # type: ignore[union-attr]
-                    elif kind is RunBeside:
+                    elif kind is RunTasksBeside:
                         reply = await self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
                     elif kind is Recall:
                         reply = await self.state.graph.cache.aget(effect.keys)  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from ..errors import GraphInterrupt, PayloadError, annotate
 from ..loop import chunks
 from ..loop.cached_results import depends_on_people
 from ..loop.commit_builder import blame_node, describe_error, list_stored_writes
-from ..loop.effects import Keep, Recall, Run, Save
+from ..loop.effects import Keep, Recall, RunTasks, Save
 from ..loop.node_cache import make_cache_key
 from ..loop.state import LoopState
 from ..loop.step import build_context
@@ -34,7 +34,7 @@ from ..task.task_status import TaskStatus
 from .asyncio_driver import aperform_task
 from .task_steps import perform_task
 
-_Effect = Run | Save | Recall | Keep
+_Effect = RunTasks | Save | Recall | Keep
 
 
 class CalledTask(Task):
@@ -93,7 +93,7 @@ class TaskCalls:
         self.recalled: set[str] = set()
 
     @classmethod
-    def of(cls, context: TaskContext) -> CalledTasks:
+    def open(cls, context: TaskContext) -> CalledTasks:
         """Returns the calls of a task."""
         with _FIRST:
             if context.calls is None:
@@ -118,7 +118,7 @@ class TaskCalls:
         on_loop = get_running_loop()
         if is_async and on_loop is None and not self._may_await():
             raise RuntimeError("In an sync context async tasks cannot be called")
-        place = seen.place_of_call(self._index)
+        place = seen.next_call_index(self._index)
         task = CalledTask(node, name, self.context.task, place, value)
         state = self._state
         if self.context.run.modes and self.context.run.chunk_buffer is None:
@@ -159,7 +159,9 @@ class TaskCalls:
         # What an earlier attempt of the caller started, and what failed or was cut off, goes on
         # with what it knew: that is newer than what was stored when the run began.
         context = (
-            TaskContext(task, run, before.known()) if before else build_context(self._state, task)
+            TaskContext(task, run, before.copy_memory())
+            if before
+            else build_context(self._state, task)
         )
         self._contexts[task.id] = context
         context.perform, context.is_async = seen.perform, self.context.is_async
@@ -233,7 +235,7 @@ class TaskCalls:
                 task.writes = [(name, value) for name, value in found[key]]
                 self.recalled.add(task.id)
         if task.writes is None:
-            yield Run([context])
+            yield RunTasks([context])
             written = list(context.task.writes or ())
             if policy and key is not None and written:
                 try:
@@ -297,7 +299,7 @@ class TaskCalls:
         """Returns the chunks that are stored with a task's end: its start, its own, its end."""
         state, task = self._state, context.task
         if state.saver is None or task.questions:
-            state.run.chunk_buffer.hand_on(task.id, self.context.task.id)  # type: ignore[union-attr]
+            state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
             return []
         return [*chunks.build_call_chunks(state, task), *self._end_of(context)]
 
@@ -350,13 +352,13 @@ class TaskCalls:
         if not raised or caller.error is not None:
             return
         if caller.writes is not None:
-            caller.writes, caller.memory = None, self.context.memory()
+            caller.writes, caller.memory = None, self.context.list_memory_writes()
         caller.questions = tuple({q.interrupt.id: q for q in (*raised, *caller.questions)}.values())
 
 
 def _performed(context: TaskContext, effect: _Effect) -> Any:
     run = context.run
-    if isinstance(effect, Run):
+    if isinstance(effect, RunTasks):
         return perform_task(context)
     if isinstance(effect, Save):
         with saver_calls():
@@ -367,7 +369,7 @@ def _performed(context: TaskContext, effect: _Effect) -> Any:
 
 async def _aperformed(context: TaskContext, effect: _Effect) -> Any:
     saver: Any = context.run.saver
-    if isinstance(effect, Run):
+    if isinstance(effect, RunTasks):
         return await aperform_task(context)
     if isinstance(effect, Save):
         with saver_calls():

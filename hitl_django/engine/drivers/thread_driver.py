@@ -11,7 +11,18 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import Any
 
-from ..loop.effects import Await, Cancel, Effect, Emit, Keep, Notify, Recall, Run, RunBeside, Save
+from ..loop.effects import (
+    Await,
+    Cancel,
+    Effect,
+    Emit,
+    Keep,
+    Notify,
+    Recall,
+    RunTasks,
+    RunTasksBeside,
+    Save,
+)
 from ..loop.state import LoopState
 from ..loop.step import take_in
 from ..task.callbacks import call_handlers
@@ -65,7 +76,7 @@ class SyncDriver:
             while True:
                 kind = type(effect)
                 try:
-                    if kind is Run:
+                    if kind is RunTasks:
                         reply = self._start(effect.contexts)  # type: ignore[union-attr]
                     elif kind is Await:
                         yield from self._await()
@@ -98,7 +109,7 @@ class SyncDriver:
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
-        if kind is RunBeside or kind is Run:
+        if kind is RunTasksBeside or kind is RunTasks:
             return self._start(effect.contexts, beside=True)  # type: ignore[union-attr]
         if kind is Recall:
             return self.state.graph.cache.get(effect.keys)  # type: ignore[union-attr]

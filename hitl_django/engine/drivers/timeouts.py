@@ -74,7 +74,7 @@ class AttemptTimer:
         if context.attempt != self.attempt:
             self.attempt, self.over = context.attempt, False
             self.began = self.progressed = time.monotonic()
-        view = TimedContext.of(context, self)
+        view = TimedContext.create(context, self)
         place = contextvars.copy_context()
         place.run(current.set, view)
         running = asyncio.get_running_loop().create_task(
@@ -86,9 +86,9 @@ class AttemptTimer:
             # The run is cancelled: the node cleans up, as it would if it were awaited directly.
             running.cancel()
             await asyncio.wait([running])
-            view.hand_over(context)
+            view.copy_to(context)
             raise
-        view.hand_over(context)
+        view.copy_to(context)
         if kind is None:
             return running.result()
         elapsed = time.monotonic() - self.began
@@ -138,14 +138,14 @@ class TimedContext(TaskContext):
     watch: AttemptTimer | None
 
     @classmethod
-    def of(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
+    def create(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
         """Returns a view of ``context``."""
         view = cls.__new__(cls)
         view.task_context, view.watch = context, watch
         _copy(context, view)
         return view
 
-    def hand_over(self, context: TaskContext) -> None:
+    def copy_to(self, context: TaskContext) -> None:
         """Makes what was found so far count."""
         _copy(self, context)
 

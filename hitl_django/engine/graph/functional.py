@@ -65,7 +65,7 @@ class TaskFunction(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
         """Starts a task, or finds what the same call returned before the run was interrupted."""
         context = get_context()
-        calls = TaskCalls.of(context.full_context)
+        calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
 
     def clear_cache(self, cache: BaseCache) -> None:

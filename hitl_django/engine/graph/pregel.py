@@ -402,7 +402,7 @@ class Pregel(ThreadStates):
         state.run.emit, state.run.loop_state = driver.emit, state
         parent = current.get() if state.job.nested else None
         forward = None if parent is None else nested_chunk_sink(state, parent)
-        chunks = driver.chunks_of()
+        chunks = driver.iterate_chunks()
         try:
             async for chunk in chunks:
                 if forward is not None and chunk[1] in state.run.forwards:

@@ -45,7 +45,7 @@ class Save:
         self.commit = commit
 
 
-class Run:
+class RunTasks:
     """Asks for tasks to be started; the reply is a list of those that have ended already."""
 
     __slots__ = ("contexts",)
@@ -54,7 +54,7 @@ class Run:
         self.contexts = contexts
 
 
-class RunBeside(Run):
+class RunTasksBeside(RunTasks):
     """Asks for further tasks to be started while others are running, and not to wait for them."""
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | List | Save | Run | Await | Cancel | Recall | Keep | Notify | Emit
+Effect = Load | List | Save | RunTasks | Await | Cancel | Recall | Keep | Notify | Emit
 Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..task.task import Task
 from ..task.task_runner import pass_input_on
 from .commit import commit_step
-from .effects import AWAIT, Effects, Emit, Notify, Run
+from .effects import AWAIT, Effects, Emit, Notify, RunTasks
 from .start import open_run
 from .state import LoopState
 from .step import build_context, end_step, run_step, settle_task
@@ -28,7 +28,7 @@ def run_loop(state: LoopState) -> Effects:
             yield from run_step(state)
             continue
         # Most steps have one task: nothing to wait for, to drop or to store beside it.
-        if not pass_input_on(task) and not (yield Run([build_context(state, task)])):
+        if not pass_input_on(task) and not (yield RunTasks([build_context(state, task)])):
             yield AWAIT
         if chunks := settle_task(state, task):
             yield Emit(chunks)

@@ -334,7 +334,7 @@ def _keep_waiting(state: LoopState) -> None:
         ]
         if all(waits):
             task.questions = tuple(
-                task.question(interrupt, slot if isinstance(slot, int) else 0,
+                task.build_question(interrupt, slot if isinstance(slot, int) else 0,
                               slot if isinstance(slot, str) else None)
                 for interrupt, slot in own
             )  # fmt: skip

@@ -17,7 +17,7 @@ from .apply import apply_writes
 from .cached_results import keep_results, recall_results
 from .chunks import build_task_chunks, emit_values
 from .commit import commit_step, stop_run, store
-from .effects import AWAIT, CANCEL, Effect, Effects, Emit, Run, RunBeside
+from .effects import AWAIT, CANCEL, Effect, Effects, Emit, RunTasks, RunTasksBeside
 from .error_handlers import has_handler, start_handler
 from .state import LoopState
 
@@ -52,7 +52,7 @@ def end_step(state: LoopState) -> Iterable[Effect]:
 
 def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
     state.running = len(tasks)
-    ended = yield Run([build_context(state, task) for task in tasks])
+    ended = yield RunTasks([build_context(state, task) for task in tasks])
     yield from take_in(state, ended)
     while state.running:
         yield from take_in(state, (yield AWAIT))
@@ -84,7 +84,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
             contexts = [build_context(state, task) for task in handlers]
             beside = bool(state.running)
             state.running += len(handlers)
-            ended = yield RunBeside(contexts) if beside else Run(contexts)
+            ended = yield RunTasksBeside(contexts) if beside else RunTasks(contexts)
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
@@ -102,7 +102,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
     status = state.statuses.get(task.id) if state.statuses else None
     if status is None and not state.run.answers:
         return TaskContext(task, state.run, NO_MEMORY)
-    memory = TaskMemory.of(status) if status else TaskMemory()
+    memory = TaskMemory.from_status(status) if status else TaskMemory()
     if state.run.answers:
         memory.answers = collect_answers(task.ns, status, state.run.answers)
     return TaskContext(task, state.run, memory)

@@ -16,7 +16,7 @@ from ..errors import (
     UnknownTagError,
     UnserializableError,
 )
-from .encoded_size import Size, measure, measure_added
+from .encoded_size import EncodedSize, measure, measure_added
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
 from .registered_types import REGISTERED, TypeCodec, TypeTable
 from .strict_walk import needs_walk, rewrite
@@ -62,7 +62,7 @@ class Checked(NamedTuple):
     """The items of a list that were checked and found storable: how many, and their size."""
 
     length: int
-    size: Size
+    size: EncodedSize
 
 
 class Codec:
@@ -319,7 +319,7 @@ class Codec:
         self._fault.first = None
         return fault
 
-    def _check_limits(self, data: bytes, size: Size | None = None) -> None:
+    def _check_limits(self, data: bytes, size: EncodedSize | None = None) -> None:
         if len(data) > self.max_bytes:
             raise PayloadLimitError(
                 f"The value takes {len(data)} bytes; the limit is {self.max_bytes}.",

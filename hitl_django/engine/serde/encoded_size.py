@@ -22,7 +22,7 @@ _WHOLE = [
 ]  # fmt: skip
 
 
-class Size(NamedTuple):
+class EncodedSize(NamedTuple):
     """How deep a value nests, how many values it holds, and whether bytes are among them."""
 
     depth: int
@@ -30,14 +30,14 @@ class Size(NamedTuple):
     blobs: bool
 
 
-def measure_added(size: Size, length: int, added: bytes) -> Size:
+def measure_added(size: EncodedSize, length: int, added: bytes) -> EncodedSize:
     """Returns the size of a list of ``size`` that has grown by ``length`` items."""
     more = measure(struct.pack(">BI", 0xDD, length) + added)
     depth = max(size.depth, more.depth)
-    return Size(depth, size.items + more.items - 1, size.blobs or more.blobs)
+    return EncodedSize(depth, size.items + more.items - 1, size.blobs or more.blobs)
 
 
-def measure(data: bytes) -> Size:
+def measure(data: bytes) -> EncodedSize:
     """Returns the size of the value; ValueError if malformed.
 
     An extension that holds a value is a level of its own.
@@ -53,7 +53,7 @@ def measure(data: bytes) -> Size:
             if not around:
                 if at != end:
                     raise ValueError("there are bytes after the value")
-                return Size(depth, items, blobs)
+                return EncodedSize(depth, items, blobs)
             left = around.pop()
         if at >= end:
             raise ValueError("unexpected end")

@@ -41,7 +41,7 @@ class ChunkBuffer:
         """Removes and returns the chunks of a task since it began."""
         return self._chunks.pop(task_id, [])
 
-    def hand_on(self, task_id: str, to: str) -> None:
+    def move_chunks(self, task_id: str, to: str) -> None:
         """Makes the chunks of a task another's: those of its caller, which stores them."""
         for chunk in self.take(task_id):
             self.add(to, chunk)

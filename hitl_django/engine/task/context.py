@@ -125,7 +125,7 @@ class TaskContext:
         """Returns whether an earlier attempt of this task has failed in this run."""
         return self.attempt > 1
 
-    def first_attempted(self) -> float:
+    def get_first_attempt_time(self) -> float:
         """Returns when the task was first attempted, in seconds since the epoch.
 
         It is noted at the first call: before the first attempt, where there may be a second.
@@ -136,7 +136,7 @@ class TaskContext:
 
     def take_up_attempts(self) -> float:
         """Goes on counting where an earlier process left off; returns the seconds still to wait."""
-        self.first_attempted()
+        self.get_first_attempt_time()
         if self._memory.attempts is None:
             return 0.0
         made, self._first_attempt_time, next_at = self._memory.attempts
@@ -145,8 +145,8 @@ class TaskContext:
 
     def count_attempt(self, seconds: float) -> Commit | None:
         """Notes that the task waits to be tried again; returns the commit that makes it last."""
-        counted = [self.attempt, self.first_attempted(), time.time() + seconds]
-        self.task.memory = [*self.memory(), (ATTEMPTS, counted)]
+        counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
+        self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
         return self._commit(self.task.memory)
 
     def ask(
@@ -181,7 +181,7 @@ class TaskContext:
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
-        self._opens(self.task.question(question, max(index, 0), key, refusal, expires, terms))
+        self._opens(self.task.build_question(question, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)
 
     def _next_index(self) -> int:
@@ -223,7 +223,7 @@ class TaskContext:
         """Notices that an answer is about to be used for another question than it was given to."""
         before = self.asked.get(slot)
         if before is None:
-            before = self._memory.print_of(name) or print_
+            before = self._memory.get_fingerprint(name) or print_
             self.asked = {**self.asked, slot: before}
         if before != print_:
             message = (
@@ -235,10 +235,12 @@ class TaskContext:
                 raise QuestionChangedError(message)
             logger.warning("%s The answer is used all the same.", message)
 
-    def questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
+    def collect_questions(self, raised: Sequence[Question | Interrupt]) -> tuple[Question, ...]:
         """Returns what the task waits for: what it asked itself and what graphs below it asked."""
         raised_here = [
-            self.task.question(self._named(q), len(self.open)) if isinstance(q, Interrupt) else q
+            self.task.build_question(self._named(q), len(self.open))
+            if isinstance(q, Interrupt)
+            else q
             for q in raised
         ]
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
@@ -249,18 +251,22 @@ class TaskContext:
             return interrupt
         return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
 
-    def known(self) -> TaskMemory:
+    def copy_memory(self) -> TaskMemory:
         """Returns what the task knows by now, for the same task when it is called again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.asked, self.once)
         memory.voided = self._memory.voided
         return memory
 
-    def leave(self) -> list[tuple[str, Any]]:
+    def list_exit_writes(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored when the task stops; its attempts are counted anew."""
-        return [*self.memory(), (ATTEMPTS, None)] if self.attempt > 1 else self.memory()
+        return (
+            [*self.list_memory_writes(), (ATTEMPTS, None)]
+            if self.attempt > 1
+            else self.list_memory_writes()
+        )
 
-    def memory(self) -> list[tuple[str, Any]]:
+    def list_memory_writes(self) -> list[tuple[str, Any]]:
         """Returns what has to be stored for the task to go on from here."""
         kept: list[tuple[str, Any]] = []
         if self.consumed or RESUME in self._memory.voided:
@@ -311,11 +317,11 @@ class TaskContext:
         """Notes a result that is stored already, whatever has become of the attempt."""
         self.remember(key, result)
 
-    def results_with(self, key: str, result: Any) -> Commit | None:
+    def build_results_with(self, key: str, result: Any) -> Commit | None:
         """Returns the commit of the results of once() and one more."""
         return self._commit([(ONCE, {**self.once, key: result})])
 
-    def results(self) -> Commit | None:
+    def build_results(self) -> Commit | None:
         """Returns the commit that makes the results of once() last, where there is one."""
         return self._commit([(ONCE, self.once)])
 
@@ -338,7 +344,7 @@ class TaskContext:
         """The context of the task, where this may be a view that a part of it sees."""
         return self
 
-    def place_of_call(self, numbers: Iterator[int]) -> int:
+    def next_call_index(self, numbers: Iterator[int]) -> int:
         """Returns which of the tasks that this task calls comes next."""
         return next(numbers)
 
@@ -390,7 +396,7 @@ class TaskContext:
                 thread_id=run.thread_id,
                 run_id=run.config.get("run_id") or None,
                 node_attempt=self.attempt,
-                node_first_attempt_time=self.first_attempted(),
+                node_first_attempt_time=self.get_first_attempt_time(),
             ),
         )
 
@@ -472,7 +478,7 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 def store_results(context: TaskContext) -> None:
     """Stores the results of once(), if they are stored while their task is under way."""
-    if context.results() is not None:
+    if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)
 
@@ -480,7 +486,7 @@ def store_results(context: TaskContext) -> None:
 async def astore_results(context: TaskContext) -> None:
     """Like store_results, for a task on an event loop."""
     saver: Any = context.run.saver
-    if context.results() is not None:
+    if context.build_results() is not None:
         with saver_calls():
             if context.is_async:
                 await saver.acall(_store_results, context)
@@ -491,4 +497,4 @@ async def astore_results(context: TaskContext) -> None:
 def _store_results(context: TaskContext) -> None:
     with context.once_guard.storing:
         # Whatever is known by now, and not what was when this thread's own was noted.
-        context.run.saver.commit(context.results())  # type: ignore[union-attr, arg-type]
+        context.run.saver.commit(context.build_results())  # type: ignore[union-attr, arg-type]

@@ -134,7 +134,7 @@ class Task:
         """The questions it waits for; a breakpoint further down is not one of them."""
         return tuple(q.interrupt for q in self.questions if q.kind == "interrupt")
 
-    def question(
+    def build_question(
         self,
         interrupt: Interrupt,
         index: int,

@@ -38,14 +38,14 @@ class TaskMemory:
         self.attempts: tuple[int, float, float] | None = None
 
     @classmethod
-    def of(cls, status: TaskStatus) -> TaskMemory:
+    def from_status(cls, status: TaskStatus) -> TaskMemory:
         """Returns what the stored writes of a task say."""
         memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
 
-    def print_of(self, name: str) -> str | None:
+    def get_fingerprint(self, name: str) -> str | None:
         """Returns the fingerprint of the question of this id that the task waits for."""
         for question in self.waiting:
             if question.id == name:

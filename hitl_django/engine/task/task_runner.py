@@ -132,13 +132,13 @@ def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
     """Leaves on a task what stopped it, unless a policy is returned by which it is tried again."""
     task = context.task
     if isinstance(error, GraphInterrupt):
-        task.questions = context.questions(error.interrupts)
-        task.memory = context.leave()
+        task.questions = context.collect_questions(error.interrupts)
+        task.memory = context.list_exit_writes()
     elif isinstance(error, ParentCommand):
         task.error = error
     elif isinstance(error, DrainSignal):
         task.error = error
-        task.memory = context.memory()
+        task.memory = context.list_memory_writes()
     elif isinstance(error, Exception):
         return _fail(context, error)
     return None
@@ -155,7 +155,7 @@ def _fail(context: TaskContext, error: Exception) -> RetryPolicy | None:
     if policy is not None and context.attempt < policy.max_attempts:
         return policy
     task.error = failure
-    task.memory = context.leave()
+    task.memory = context.list_exit_writes()
     return None
 
 

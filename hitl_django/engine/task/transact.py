@@ -29,7 +29,7 @@ def call_in_transaction(context: TaskContext, key: str, function: Callable[[], A
         return result
 
     together = getattr(context.run.saver, "together", None)
-    if together is None or context.results() is None:
+    if together is None or context.build_results() is None:
         result = act()
         context.remember(key, result)
         store_results(context)
@@ -54,7 +54,7 @@ def _stored_together(
             if not storing.acquire(blocking=False):
                 raise _Busy
             held.callback(storing.release)
-            return context.results_with(key, result)
+            return context.build_results_with(key, result)
 
         # Not by ``perform``: it is on this thread that the transaction is.
         with saver_calls():

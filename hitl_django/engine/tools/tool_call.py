@@ -149,11 +149,11 @@ class ToolCallContext:
         """Notes a result for this call that is stored already."""
         self._context.remember_stored(self._prefix + key, result)
 
-    def results_with(self, key: str, result: Any) -> Commit | None:
+    def build_results_with(self, key: str, result: Any) -> Commit | None:
         """Returns the commit of the task's results and one more of this call."""
-        return self._context.results_with(self._prefix + key, result)
+        return self._context.build_results_with(self._prefix + key, result)
 
-    def place_of_call(self, numbers: Iterator[int]) -> int:
+    def next_call_index(self, numbers: Iterator[int]) -> int:
         """Returns which of the tasks that this task calls comes next, by the call alone."""
         return self._call.place + self._call.total * next(self._tasks)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Link:
+class LayerLink:
     """An edge between two items by number, downwards once it is turned; it spans ``length``."""
 
     upper: int
@@ -20,13 +20,13 @@ class Link:
     turned: bool = False
 
 
-def turn_back_links(count: int, links: Sequence[Link]) -> None:
+def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
     """Turns round each link that leads back to where the way from the top has come from.
 
     Goes through the graph depth first, in the order of the items, with a stack of its own: a
     chain of a thousand nodes is no deeper than Python calls may nest.
     """
-    leaving: list[list[Link]] = [[] for _ in range(count)]
+    leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     for link in links:
         leaving[link.upper].append(link)
     on_way, done = [False] * count, [False] * count
@@ -49,9 +49,9 @@ def turn_back_links(count: int, links: Sequence[Link]) -> None:
                 stack.pop()
 
 
-def rank_items(count: int, links: Sequence[Link], top: int) -> list[int]:
+def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
     """Returns the layer of each item, ``top`` in the first; no links may lead round in a circle."""
-    leaving: list[list[Link]] = [[] for _ in range(count)]
+    leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     waiting = [0] * count
     for link in links:
         leaving[link.upper].append(link)

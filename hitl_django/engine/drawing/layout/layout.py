@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .layers import Link, rank_items, turn_back_links
+from .layers import LayerLink, rank_items, turn_back_links
 from .ordering import order_layers
 from .spacing import place_items
 from .text_size import LINE
@@ -44,7 +44,7 @@ class _Route:
     """A wire on its way down: what it passes through in each layer, from end to end."""
 
     wire: Wire
-    link: Link
+    link: LayerLink
     passes: list[int] = field(default_factory=list)
     labelled: int = -1
 
@@ -97,7 +97,7 @@ class _Layout:
             pair = frozenset((wire.source, wire.target))
             length = 2 if wire.label_width or pair in met else 1
             met.add(pair)
-            routes.append(_Route(wire, Link(wire.source, wire.target, length)))
+            routes.append(_Route(wire, LayerLink(wire.source, wire.target, length)))
         links = [route.link for route in routes]
         turn_back_links(self.count, links)
         ranks = rank_items(self.count, links, 0)
