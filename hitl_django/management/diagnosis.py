@@ -21,7 +21,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
 from hitl_django.task_queue import dispatcher
-from hitl_django.worker.sweeper import missed_since
+from hitl_django.worker.sweeper import find_missed_since
 
 from . import tables
 
@@ -210,7 +210,7 @@ def _workers() -> Iterator[Finding]:
 
 
 def _sweep() -> Iterator[Finding]:
-    since = missed_since()
+    since = find_missed_since()
     if since is not None:
         yield Finding(
             "warning",

@@ -1,3 +1,3 @@
-"""The task queue: hints that a run is due, worker heartbeats, and the pipe to the supervisor."""
+"""The task queue: its dispatcher, worker heartbeats, and the pipe to the supervisor."""
 
 from __future__ import annotations

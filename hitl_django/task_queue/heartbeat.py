@@ -1,7 +1,7 @@
-"""What a worker process leaves behind to show that it works.
+"""Heartbeats of worker processes: a row for each, renewed after a task.
 
 A queue whose processes are all there may still do nothing, so nothing here is written by a timer:
-whoever carries out a task says so afterwards.
+a process reports after it has carried out a task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _reported: tuple[int, float] | None = None
 
 
 def report() -> None:
-    """Notes that this process has just worked, once in HEARTBEAT_SECONDS at most."""
+    """Records that this process has just worked, once in HEARTBEAT_SECONDS at most."""
     global _reported
     now, pid = time.monotonic(), os.getpid()
     since = now - _reported[1] if _reported is not None and _reported[0] == pid else None

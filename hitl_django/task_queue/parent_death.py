@@ -2,7 +2,8 @@
 
 Linux does so by itself for a process that has asked for it (``PR_SET_PDEATHSIG`` of ``prctl(2)``).
 A fork doesn't inherit the request, so what forks passes it on. Elsewhere nothing happens here, and
-the processes of a queue find out when they next report to their supervisor (``pulse``).
+the processes of a queue find out when they next report to it
+(``supervisor_pipe``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the processes of a queue tell the supervisor that started them, down an inherited pipe.
+"""The pipe on which worker processes report their status to the supervisor that started them.
 
-Each word is one short write, which a pipe keeps whole however many write at once. Without a
-supervisor there is no pipe and nothing is said; a supervisor that doesn't listen is not waited for.
+Each report is one short write, which a pipe keeps whole however many write at once. Without a
+supervisor there is no pipe and no report; a supervisor that doesn't listen is not waited for.
 One that is gone has left its processes to themselves: the first that notices ends all of them.
 """
 
@@ -16,26 +16,26 @@ from typing import Literal
 #: The environment variable that names the pipe's end to write to.
 VARIABLE = "HITL_PULSE"
 
-Word = Literal["busy", "idle", "settled"]
-WORDS: Mapping[str, Word] = {"busy": "busy", "idle": "idle", "settled": "settled"}
+WorkerStatus = Literal["busy", "idle", "settled"]
+STATUSES: Mapping[str, WorkerStatus] = {"busy": "busy", "idle": "idle", "settled": "settled"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """One word of one process; ``seconds`` is how long a busy one may take, 0 for no limit."""
+class StatusReport:
+    """The status of a process; ``seconds`` is how long a busy one may take, 0 for no limit."""
 
-    word: Word
+    word: WorkerStatus
     pid: int
     seconds: float = 0.0
 
 
 def is_supervised() -> bool:
-    """Says whether a supervisor has started this process, or the one that it comes from."""
+    """Returns whether a supervisor has started this process, or the one that it comes from."""
     return VARIABLE in os.environ
 
 
-def say(word: Word, seconds: float = 0.0) -> None:
-    """Tells the supervisor, if there is one."""
+def report(word: WorkerStatus, seconds: float = 0.0) -> None:
+    """Reports to the supervisor, if there is one."""
     pipe = os.environ.get(VARIABLE)
     if not pipe:
         return
@@ -47,8 +47,8 @@ def say(word: Word, seconds: float = 0.0) -> None:
         pass  # nobody listens, or not fast enough; the work goes on
 
 
-class Pipe:
-    """The supervisor's end: what its processes said since it last asked."""
+class SupervisorPipe:
+    """The supervisor's end of the pipe."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -57,11 +57,11 @@ class Pipe:
         self._rest = b""
 
     def environment(self) -> dict[str, str]:
-        """Returns what the processes' environment has to say."""
+        """Returns what the processes' environment has to hold."""
         return {VARIABLE: str(self.writing)}
 
-    def heard(self) -> Iterator[Pulse]:
-        """Gives what has been said since."""
+    def read_reports(self) -> Iterator[StatusReport]:
+        """Yields the reports since the last call."""
         while chunk := self._read():
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
@@ -79,9 +79,9 @@ class Pipe:
             return b""
 
 
-def _parse(line: bytes) -> Pulse | None:
+def _parse(line: bytes) -> StatusReport | None:
     try:
         word, pid, seconds = line.decode().split(" ")
-        return Pulse(WORDS[word], int(pid), float(seconds))
+        return StatusReport(STATUSES[word], int(pid), float(seconds))
     except (ValueError, KeyError):
         return None  # something else wrote into the pipe

@@ -1,4 +1,4 @@
-"""Several processes under one: they start together, and none outlives the others."""
+"""Child processes that start together, of which none outlives this one, and the stop signals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from types import FrameType
 
 from hitl_django.task_queue import parent_death
 
-#: Seconds a process has to stop by itself once it is told to.
+#: Seconds a process has to stop by itself after SIGTERM.
 PATIENCE = 15.0
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, and the name under which people hear of it.
+    """A command to run as a child, and its name in messages.
 
     Without a ``log`` it writes to where this process does. It inherits the files ``kept``.
     """
@@ -34,7 +34,7 @@ class Program:
 
 
 class Stopped(BaseException):
-    """Somebody asked this process to stop.
+    """A signal has asked this process to stop.
 
     Not an Exception: nothing on the way out may take it for a failure of its own.
     """
@@ -61,37 +61,37 @@ class Child:
                 pass_fds=program.kept,
             )
 
-    def ended(self) -> int | None:
-        """Return the exit code, or None while it runs."""
+    def exit_code(self) -> int | None:
+        """Returns the exit code, or None while it runs."""
         return self.process.poll()
 
-    def tell(self) -> None:
-        """Ask the main process, and only that one, to stop."""
-        if self.ended() is None:
+    def terminate(self) -> None:
+        """Asks the main process, and only that one, to stop."""
+        if self.exit_code() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline: float) -> None:
-        """Wait for the end until the deadline; then end the whole session by force."""
+        """Waits for the end until the deadline; then end the whole session by force."""
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.tell_all(signal.SIGKILL)
+            self.signal_all(signal.SIGKILL)
             self.process.wait()
 
-    def tell_all(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the session, whether the main one still runs or not."""
+    def signal_all(self, number: signal.Signals) -> None:
+        """Sends a signal to every process of the session, even if the main one has ended."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
             pass  # none is left
 
-    def last_words(self, lines: int = 15) -> str:
-        """Return the end of its log."""
+    def read_log_tail(self, lines: int = 15) -> str:
+        """Returns the end of its log."""
         text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
 
 
-class Listener:
+class StopSignals:
     """Turns the signals that ask for an end into Stopped, except where one must not be raised.
 
     Python drops what is raised while it destroys an object or answers a call from C, a function
@@ -99,13 +99,13 @@ class Listener:
     """
 
     def __init__(self) -> None:
-        self._holding = False
+        self._is_deferred = False
         self._asked: str | None = None
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Take the signals over, and give them back."""
-        before = {number: signal.signal(number, self._hear) for number in STOPPING}
+        """Handles the signals as long as the block lasts."""
+        before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         try:
             yield
         finally:
@@ -113,54 +113,54 @@ class Listener:
                 signal.signal(number, handler)
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Put Stopped off to the end of the block.
+    def deferred(self) -> Iterator[None]:
+        """Puts Stopped off to the end of the block.
 
         Ignoring the signals instead would be inherited by a process started meanwhile, which
-        then could not be told to stop.
+        then could not be stopped.
         """
-        self._holding = True
+        self._is_deferred = True
         try:
             yield
         finally:
-            self._holding = False
+            self._is_deferred = False
         self.check()
 
     def check(self) -> None:
-        """Raise Stopped if a signal has asked for the end."""
+        """Raises Stopped if a signal has asked for the end."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a signal asks for the end, or one has."""
+        """Sleeps until a signal asks for the end, or one has."""
         self.check()
         time.sleep(seconds)
         self.check()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         self._asked = signal.Signals(number).name
-        if not self._holding:
+        if not self._is_deferred:
             self.check()
 
 
 @contextmanager
-def running(programs: Sequence[Program], listener: Listener) -> Iterator[list[Child]]:
-    """Run programs as long as the block lasts; all are stopped however the block ends."""
+def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator[list[Child]]:
+    """Runs programs as long as the block lasts; all are stopped however the block ends."""
     children: list[Child] = []
     try:
-        with listener.holding():  # one that was started but not noted would stay behind
+        with listener.deferred():  # one that was started but not noted would stay behind
             for program in programs:
                 children.append(Child(program))
         yield children
     finally:
-        with listener.holding():
-            stop(children)
+        with listener.deferred():
+            stop_children(children)
 
 
-def stop(children: Sequence[Child]) -> None:
-    """Stop programs side by side, within one patience."""
+def stop_children(children: Sequence[Child]) -> None:
+    """Stops programs side by side, within PATIENCE together."""
     for child in children:
-        child.tell()
+        child.terminate()
     deadline = time.monotonic() + PATIENCE
     for child in children:
         child.wait(deadline)

@@ -1,4 +1,4 @@
-"""How long threads that have ended are kept: deleted whole, or pruned to their newest state.
+"""Retention of threads that have ended: deletes them, or prunes them to their newest state.
 
 A thread has ended when its runs have, whichever way; one that waits, works or is parked has not,
 however old it is. Several processes may do this at once: each takes threads that nobody has locked.
@@ -112,11 +112,11 @@ def delete_events(days: float, limit: int) -> int:
     using = router.db_for_write(Run)
     # As the index has it: runs of which nothing is kept any more are not looked at.
     old = Run.objects.using(using).filter(finished_at__lt=_before(days))
-    told = old.filter(first_event__lte=F("last_event"))
+    kept = old.filter(first_event__lte=F("last_event"))
     pruned = 0
     while pruned < limit:
         with transaction.atomic(using=using):
-            found = told.order_by("finished_at")
+            found = kept.order_by("finished_at")
             if connections[using].features.has_select_for_update_skip_locked:
                 found = found.select_for_update(skip_locked=True, of=("self",))
             runs = list(found.values_list("pk", flat=True)[: min(BATCH, limit - pruned)])

@@ -1,4 +1,4 @@
-"""advance: the one way in which any run moves.
+"""``advance``: takes up a run and executes its graph from what is stored.
 
 First start, resume after an answer, recovery after a crash and retry are the same call: claim the
 thread, load what is stored, go on from there.
@@ -32,12 +32,12 @@ logger = logging.getLogger("hitl_django")
 def advance(run_id: str) -> None:
     """Takes the run as far as it goes: to its end, its next question, or the end of the slice.
 
-    Returns at once where there is nothing to do, so a hint may come late or twice. Whatever goes
+    Returns at once where there is nothing to do, so a message may come late or twice. Whatever goes
     wrong is stored on the run and never raised, since no queue could do more about it. SystemExit
     and KeyboardInterrupt are the end of this process, not a failure of the run: they pass, and
     the run is taken up by another worker when the lease has run out.
     """
-    if _drained is not None:
+    if _drain_reason is not None:
         dispatcher.enqueue(run_id)  # for a worker that stays
         return
     try:
@@ -45,7 +45,7 @@ def advance(run_id: str) -> None:
     except ValueError:
         logger.error("%r is not a run's id", run_id)
         return
-    lease = _claimed(run)
+    lease = _claim(run)
     if lease is None:
         return
     stopped: Exception | None = None
@@ -60,10 +60,10 @@ def advance(run_id: str) -> None:
     if stopped is not None:
         # Not while it is handled: it may quote what the run works on, and would be logged along
         # with whatever goes wrong now.
-        _give_up(lease, stopped)
+        _release(lease, stopped)
 
 
-def _claimed(run: UUID) -> Lease | None:
+def _claim(run: UUID) -> Lease | None:
     try:
         return leases.claim(run)
     except Exception:
@@ -72,20 +72,20 @@ def _claimed(run: UUID) -> Lease | None:
     return None
 
 
-#: What every run of this process is told to control it by.
-_under_way: set[RunControl] = set()
+#: The controls of the runs of this process.
+_controls: set[RunControl] = set()
 #: Why this process takes up no more runs, once it doesn't.
-_drained: str | None = None
+_drain_reason: str | None = None
 
 
 def drain(reason: str = "shutdown") -> None:
-    """Leaves every run of this process at its next edge, QUEUED and hinted; takes up no other.
+    """Leaves every run of this process at its next step, QUEUED and enqueued; takes up no other.
 
     For a process that is about to end. It takes no lock, so a signal handler may call it.
     """
-    global _drained
-    _drained = reason
-    for control in tuple(_under_way):
+    global _drain_reason
+    _drain_reason = reason
+    for control in tuple(_controls):
         control.request_drain(reason)
 
 
@@ -103,7 +103,7 @@ def _drive(lease: Lease) -> Outcome:
         "recursion_limit": hitl.RECURSION_LIMIT,
         "metadata": {"run_id": str(lease.run_id)},
     }
-    if transaction.get_connection(_using()).in_atomic_block:
+    if transaction.get_connection(_write_alias()).in_atomic_block:
         # Another thread would see nothing of what this transaction has written: in a TestCase, the
         # tasks of a workflow run on the test's own.
         config["max_concurrency"] = 1
@@ -120,21 +120,21 @@ def _drive(lease: Lease) -> Outcome:
 
 @contextmanager
 def _drainable(control: RunControl) -> Iterator[None]:
-    _under_way.add(control)
-    # Asked only now: what came before found nobody to tell, what comes later finds us.
-    if _drained is not None:
-        control.request_drain(_drained)
+    _controls.add(control)
+    # Read only now: a drain before this found no control here, a later one finds it.
+    if _drain_reason is not None:
+        control.request_drain(_drain_reason)
     try:
         yield
     finally:
-        _under_way.discard(control)
+        _controls.discard(control)
 
 
-def _using() -> str:
+def _write_alias() -> str:
     return router.db_for_write(Run)
 
 
-def _give_up(lease: Lease, error: Exception) -> None:
+def _release(lease: Lease, error: Exception) -> None:
     logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
         close_lost()

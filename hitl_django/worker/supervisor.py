@@ -1,9 +1,9 @@
 """A supervisor: runs the queue's worker processes, and starts them anew when they no longer work.
 
 A cluster that is all there may do nothing: a worker killed while it waits for a task takes the lock
-of the queue along. So nothing is concluded from processes being alive, only from what they say
-they do (``pulse``) after something was there to be done. The supervisor also sweeps by itself, more
-often than the queue's own schedule can.
+of the queue along. So nothing is concluded from processes being alive, only from what they report
+(``supervisor_pipe``) after something was there to be done. The supervisor also sweeps by itself,
+more often than the queue's own schedule can.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from django.db import close_old_connections, connections
 
 from hitl_django.conf import hitl
 from hitl_django.task_queue import dispatcher
-from hitl_django.task_queue.supervisor_pipe import Pipe, Pulse
+from hitl_django.task_queue.supervisor_pipe import StatusReport, SupervisorPipe
 
-from .child_process import Child, Listener, Program, Stopped
-from .sweeper import still_due, sweep
+from .child_process import Child, Program, Stopped, StopSignals
+from .sweeper import is_any_due, sweep
 
 logger = logging.getLogger("hitl_django")
 
@@ -36,58 +36,58 @@ PATIENCE = 10.0
 LAST_CHANCE = 5.0
 #: Seconds between two looks.
 TICK = 1.0
-#: Seconds in which words gather: busy workers say some for each task, and this process would wake
-#: as often.
+#: Seconds in which reports gather: busy workers send some for each task, and this process would
+#: wake as often.
 BREATH = 0.1
 #: Seconds between two starts at least, doubled up to the longest while they come to nothing.
 SHORTEST, LONGEST = 1.0, 30.0
 
 
-class Watch:
-    """What the workers have said, and what follows from their silence."""
+class WorkerWatch:
+    """What the workers have reported, and whether they still work."""
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}
-        self.told: tuple[float, Sequence[UUID]] | None = None
+        self.expected: tuple[float, Sequence[UUID]] | None = None
         self.unsettled: float | None = None
 
-    def hear(self, pulse: Pulse, now: float) -> None:
-        """Notes what a process says."""
-        if pulse.word == "settled":
+    def record(self, report: StatusReport, now: float) -> None:
+        """Adds a process's report."""
+        if report.word == "settled":
             self.unsettled = None
             return
-        self.told = None
-        if pulse.word == "busy":
-            self.busy[pulse.pid] = now + pulse.seconds if pulse.seconds else float("inf")
+        self.expected = None
+        if report.word == "busy":
+            self.busy[report.pid] = now + report.seconds if report.seconds else float("inf")
             return
-        self.busy.pop(pulse.pid, None)
+        self.busy.pop(report.pid, None)
         self.unsettled = now if self.unsettled is None else self.unsettled
 
-    def tell(self, runs: Sequence[UUID], now: float) -> None:
-        """Notes that the workers were told of runs that wait."""
-        if runs and self.told is None:
-            self.told = now, runs
+    def expect(self, runs: Sequence[UUID], now: float) -> None:
+        """Expects that a worker takes up one of these runs, which were just enqueued."""
+        if runs and self.expected is None:
+            self.expected = now, runs
 
-    def excuse(self) -> None:
-        """Forgets what was missed: nobody could do it."""
-        self.told = self.unsettled = None
+    def reset(self) -> None:
+        """Forgets what was expected: nobody could do it."""
+        self.expected = self.unsettled = None
 
-    def complaint(self, now: float) -> str | None:
-        """Says why the processes should be started anew, or None."""
+    def find_fault(self, now: float) -> str | None:
+        """Returns why the processes should be started anew, or None."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _broker_is_down():
             return "tasks are carried out, but their results are not taken in"
-        if self.told is None or now - self.told[0] < PATIENCE or self._someone_is_busy(now):
+        if self.expected is None or now - self.expected[0] < PATIENCE or self._someone_is_busy(now):
             return None
-        told, self.told = self.told, None
+        expected, self.expected = self.expected, None
         # On a queue that several hosts share, another one may have taken them up.
-        if still_due(told[1]) and not _broker_is_down():
+        if is_any_due(expected[1]) and not _broker_is_down():
             return "a run waits, and no worker takes it up"
         return None
 
     def _someone_is_busy(self, now: float) -> bool:
         self.busy = {
-            pid: until for pid, until in self.busy.items() if until > now and is_there(pid)
+            pid: until for pid, until in self.busy.items() if until > now and is_running(pid)
         }
         return bool(self.busy)
 
@@ -97,11 +97,11 @@ class Supervisor:
 
     def __init__(self, command: Sequence[str], grace: float, say: Callable[[str], None]) -> None:
         self.command, self.grace, self.say = command, grace, say
-        self.listener = Listener()
+        self.listener = StopSignals()
         self._swept = -float("inf")
 
     def run(self) -> None:
-        """Run until a signal asks for the end; then the processes end in order."""
+        """Runs until a signal asks for the end; then the processes end in order."""
         delay = SHORTEST
         try:
             with self.listener.installed():
@@ -118,52 +118,52 @@ class Supervisor:
             connections.close_all()
 
     def _run_once(self) -> str:
-        """Run the processes until something is wrong with them; return what."""
-        pipe, child, grace = Pipe(), None, self.grace
+        """Runs the processes until something is wrong with them; returns what."""
+        pipe, child, grace = SupervisorPipe(), None, self.grace
         try:
-            with self.listener.holding():  # one that was started but not noted would stay behind
+            with self.listener.deferred():  # one that was started but not noted would stay behind
                 child = Child(self._program(pipe))
             self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
             reason = self._watch(child, pipe)
             grace = min(grace, LAST_CHANCE)
             return reason
         finally:
-            with self.listener.holding():
+            with self.listener.deferred():
                 if child is not None:
                     self._stop(child, grace)
                 pipe.close()
 
-    def _watch(self, child: Child, pipe: Pipe) -> str:
-        watch = Watch()
-        while (code := child.ended()) is None:
+    def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
+        watch = WorkerWatch()
+        while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
             self.listener.sleep(BREATH)
             now = time.monotonic()
-            for pulse in pipe.heard():
-                watch.hear(pulse, now)
+            for report in pipe.read_reports():
+                watch.record(report, now)
             try:
                 if now - self._swept >= hitl.SWEEP_SECONDS / 3:
                     self._swept = now
                     close_old_connections()
-                    watch.tell(sweep(), now)
-                if (complaint := watch.complaint(now)) is not None:
-                    return complaint
+                    watch.expect(sweep(), now)
+                if (fault := watch.find_fault(now)) is not None:
+                    return fault
             except Exception:
                 # Without the database nobody can work, and there is nothing to start anew.
                 logger.exception("the supervisor can't look after runs")
-                watch.excuse()
+                watch.reset()
                 connections.close_all()
         return f"ended by themselves with code {code}"
 
     def _stop(self, child: Child, grace: float) -> None:
-        # Only the main process may be told to end; it ends the others itself. All of them hear the
+        # Only the main process may be asked to end; it ends the others itself. All of them get the
         # second signal: a worker leaves its run at the next edge, the rest don't know it.
-        child.tell()
-        child.tell_all(signal.SIGURG)
+        child.terminate()
+        child.signal_all(signal.SIGURG)
         child.wait(time.monotonic() + grace)
-        child.tell_all(signal.SIGKILL)  # what outlived the main process would work on unseen
+        child.signal_all(signal.SIGKILL)  # what outlived the main process would work on unseen
 
-    def _program(self, pipe: Pipe) -> Program:
+    def _program(self, pipe: SupervisorPipe) -> Program:
         return Program(
             "worker",
             [sys.executable, "-m", "django", *self.command],
@@ -177,8 +177,8 @@ class Supervisor:
         )
 
 
-def is_there(pid: int) -> bool:
-    """Say whether there is such a process."""
+def is_running(pid: int) -> bool:
+    """Returns whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -9,7 +9,7 @@ from django.db import close_old_connections, connections
 
 from hitl_django.conf import hitl
 
-from .child_process import Listener, Stopped
+from .child_process import Stopped, StopSignals
 from .sweeper import sweep
 
 logger = logging.getLogger("hitl_django")
@@ -23,13 +23,13 @@ class Sweeper:
 
     def run(self) -> None:
         """Sweep three times in SWEEP_SECONDS until a signal asks for the end."""
-        listener = Listener()
+        listener = StopSignals()
         self.say("Sweeping. The queue that HITL['DISPATCH'] names has workers of its own.")
         try:
             with listener.installed():
                 while True:
                     close_old_connections()
-                    with listener.holding():  # what a sweep has begun it ends
+                    with listener.deferred():  # what a sweep has begun it ends
                         self._sweep()
                     listener.sleep(hitl.SWEEP_SECONDS / 3)
         except Stopped as stopped:

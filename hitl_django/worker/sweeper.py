@@ -1,7 +1,7 @@
-"""What no message brought along: found in the rows, and hinted again; and what the clock decides.
+"""The sweep: enqueues runs that no worker has taken up, and does what is due by the clock.
 
-A hint can be lost with its queue, and a worker can die with its run. Both leave a row that says so:
-QUEUED for longer than a hint takes, or RUNNING under a lease that has run out.
+A message can be lost with its queue, and a worker can die with its run. Both leave a row that says
+so: QUEUED for longer than a message takes, or RUNNING under a lease that has run out.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ logger = logging.getLogger("hitl_django")
 
 
 def sweep() -> list[UUID]:
-    """Hints again every run that waits for a worker, as many as one batch holds; returns them.
+    """Enqueues every run again that waits for a worker, as many as one batch holds; returns them.
 
     Questions whose time is up expire first, those that will soon are warned of, and what has become
     due moves to the front of the queue. Several sweeps at once do no harm: each takes other runs.
     The same goes for webhooks that are due. Where RETENTION_DAYS is set, threads that ended that
     long ago are deleted, a batch of them; EVENT_RETENTION_DAYS does so to their events alone.
     """
-    _look_after("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
-    run_ids = _hint_overdue()
-    _look_after("webhooks", webhooks.hint_due, webhooks.remove_old)
-    _look_after("shapes", compatibility.remove_unused)
+    _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
+    run_ids = _enqueue_overdue()
+    _run_steps("webhooks", webhooks.hint_due, webhooks.remove_old)
+    _run_steps("shapes", compatibility.remove_unused)
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
         days = hitl.EVENT_RETENTION_DAYS
-        _look_after("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
+        _run_steps("events", partial(retention.delete_events, days, hitl.SWEEP_BATCH))
     return run_ids
 
 
-def _look_after(what: str, *steps: Callable[[], object]) -> None:
+def _run_steps(what: str, *steps: Callable[[], object]) -> None:
     for step in steps:
         try:
             step()
@@ -75,7 +75,7 @@ def _delete_ended(days: float) -> None:
 
 
 @retry_on_conflict
-def _hint_overdue() -> list[UUID]:
+def _enqueue_overdue() -> list[UUID]:
     using = write_alias()
     with transaction.atomic(using=using):
         # Two sweeps at once take different runs, so that no run is hinted twice and neither waits.
@@ -93,13 +93,13 @@ def _hint_overdue() -> list[UUID]:
     return run_ids
 
 
-def still_due(run_ids: Sequence[UUID]) -> bool:
-    """Says whether one of these runs still waits for a worker to take it up."""
+def is_any_due(run_ids: Sequence[UUID]) -> bool:
+    """Returns whether one of these runs still waits for a worker."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_untended()).exists()
 
 
-def missed_since() -> datetime | None:
+def find_missed_since() -> datetime | None:
     """Returns since when something waits that a sweep should have seen to; None where nothing does.
 
     What a sweep does first is asked for: runs to hint at again, and questions to let expire. While
@@ -120,7 +120,7 @@ def missed_since() -> datetime | None:
 
 
 def _overdue() -> QuerySet[Run]:
-    """Returns the runs that should be moving and aren't, those hinted longest ago first."""
+    """Returns the runs that should be moving and aren't, those enqueued longest ago first."""
     hinted_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     # The states and the time come first and by themselves: they are what the index is made for.
     due = Run.objects.using(write_alias()).filter(

@@ -24,7 +24,7 @@ def test_a_process_that_runs_tasks_itself_keeps_its_signals(
 ) -> None:
     said: list[object] = []
     monkeypatch.setattr(heartbeat, "report", lambda: said.append("report"))
-    monkeypatch.setattr(supervisor_pipe, "say", lambda *words: said.append(words))
+    monkeypatch.setattr(supervisor_pipe, "report", lambda *words: said.append(words))
     before = handlers()
     post_spawn.send("django_q", proc_name="one")
     pre_execute.send("django_q", func=None, task={"func": "f"})

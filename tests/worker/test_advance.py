@@ -578,7 +578,7 @@ def test_a_node_that_takes_longer_than_its_time_fails_its_run(
 def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
     advance: Advance, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_drained", None)
+    monkeypatch.setattr(runner, "_drain_reason", None)
     graph = graphs.steps().add_node("told", lambda state: runner.drain("SIGTERM"))
     graph.add_edge("__start__", "told")
     registry.register("told")(lambda: graph)
@@ -593,7 +593,7 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
         assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
         assert testing._run_ids == [str(info.id), str(other.id)]
 
-        monkeypatch.setattr(runner, "_drained", None)  # as in the process that comes next
+        monkeypatch.setattr(runner, "_drain_reason", None)  # as in the process that comes next
         assert advance() == 2
         assert {run_of(info).state, run_of(other).state} == {"succeeded"}
     finally:
@@ -604,7 +604,7 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
 def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_drained", None)
+    monkeypatch.setattr(runner, "_drain_reason", None)
     claim = leases.claim
 
     def claim_and_drain(run_id: Any) -> Any:

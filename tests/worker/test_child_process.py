@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 
 from hitl_django.task_queue import parent_death
 from hitl_django.worker import child_process
-from hitl_django.worker.child_process import Listener, Program, Stopped, running
+from hitl_django.worker.child_process import Program, Stopped, StopSignals, run_programs
 from project.management.commands.demo import check_port
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
@@ -47,10 +47,10 @@ def alive(pid: int) -> bool:
 
 def test_all_are_stopped_when_the_block_ends(tmp_path: Path) -> None:
     programs = [program(tmp_path, SLEEPS, "one"), program(tmp_path, SLEEPS, "two")]
-    with running(programs, Listener()) as children:
+    with run_programs(programs, StopSignals()) as children:
         wait_until_up(*programs)
-        assert [child.ended() for child in children] == [None, None]
-    assert [child.ended() for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
+        assert [child.exit_code() for child in children] == [None, None]
+    assert [child.exit_code() for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
 def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
     writes = f"import os; open({str(log)!r}, 'w').write(str(os.getpid())); {SLEEPS}"
     first = program(tmp_path, writes)
     missing = Program("two", [str(tmp_path / "no such program")], tmp_path / "two.log")
-    with pytest.raises(FileNotFoundError), running([first, missing], Listener()):
+    with pytest.raises(FileNotFoundError), run_programs([first, missing], StopSignals()):
         pass
     if log.exists() and log.read_text():
         assert not alive(int(log.read_text()))
@@ -67,28 +67,28 @@ def test_all_are_stopped_when_one_can_not_be_started(tmp_path: Path) -> None:
 def test_one_that_will_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "PATIENCE", 0.2)
     stubborn = program(tmp_path, STUBBORN)
-    with running([stubborn], Listener()) as (child,):
+    with run_programs([stubborn], StopSignals()) as (child,):
         wait_until_up(stubborn)
-    assert child.ended() == -signal.SIGKILL
+    assert child.exit_code() == -signal.SIGKILL
 
 
 def test_a_child_has_a_session_of_its_own(tmp_path: Path) -> None:
-    with running([program(tmp_path, SLEEPS)], Listener()) as (child,):
+    with run_programs([program(tmp_path, SLEEPS)], StopSignals()) as (child,):
         assert os.getsid(child.process.pid) == child.process.pid
 
 
 def test_its_last_words_are_kept(tmp_path: Path) -> None:
     code = "[print(number) for number in range(100)]; raise SystemExit(3)"
-    with running([program(tmp_path, code)], Listener()) as (child,):
+    with run_programs([program(tmp_path, code)], StopSignals()) as (child,):
         child.process.wait(60)
-        assert child.ended() == 3
-        assert child.last_words(2) == "98\n99"
+        assert child.exit_code() == 3
+        assert child.read_log_tail(2) == "98\n99"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_becomes_an_end(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(Stopped, match=number.name), Listener().installed():
+    with pytest.raises(Stopped, match=number.name), StopSignals().installed():
         signal.raise_signal(number)
     assert signal.getsignal(number) is before
 
@@ -99,7 +99,7 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    listener = Listener()
+    listener = StopSignals()
     with listener.installed():
         Resource()  # what is raised while an object is destroyed is printed and dropped
         with pytest.raises(Stopped, match="SIGTERM"):
@@ -107,10 +107,10 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
 
 
 def test_a_signal_waits_until_a_start_is_noted() -> None:
-    listener, noted = Listener(), []
+    listener, noted = StopSignals(), []
 
     def start() -> None:
-        with listener.holding():
+        with listener.deferred():
             signal.raise_signal(signal.SIGTERM)
             noted.append("child")
 
@@ -120,33 +120,35 @@ def test_a_signal_waits_until_a_start_is_noted() -> None:
 
 
 def test_a_child_started_while_signals_wait_can_still_be_stopped(tmp_path: Path) -> None:
-    listener = Listener()
+    listener = StopSignals()
     with listener.installed():
         sleeper = program(tmp_path, SLEEPS)
-        with running([sleeper], listener) as (child,):
+        with run_programs([sleeper], listener) as (child,):
             wait_until_up(sleeper)
-    assert child.ended() == -signal.SIGTERM
+    assert child.exit_code() == -signal.SIGTERM
 
 
 @pytest.mark.skipif(not parent_death.is_supported, reason="only Linux ends one with its parent")
 def test_a_program_whose_parent_is_gone_before_it_could_follow_ends(tmp_path: Path) -> None:
-    code = "from hitl_django import parent_death as p; p.follow_parent(); print('lived on')"
+    code = (
+        "from hitl_django.task_queue import parent_death as p; p.follow_parent(); print('lived on')"
+    )
     orphan = Program(
         "one", [sys.executable, "-c", code], tmp_path / "log", {parent_death.VARIABLE: "4194305"}
     )
-    with running([orphan], Listener()) as (child,):
+    with run_programs([orphan], StopSignals()) as (child,):
         assert child.process.wait(60) == 128 + signal.SIGKILL
-        assert child.last_words() == ""
+        assert child.read_log_tail() == ""
 
 
 def test_what_a_program_starts_does_not_follow_its_parent(tmp_path: Path) -> None:
     code = (
-        "from hitl_django import parent_death as p; import os; p.follow_parent(); "
+        "from hitl_django.task_queue import parent_death as p; import os; p.follow_parent(); "
         "print(os.environ.get(p.VARIABLE))"
     )
-    with running([program(tmp_path, code)], Listener()) as (child,):
+    with run_programs([program(tmp_path, code)], StopSignals()) as (child,):
         child.process.wait(60)
-        assert child.last_words() == "None"
+        assert child.read_log_tail() == "None"
 
 
 def test_a_port_that_is_taken_is_named() -> None:

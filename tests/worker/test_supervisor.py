@@ -19,10 +19,10 @@ from hitl_django import services, testing
 from hitl_django.conf import hitl
 from hitl_django.models import Run, Thread
 from hitl_django.task_queue import dispatcher, supervisor_pipe
-from hitl_django.task_queue.supervisor_pipe import Pulse
+from hitl_django.task_queue.supervisor_pipe import StatusReport
 from hitl_django.worker import child_process, supervisor, sweep_loop
 from hitl_django.worker import sweeper as sweeping
-from hitl_django.worker.supervisor import PATIENCE, Watch
+from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
 
 NOBODY = 2**22 + 1  # no Linux has so many processes
 
@@ -34,109 +34,109 @@ def due(db: None) -> Any:
 
 
 def test_a_run_that_nobody_takes_up_is_a_standstill(due: Any) -> None:
-    watch = Watch()
-    watch.tell([due], 0.0)
-    watch.tell([due], PATIENCE / 2)  # being told again doesn't start the wait anew
-    assert watch.complaint(PATIENCE - 0.1) is None
-    assert "no worker" in str(watch.complaint(PATIENCE))
-    assert watch.complaint(PATIENCE + 1) is None
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    watch.expect([due], PATIENCE / 2)  # being told again doesn't start the wait anew
+    assert watch.find_fault(PATIENCE - 0.1) is None
+    assert "no worker" in str(watch.find_fault(PATIENCE))
+    assert watch.find_fault(PATIENCE + 1) is None
 
 
 def test_workers_that_take_something_up_are_left_alone(due: Any) -> None:
-    watch = Watch()
-    watch.tell([due], 0.0)
-    watch.hear(Pulse("busy", os.getpid(), 60), 1.0)
-    assert watch.complaint(PATIENCE) is None
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    watch.record(StatusReport("busy", os.getpid(), 60), 1.0)
+    assert watch.find_fault(PATIENCE) is None
     # All are busy: what waits, waits its turn.
-    watch.tell([due], 20.0)
-    assert watch.complaint(20.0 + PATIENCE) is None
+    watch.expect([due], 20.0)
+    assert watch.find_fault(20.0 + PATIENCE) is None
     # One that has been busy for longer than a task may take counts no more.
-    assert watch.complaint(61.0) is not None
+    assert watch.find_fault(61.0) is not None
 
 
 def test_a_busy_worker_that_is_gone_counts_no_more(due: Any) -> None:
-    watch = Watch()
-    watch.hear(Pulse("busy", NOBODY), 0.0)
-    watch.tell([due], 1.0)
-    assert watch.complaint(1.0 + PATIENCE) is not None
+    watch = WorkerWatch()
+    watch.record(StatusReport("busy", NOBODY), 0.0)
+    watch.expect([due], 1.0)
+    assert watch.find_fault(1.0 + PATIENCE) is not None
 
 
 @pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])
 def test_a_run_that_another_host_took_up_is_no_standstill(due: Any, state: str) -> None:
     Run.objects.update(state=state)
     Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
-    watch = Watch()
-    watch.tell([due], 0.0)
-    assert watch.complaint(PATIENCE) is None
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    assert watch.find_fault(PATIENCE) is None
 
 
 def test_a_broker_that_is_down_is_not_the_workers_fault(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher.InlineDispatcher, "probe", lambda self: [Critical("down")])
-    watch = Watch()
-    watch.tell([due], 0.0)
-    assert watch.complaint(PATIENCE) is None
+    monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Critical("down")])
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    assert watch.find_fault(PATIENCE) is None
 
 
 def test_what_is_missing_of_a_queue_that_can_be_reached_excuses_nobody(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher.InlineDispatcher, "probe", lambda self: [Error("no schedule")])
-    watch = Watch()
-    watch.tell([due], 0.0)
-    assert "no worker" in str(watch.complaint(PATIENCE))
+    monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Error("no schedule")])
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    assert "no worker" in str(watch.find_fault(PATIENCE))
 
 
 def test_results_that_nobody_takes_in_are_a_standstill(due: Any) -> None:
-    watch = Watch()
-    watch.hear(Pulse("idle", 1), 0.0)
-    watch.hear(Pulse("idle", 2), 5.0)
-    assert "results" in str(watch.complaint(PATIENCE))
-    watch.hear(Pulse("settled", 3), PATIENCE)
-    assert watch.complaint(2 * PATIENCE) is None
+    watch = WorkerWatch()
+    watch.record(StatusReport("idle", 1), 0.0)
+    watch.record(StatusReport("idle", 2), 5.0)
+    assert "results" in str(watch.find_fault(PATIENCE))
+    watch.record(StatusReport("settled", 3), PATIENCE)
+    assert watch.find_fault(2 * PATIENCE) is None
 
 
 def test_what_nobody_could_do_is_not_held_against_them(due: Any) -> None:
-    watch = Watch()
-    watch.tell([due], 0.0)
-    watch.hear(Pulse("idle", 1), 1.0)
-    watch.tell([due], 2.0)
-    watch.excuse()
-    assert watch.complaint(1000.0) is None
+    watch = WorkerWatch()
+    watch.expect([due], 0.0)
+    watch.record(StatusReport("idle", 1), 1.0)
+    watch.expect([due], 2.0)
+    watch.reset()
+    assert watch.find_fault(1000.0) is None
 
 
 def test_nothing_told_is_nothing_missed() -> None:
-    watch = Watch()
-    watch.tell([], 0.0)
-    assert watch.complaint(1000.0) is None
+    watch = WorkerWatch()
+    watch.expect([], 0.0)
+    assert watch.find_fault(1000.0) is None
 
 
 def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = supervisor_pipe.Pipe()
+    pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, pipe.environment()[supervisor_pipe.VARIABLE])
-    assert list(pipe.heard()) == []
-    supervisor_pipe.say("busy", 60)
-    supervisor_pipe.say("idle")
+    assert list(pipe.read_reports()) == []
+    supervisor_pipe.report("busy", 60)
+    supervisor_pipe.report("idle")
     os.write(pipe.writing, b"nonsense\nbusy x y\nsettl")
     me = os.getpid()
-    assert list(pipe.heard()) == [Pulse("busy", me, 60.0), Pulse("idle", me)]
+    assert list(pipe.read_reports()) == [StatusReport("busy", me, 60.0), StatusReport("idle", me)]
     os.write(pipe.writing, f"ed {me} 0\n".encode())
-    assert list(pipe.heard()) == [Pulse("settled", me)]
+    assert list(pipe.read_reports()) == [StatusReport("settled", me)]
     pipe.close()
-    supervisor_pipe.say("idle")  # nobody listens any more
+    supervisor_pipe.report("idle")  # nobody listens any more
     monkeypatch.setenv(supervisor_pipe.VARIABLE, "")
-    supervisor_pipe.say("idle")
+    supervisor_pipe.report("idle")
 
 
 def test_a_supervisor_that_does_not_listen_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pipe = supervisor_pipe.Pipe()
+    pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, str(pipe.writing))
     for _ in range(10_000):
-        supervisor_pipe.say("idle")
-    assert all(one.word == "idle" for one in pipe.heard())
+        supervisor_pipe.report("idle")
+    assert all(one.word == "idle" for one in pipe.read_reports())
     pipe.close()
 
 
@@ -204,14 +204,14 @@ def test_a_signal_that_comes_during_the_start_leaves_no_process_behind(
 
     monkeypatch.setattr(supervisor, "Child", Child)
     supervisor.Supervisor(["check"], 30.0, lambda text: None).run()
-    assert [child.ended() is not None for child in started] == [True]
+    assert [child.exit_code() is not None for child in started] == [True]
 
 
 def test_a_sweep_says_whom_it_hinted_at(due: Any) -> None:
-    from hitl_django.worker.sweeper import still_due, sweep
+    from hitl_django.worker.sweeper import is_any_due, sweep
 
     assert sweep() == []
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))
     assert sweep() == [due]
-    assert still_due([due])
-    assert not still_due([uuid4()])
+    assert is_any_due([due])
+    assert not is_any_due([uuid4()])

@@ -17,7 +17,7 @@ from hitl_django import leases, services, testing
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import retention
-from hitl_django.worker.sweeper import missed_since, still_due, sweep
+from hitl_django.worker.sweeper import find_missed_since, is_any_due, sweep
 
 Advance = Callable[[], int]
 
@@ -166,22 +166,22 @@ def test_a_run_under_way_whose_thread_is_free_is_taken_up(advance: Advance) -> N
     Thread.objects.update(lease_until=None)
     forget(info)
     assert sweep() == [info.id]
-    assert still_due([info.id])
+    assert is_any_due([info.id])
     assert advance() == 1
 
 
 @pytest.mark.promise("P8")
 def test_a_run_is_still_due_until_it_is_led_or_over(advance: Advance) -> None:
     info, other = (services.start("steps", {"log": []}) for _ in range(2))
-    assert still_due([info.id])
+    assert is_any_due([info.id])
     assert leases.claim(info.id) is not None
-    assert not still_due([info.id])
-    assert still_due([info.id, other.id])
+    assert not is_any_due([info.id])
+    assert is_any_due([info.id, other.id])
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
-    assert still_due([info.id])
+    assert is_any_due([info.id])
     advance()
     assert Run.objects.get(pk=info.id).state == "succeeded"
-    assert not still_due([info.id, other.id])
+    assert not is_any_due([info.id, other.id])
 
 
 def age(info: services.RunInfo, **hours: int) -> None:
@@ -192,15 +192,15 @@ def age(info: services.RunInfo, **hours: int) -> None:
 @pytest.mark.promise("P8")
 def test_what_no_sweep_has_seen_to_is_missed(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
-    assert missed_since() is None
+    assert find_missed_since() is None
     age(info, queued_at=3, hinted_at=2)
-    assert missed_since() == Run.objects.get().hinted_at
+    assert find_missed_since() == Run.objects.get().hinted_at
     assert leases.claim(info.id) is not None
-    assert missed_since() is None  # somebody is at work, however long ago it was hinted at
+    assert find_missed_since() is None  # somebody is at work, however long ago it was hinted at
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
-    assert missed_since() is None  # a sweep comes soon enough
+    assert find_missed_since() is None  # a sweep comes soon enough
     Thread.objects.update(lease_until=Now() - timedelta(hours=1))
-    assert missed_since() == Run.objects.get().hinted_at
+    assert find_missed_since() == Run.objects.get().hinted_at
 
 
 @pytest.mark.promise("P8")
@@ -209,9 +209,9 @@ def test_only_a_hint_that_a_sweep_gave_shows_that_somebody_sweeps(advance: Advan
     age(late, queued_at=3, hinted_at=2)
     Run.objects.filter(pk=ended.id).update(state="succeeded", queued_at=Now() - timedelta(hours=3))
     assert Run.objects.get(pk=new.id).hinted_at == Run.objects.get(pk=new.id).queued_at
-    assert missed_since() == Run.objects.get(pk=late.id).hinted_at
+    assert find_missed_since() == Run.objects.get(pk=late.id).hinted_at
     age(new, queued_at=1)
-    assert missed_since() is None
+    assert find_missed_since() is None
 
 
 @pytest.mark.promise("P8")

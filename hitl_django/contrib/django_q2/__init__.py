@@ -7,4 +7,4 @@ from .dispatcher import DjangoQ2Dispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]
 
-worker_process.connect()
+worker_process.connect_signals()

@@ -1,4 +1,4 @@
-"""What django-q2's worker processes do besides their tasks: show that they live, and end in order.
+"""Signal handlers of django-q2's worker processes: heartbeats, status reports, orderly shutdown.
 
 By itself SIGTERM ends a django-q2 worker at once. A run it was in waits for its lease to run out,
 and if the worker was waiting for a task, it takes the lock of the queue along, which leaves all
@@ -42,15 +42,15 @@ class _Process:
     is_ending = False
 
 
-def connect() -> None:
+def connect_signals() -> None:
     """Listens to django-q2's signals, in every process that it forks from this one."""
-    for told, receiver in (
+    for signal_, receiver in (
         (post_spawn, _spawned),
         (pre_execute, _begins),
         (post_execute_in_worker, _ends),
         (post_execute, _settles),
     ):
-        told.connect(receiver, dispatch_uid=f"hitl_django.{receiver.__name__}")
+        signal_.connect(receiver, dispatch_uid=f"hitl_django.{receiver.__name__}")
     if supervisor_pipe.is_supervised():
         parent_death.extend_to_forks(FORKS)
 
@@ -78,7 +78,7 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
         return
     _Process.task = str(task["func"])
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
-    supervisor_pipe.say("busy", float(Conf.TIMEOUT or 0))
+    supervisor_pipe.report("busy", float(Conf.TIMEOUT or 0))
 
 
 def _ends(**kwargs: Any) -> None:
@@ -92,11 +92,11 @@ def _ends(**kwargs: Any) -> None:
     if _Process.is_ending:
         # The message isn't acknowledged, so it comes again: one hint too many.
         raise SystemExit(ENDED)
-    supervisor_pipe.say("idle")
+    supervisor_pipe.report("idle")
 
 
 def _settles(**kwargs: Any) -> None:
-    supervisor_pipe.say(
+    supervisor_pipe.report(
         "settled"
     )  # said by the monitor: the result is in, the message acknowledged
 

@@ -12,7 +12,14 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hitl_django.worker.child_process import PATIENCE, Child, Listener, Program, Stopped, running
+from hitl_django.worker.child_process import (
+    PATIENCE,
+    Child,
+    Program,
+    Stopped,
+    StopSignals,
+    run_programs,
+)
 from project import people, settings
 
 HOST = "127.0.0.1"
@@ -33,7 +40,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, port: int, **options: Any) -> None:
         check_port(port)
-        listener = Listener()
+        listener = StopSignals()
         try:
             with listener.installed():
                 self.prepare()
@@ -49,9 +56,9 @@ class Command(BaseCommand):
         self.stdout.write(f"Runs from {REQUESTS.name}: ", ending="")
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 
-    def run(self, port: int, listener: Listener) -> None:
+    def run(self, port: int, listener: StopSignals) -> None:
         """Run both processes; raise when one of them ends by itself."""
-        with running(programs(port), listener) as children:
+        with run_programs(programs(port), listener) as children:
             wait_for_answer(port, children)
             self.introduce(port)
             while True:
@@ -128,9 +135,9 @@ def answers(port: int) -> bool:
 def refuse_ended(children: list[Child]) -> None:
     """Raise when a process ended that nobody told to."""
     for child in children:
-        code = child.ended()
+        code = child.exit_code()
         if code is not None:
             raise CommandError(
                 f"The {child.program.name} ended by itself with code {code}, so the demo stops. "
-                f"Its last lines:\n{child.last_words()}"
+                f"Its last lines:\n{child.read_log_tail()}"
             )
