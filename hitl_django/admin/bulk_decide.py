@@ -125,7 +125,7 @@ class BulkPages(QuestionPages):
         error: Any = "",
     ) -> HttpResponse:
         rows = self._chosen(request, choices)
-        refused = services.refusals_of(rows, decision, by=request.user)
+        refused = services.find_refusals(rows, decision, by=request.user)
         lines = []
         for choice in choices:
             row = rows.get(choice.pk)

@@ -12,13 +12,14 @@ everything. ``via`` says through what: "admin", "api", "code" or "command".
 from __future__ import annotations
 
 from hitl_django.answers import UNSET
+from hitl_django.deprecation import renamed
 
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
-from .reviews.claim import ClaimInfo, claim, release, take_next, taken_before
+from .reviews.claim import ClaimInfo, claim, find_taken, release, take_next
 from .reviews.comment import CommentInfo, comment
 from .reviews.deadlines import mark_overdue, warn_expiring
-from .reviews.decide import check_answer, decide, refusals_of
+from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
 from .reviews.links import (
     LINK_KEY,
@@ -27,7 +28,7 @@ from .reviews.links import (
     decide_by_link,
     follow_link,
     link_states,
-    links_of,
+    list_links,
     make_link,
     revoke_link,
 )
@@ -47,10 +48,9 @@ from .runs.fork import fork
 from .runs.health import Silence, WorkerHealth, missing_workers, worker_health, worker_seen_at
 from .runs.history import Change, History, Step, thread_history
 from .runs.operate import cancel, retry
-from .runs.position import Whereabouts, thread_picture, whereabouts
-from .runs.result import run_result
+from .runs.position import Position, thread_picture, thread_position
 from .runs.start import start
-from .runs.state import StateInfo, thread_state
+from .runs.state import StateInfo, run_result, thread_state
 from .runs.subjects import SubjectKey
 from .webhooks import (
     EVENTS,
@@ -81,6 +81,7 @@ __all__ = [
     "History",
     "LinkInfo",
     "LinkState",
+    "Position",
     "QueueCounts",
     "ReviewStats",
     "RunInfo",
@@ -89,7 +90,6 @@ __all__ = [
     "Step",
     "SubjectKey",
     "WebhookInfo",
-    "Whereabouts",
     "WorkerHealth",
     "afollow",
     "assign",
@@ -105,18 +105,19 @@ __all__ = [
     "decide_by_link",
     "delete_webhook",
     "expire_due",
+    "find_refusals",
+    "find_taken",
     "follow",
     "follow_link",
     "forget",
     "fork",
     "link_states",
-    "links_of",
+    "list_links",
     "make_link",
     "mark_overdue",
     "missing_workers",
     "queue_counts",
     "redeliver",
-    "refusals_of",
     "release",
     "retry",
     "review_stats",
@@ -127,15 +128,25 @@ __all__ = [
     "snooze",
     "start",
     "take_next",
-    "taken_before",
     "thread_history",
     "thread_picture",
+    "thread_position",
     "thread_state",
     "try_webhook",
     "waiting_graphs",
     "waiting_groups",
     "warn_expiring",
-    "whereabouts",
     "worker_health",
     "worker_seen_at",
 ]
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "Whereabouts": "Position",
+        "links_of": "list_links",
+        "refusals_of": "find_refusals",
+        "taken_before": "find_taken",
+        "whereabouts": "thread_position",
+    },
+)

@@ -26,7 +26,7 @@ MOST, WITHIN = 10, timedelta(hours=1)
 
 
 @contextmanager
-def recorded(verb: str, *, by: Any, via: str) -> Iterator[None]:
+def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
     """Records a NotAllowedError that comes out of the block, on the thread that it names.
 
     Stands around the transaction of the attempt, which has been rolled back by then: the entry has

@@ -205,7 +205,7 @@ def test_who_sees_others_gets_no_further_with_one_that_they_do_not_see(
     with pytest.raises(InterruptNotFound):
         services.make_link(question.pk, name="Eli", by=operator)
     with pytest.raises(InterruptNotFound):
-        services.links_of(question.pk, by=operator)
+        services.list_links(question.pk, by=operator)
     with pytest.raises(LinkNotFound):
         services.revoke_link(link.id, by=operator)
 

@@ -250,13 +250,13 @@ class TestTakeNext:
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask() for _ in range(4)]
-        assert services.taken_before("k", by=reviewer) is None
+        assert services.find_taken("k", by=reviewer) is None
         assert services.take_next(by=reviewer, key="k") == rows[0].pk
         assert services.take_next(by=sam, key="k") == rows[1].pk  # a key of his own
         assert services.take_next(by=reviewer, key="l") == rows[2].pk
         services.decide(rows[0].pk, "approve", by=reviewer)
         assert services.take_next(by=reviewer, key="k") == rows[0].pk
-        assert services.taken_before("k", by=reviewer) == rows[0].pk
+        assert services.find_taken("k", by=reviewer) == rows[0].pk
         for other in ({"graph": "approval"}, {"group": 7}):
             with pytest.raises(IdempotencyKeyReusedError):
                 services.take_next(by=reviewer, key="k", **other)

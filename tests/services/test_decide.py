@@ -489,7 +489,7 @@ def test_what_is_checked_is_the_question_that_was_named(advance: Advance) -> Non
     with pytest.raises(AlreadyDecidedError):
         services.check_answer(first.pk, "approve")
     unknown = uuid.uuid4()
-    refused = services.refusals_of([question.pk, last.pk, unknown], "approve")
+    refused = services.find_refusals([question.pk, last.pk, unknown], "approve")
     assert {pk: type(error) for pk, error in refused.items()} == {
         last.pk: AlreadyDecidedError,
         unknown: InterruptNotFound,

@@ -250,11 +250,11 @@ def test_links_are_listed_and_taken_back_by_who_may_make_them(
             with pytest.raises(absent):
                 verb(which, by=stranger)
 
-    assert_none_for(services.links_of, question.pk, InterruptNotFound)
+    assert_none_for(services.list_links, question.pk, InterruptNotFound)
     assert_none_for(services.revoke_link, link.id, LinkNotFound)
     for nothing in ("nothing", uuid4()):
         with pytest.raises(InterruptNotFound):
-            services.links_of(nothing, by=reviewer)
+            services.list_links(nothing, by=reviewer)
         with pytest.raises(LinkNotFound):
             services.revoke_link(nothing, by=reviewer)
     assert services.follow_link(token_of(link)).state == "open"
@@ -269,7 +269,7 @@ def test_a_used_link_is_not_taken_back(question: Interrupt, maker: Any, reviewer
         services.revoke_link(link.id, by=maker)
     with pytest.raises(LinkNotFound):
         services.revoke_link("nothing", by=maker)
-    assert [one.state for one in services.links_of(question.pk, by=maker)] == ["used"]
+    assert [one.state for one in services.list_links(question.pk, by=maker)] == ["used"]
 
 
 def test_what_was_taken_back_is_not_taken_back_again(question: Interrupt, maker: Any) -> None:
@@ -294,8 +294,8 @@ def test_a_question_has_its_own_links_only(question: Interrupt, advance: Any) ->
     other = asked("typed", {"amount": 12.5, "customer": "Dana"}, advance)
     mine = services.make_link(question.pk, name=DANA)
     also = services.make_link(other.pk, name=DANA)
-    assert [one.id for one in services.links_of(question.pk)] == [mine.id]
-    assert [one.id for one in services.links_of(other.pk)] == [also.id]
+    assert [one.id for one in services.list_links(question.pk)] == [mine.id]
+    assert [one.id for one in services.list_links(other.pk)] == [also.id]
     assert services.link_states([mine.id]) == {mine.id: "open"}
     assert services.follow_link(token_of(also)).interrupt_id == other.pk
 
@@ -307,7 +307,7 @@ def test_the_states_of_a_list_of_links_take_no_more_queries_the_longer_it_is(
         for _ in range(links):
             services.make_link(question.pk, name=DANA, by=User.objects.get(pk=maker.pk))
         with CaptureQueriesContext(connection) as told:
-            services.links_of(question.pk, by=User.objects.get(pk=maker.pk))
+            services.list_links(question.pk, by=User.objects.get(pk=maker.pk))
         return len(told)
 
     assert queries_for(1) == queries_for(5)

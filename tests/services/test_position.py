@@ -48,8 +48,8 @@ def trip() -> Iterator[None]:
     registry.unregister("trip")
 
 
-def where_of(run_id: Any) -> services.Whereabouts:
-    return services.whereabouts(Run.objects.get(pk=run_id).thread.thread_id)
+def where_of(run_id: Any) -> services.Position:
+    return services.thread_position(Run.objects.get(pk=run_id).thread.thread_id)
 
 
 def test_a_thread_that_waits_is_at_the_node_that_asked_and_at_what_it_is_inside_of(
@@ -203,10 +203,10 @@ def test_a_thread_that_may_not_be_seen_is_nowhere(
     name = asked("approval", {"text": "x"}, advance).thread.thread_id
 
     with pytest.raises(ThreadNotFound):
-        services.whereabouts(name, by=user("nobody"))
+        services.thread_position(name, by=user("nobody"))
     with pytest.raises(ThreadNotFound):
-        services.whereabouts("absent")
-    assert services.whereabouts(name, by=user("vera", "view_thread")).paused == {"ask"}
+        services.thread_position("absent")
+    assert services.thread_position(name, by=user("vera", "view_thread")).paused == {"ask"}
 
 
 def test_a_picture_says_where_the_thread_waits(advance: Callable[[], int]) -> None:
@@ -223,4 +223,4 @@ def test_a_graph_that_is_gone_has_no_picture(trip: None, advance: Callable[[], i
     registry.unregister("trip")
 
     assert services.thread_picture(name) == ""
-    assert services.whereabouts(name) == services.Whereabouts("trip")
+    assert services.thread_position(name) == services.Position("trip")

@@ -12,7 +12,7 @@ from hitl_django import Command, InvalidInputError, entrypoint, services, task, 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.services.runs.result import run_result
+from hitl_django.services.runs.state import run_result
 from tests import graphs
 
 Advance = Callable[[], int]

@@ -76,7 +76,7 @@ class NextInterrupt(QuestionAction):
             wanted["group"] = request.user.groups.filter(name=group).first()
             if wanted["group"] is None:
                 return Response(status=204)
-        before = services.taken_before(key, by=request.user, **wanted)
+        before = services.find_taken(key, by=request.user, **wanted)
         taken = before or services.take_next(by=request.user, via="api", key=key, **wanted)
         if taken is None:
             return Response(status=204)

@@ -39,7 +39,7 @@ def assign(
     It says whose turn it is: take_next passes it by for everybody else. The user has to be one who
     may see and decide it, or InvalidInputError.
     """
-    refusal = denied_log.recorded("assign", by=by, via=via)
+    refusal = denied_log.record_denial("assign", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_assign(by, interrupt):
@@ -72,7 +72,7 @@ def snooze(
     Who may decide it may do so, unless somebody else holds it: HeldError. Their own claim ends. Its
     due time and its expiry stay what they are.
     """
-    refusal = denied_log.recorded("snooze", by=by, via=via)
+    refusal = denied_log.record_denial("snooze", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_decide(by, interrupt):

@@ -70,7 +70,7 @@ def claim(
     permission of its own and is recorded.
     """
     _refuse_nobody(by)
-    refusal = denied_log.recorded("claim", by=by, via=via)
+    refusal = denied_log.record_denial("claim", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         # What may take it from somebody locks the thread before it touches the question: an UPDATE
         # that waited for a row keeps that row locked, even where it no longer matches.
@@ -98,7 +98,7 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
 
     A question that nobody holds stays as it is.
     """
-    refusal = denied_log.recorded("release", by=by, via=via)
+    refusal = denied_log.record_denial("release", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         interrupt = lookup.find(interrupt_id, by)
         if by is not None and interrupt.claimed_by_id == by.pk:
@@ -138,7 +138,7 @@ def take_next(
         return taking.found() or _take(by, graph, group, taking)
 
 
-def taken_before(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
+def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
     """Returns what take_next gave the user for the same key, if it did.
 
     The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.

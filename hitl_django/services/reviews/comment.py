@@ -57,7 +57,7 @@ def comment(
     It is 1 to COMMENT_MAX_LENGTH characters long, blanks around it aside. The record names it by
     its digest, so that the words can be erased.
     """
-    refusal = denied_log.recorded("comment", by=by, via=via)
+    refusal = denied_log.record_denial("comment", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
         if by is not None and not get_policy().may_comment(by, interrupt):

@@ -27,7 +27,7 @@ from hitl_django.permissions import get_policy
 
 from .. import denied_log, queries
 from ..results import DecisionInfo
-from . import conflicts, quorum, record_decision
+from . import lookup, quorum, record_decision
 from .record_decision import Guest, Request, Validated
 
 #: How often a question is read again that changed while an answer to it was validated.
@@ -70,7 +70,7 @@ def decide(
         type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
     )
     pk, shown = _uuid(interrupt_id), _Shown(digest, version)
-    with denied_log.recorded("decide", by=by, via=via):
+    with denied_log.record_denial("decide", by=by, via=via):
         for _ in range(MOST_READS):
             with suppress(record_decision.OvertakenError):
                 return _decide_as_read(pk, request, shown)
@@ -141,7 +141,7 @@ def _decide(pk: UUID, request: Request, validated: Validated | None, shown: _Sho
     if earlier is not None:
         return earlier
     if interrupt.status != Interrupt.Status.PENDING:
-        raise conflicts.already_decided(interrupt)
+        raise lookup.already_decided_error(interrupt)
     _refuse_if_stale(interrupt, shown.digest, shown.version)
     return take(thread, interrupt, validated)
 
@@ -192,7 +192,7 @@ def check_answer(
     return _checked(interrupt, request, by)
 
 
-def refusals_of(
+def find_refusals(
     interrupt_ids: Iterable[UUID],
     type: str,  # noqa: A002
     *,
@@ -217,7 +217,7 @@ def refusals_of(
 def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
-        raise conflicts.already_decided(interrupt)
+        raise lookup.already_decided_error(interrupt)
     _refuse_if_unheard(interrupt)
     validated = request.validate(interrupt)
     if validated.request.type:
@@ -330,7 +330,7 @@ def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | No
 
 def _refuse_if_unheard(interrupt: Interrupt) -> None:
     if interrupt.run.state not in Run.ANSWERABLE:
-        raise conflicts.unheard(interrupt.run)
+        raise lookup.unheard_error(interrupt.run)
 
 
 def _uuid(value: UUID | str) -> UUID:

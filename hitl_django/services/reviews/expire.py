@@ -22,7 +22,7 @@ from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
-from ..runs import close
+from ..runs.cancel import cancel_run
 from . import deadlines, resume_policy
 
 logger = logging.getLogger("hitl_django")
@@ -86,7 +86,7 @@ def _expire(pk: UUID) -> bool:
     if interrupt.then == "answer":
         detail["answer"] = digest_json(_answer(batch, interrupt, thread))
     elif interrupt.then == "cancel":
-        detail["questions"] = close.cancel_run(
+        detail["questions"] = cancel_run(
             batch, interrupt.run, thread, questions=Interrupt.Status.CANCELLED
         )
     elif interrupt.then not in STAYING:
@@ -162,7 +162,7 @@ def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
         payload_digest=interrupt.payload_digest,
         created_at=thread.now,
     )
-    if resume_policy.goes_on(interrupt):
+    if resume_policy.resumes_run(interrupt):
         last_event = notifications.append_queued(batch, interrupt.run, "expired")
         batch.guard(queries.RESUME, {"run": interrupt.run_id, "last_event": last_event})
         dispatcher.enqueue(interrupt.run_id, batch)

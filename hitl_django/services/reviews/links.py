@@ -118,7 +118,7 @@ def make_link(
     _check(name, email)
     _refuse_without_page()
     secret = secrets.token_bytes(SECRET_BYTES)
-    refusal = denied_log.recorded("link", by=by, via=via)
+    refusal = denied_log.record_denial("link", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = _asked(interrupt_id, by)
         row = ReviewLink(
@@ -151,7 +151,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
         row = None
     if row is None:
         raise LinkNotFound
-    refusal = denied_log.recorded("revoke", by=by, via=via)
+    refusal = denied_log.record_denial("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=row.interrupt_id)
         row = _rows().get(pk=row.pk)
@@ -176,7 +176,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
         return _info(row)
 
 
-def links_of(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
+def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     """Lists the links to a question that were made, newest first."""
     pk = _uuid(interrupt_id)
     found = Interrupt.objects.using(write_alias()).select_related("thread").filter(pk=pk)

@@ -23,7 +23,7 @@ from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
 from .. import queries
-from . import conflicts, quorum, resume_policy
+from . import lookup, quorum, resume_policy
 
 KEY_LENGTH = 255
 
@@ -214,7 +214,7 @@ def _close(
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
     # everybody else waits for the thread's lock to do so.
-    waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.goes_on(interrupt)
+    waits = interrupt.run.state == Run.State.INTERRUPTED and resume_policy.resumes_run(interrupt)
     if waits:
         last_event = notifications.append_queued(batch, interrupt.run, "answered")
         goes_on = {"run": interrupt.run_id, "last_event": last_event}
@@ -237,10 +237,10 @@ def _close(
         return decision
     held = batch.run()
     if not held:
-        raise conflicts.overtaken(interrupt)
+        raise lookup.overtaken_error(interrupt)
     if waits and len(held) == 1:
         interrupt.run.refresh_from_db(write_alias(), fields=["state"])
-        raise conflicts.unheard(interrupt.run)
+        raise lookup.unheard_error(interrupt.run)
     return decision
 
 
@@ -286,7 +286,7 @@ def _leave_open(
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     _note("vote", decision, thread, request, batch)
     if not batch.run():
-        raise conflicts.overtaken(interrupt)
+        raise lookup.overtaken_error(interrupt)
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
         rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)

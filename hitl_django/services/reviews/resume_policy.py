@@ -7,7 +7,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt
 
 
-def goes_on(interrupt: Interrupt) -> bool:
+def resumes_run(interrupt: Interrupt) -> bool:
     """Says whether the answer to this question lets its run go on; the thread is locked.
 
     Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the

@@ -28,7 +28,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
     go. Runs, decisions and the audit trail stay, with who, when and the digests of what was said,
     and the hash chain still holds. A run that failed counts as cancelled.
     """
-    refusal = denied_log.recorded("forget", by=by, via=via)
+    refusal = denied_log.record_denial("forget", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = _operated(thread_id, by)
         runs = Run.objects.using(write_alias()).filter(thread=thread)

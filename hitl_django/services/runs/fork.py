@@ -28,7 +28,7 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from ..results import RunInfo
-from . import close
+from .cancel import cancel_run
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
 #: has to have been silent for longer than its lease.
@@ -56,7 +56,7 @@ def fork(
     checkpoint, GraphChangedError where today's graph can't go on from it.
     """
     using = write_alias()
-    with denied_log.recorded("fork", by=by, via=via):
+    with denied_log.record_denial("fork", by=by, via=via):
         thread, last = _operated(thread_id, by)
         _refuse_input(thread, last, values, by, via)
         registered = registry.get(last.graph)
@@ -238,7 +238,7 @@ def _replace(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
     """Ends what is left of the newest run, and shuts out a worker that may still be at it."""
     closed: list[str] = []
     if last.state in Run.LIVE:
-        closed = close.cancel_run(batch, last, thread, questions=Interrupt.Status.SUPERSEDED)
+        closed = cancel_run(batch, last, thread, questions=Interrupt.Status.SUPERSEDED)
     # Whatever the run's state says: a worker that was frozen and thinks that it still holds the
     # thread finds another epoch, and writes nothing on top of what is stored now.
     Thread.objects.using(write_alias()).filter(pk=thread.pk).update(

@@ -20,8 +20,8 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from ..results import RunInfo
-from . import close
-from .newest_run import later_run
+from .cancel import cancel_run
+from .state import find_later_run
 
 RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
 
@@ -40,12 +40,12 @@ def cancel(
     ``skip_permission_checks`` is for a view of the product's own that has made sure that the user
     may, as in ``start``.
     """
-    refusal = denied_log.recorded("cancel", by=by, via=via)
+    refusal = denied_log.record_denial("cancel", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, None if skip_permission_checks else by)
         before = str(run.state)
         batch = WriteBatch(write_alias())
-        closed = close.cancel_run(batch, run, thread, questions=Interrupt.Status.CANCELLED)
+        closed = cancel_run(batch, run, thread, questions=Interrupt.Status.CANCELLED)
         audit.append(
             batch,
             thread,
@@ -62,7 +62,7 @@ def cancel(
 @retry_on_conflict
 def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
     """Queues a failed or parked run again; it goes on from the last thing it stored."""
-    refusal = denied_log.recorded("retry", by=by, via=via)
+    refusal = denied_log.record_denial("retry", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         run, thread = _operated(run_id, by)
         before = str(run.state)
@@ -117,7 +117,7 @@ def _refuse_if_overtaken(run: Run) -> None:
     """Refuses to revive a run whose thread has gone on without it."""
     if run.state not in RETRYABLE:
         return
-    newer = later_run(run)
+    newer = find_later_run(run)
     if newer is not None:
         raise RunStateError(
             f"The thread has a newer run, {newer}, so this one can't go on.",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hitl_django.checkpoints import thread_position
+from hitl_django.checkpoints import thread_position as stored_position
 from hitl_django.checkpoints.thread_position import ThreadHead
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
@@ -28,8 +28,11 @@ _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Nodes by their ids in the graph's picture; one inside another is ``outer:inner``."""
+class Position:
+    """Where a thread is in its graph: nodes by their ids in the graph's picture.
+
+    A node inside of another is ``outer:inner``.
+    """
 
     graph: str
     visited: frozenset[str] = field(default_factory=frozenset)
@@ -38,8 +41,8 @@ class Whereabouts:
     next: frozenset[str] = field(default_factory=frozenset)
 
 
-def whereabouts(thread_id: str, *, by: Any = None) -> Whereabouts:
-    """Says where a thread is; ThreadNotFound for one that the user may not see."""
+def thread_position(thread_id: str, *, by: Any = None) -> Position:
+    """Returns where a thread is; ThreadNotFound for one that the user may not see."""
     threads = Thread.objects.using(write_alias()).filter(thread_id=thread_id)
     if by is not None:
         threads = get_policy().visible_threads(by, threads)
@@ -49,8 +52,8 @@ def whereabouts(thread_id: str, *, by: Any = None) -> Whereabouts:
     try:
         registered = registry.get(thread.graph)
     except UnknownGraphError:
-        return Whereabouts(thread.graph)
-    return _of(thread, registered)
+        return Position(thread.graph)
+    return _build_position(thread, registered)
 
 
 def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
@@ -58,7 +61,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
     Nothing where the graph isn't registered (any more).
     """
-    where = whereabouts(thread_id, by=by)
+    where = thread_position(thread_id, by=by)
     try:
         registered = registry.get(where.graph)
     except UnknownGraphError:
@@ -74,12 +77,12 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
     )
 
 
-def _of(thread: Thread, registered: Registered) -> Whereabouts:
+def _build_position(thread: Thread, registered: Registered) -> Position:
     using = write_alias()
     run = Run.objects.using(using).filter(thread=thread).order_by("-created_at", "-pk").first()
-    head = thread_position.read_head(using, thread.pk)
+    head = stored_position.read_head(using, thread.pk)
     if run is None or head is None:
-        return Whereabouts(thread.graph)
+        return Position(thread.graph)
     visited, failed, paused, due = _visited(using, thread.pk, head, registered), set(), set(), set()
     if run.state == Run.State.INTERRUPTED:
         paused = _paused(using, run)
@@ -88,13 +91,13 @@ def _of(thread: Thread, registered: Registered) -> Whereabouts:
         visited.add(END)
     elif run.state in _TO_COME:
         failed = (
-            thread_position.read_failed_nodes(using, thread.pk, head)
+            stored_position.read_failed_nodes(using, thread.pk, head)
             if run.state in _STUCK
             else set()
         )
         due = _due(using, thread.pk, head, registered)
     around = {outer for one in visited | paused for outer in _outer(one)}
-    return Whereabouts(
+    return Position(
         thread.graph,
         frozenset(visited | around),
         frozenset(paused | {outer for one in paused for outer in _outer(one)}),
@@ -106,9 +109,9 @@ def _of(thread: Thread, registered: Registered) -> Whereabouts:
 def _visited(using: str, thread: int, head: ThreadHead, registered: Registered) -> set[str]:
     """Returns the nodes that have run, of those that are drawn."""
     drawn = svg.picture_of(registered.graph).nodes
-    found = thread_position.read_finished_nodes(using, thread, head)
+    found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
-        below = thread_position.read_finished_in_subgraphs(using, thread, head)
+        below = stored_position.read_finished_in_subgraphs(using, thread, head)
         found |= {_ident(ns, name) for ns, name in below}
     return found & {node.id for node in drawn}
 
@@ -130,7 +133,7 @@ def _due(using: str, thread: int, head: ThreadHead, registered: Registered) -> s
             version = head.versions.get(trigger)
             if version is not None and (trigger not in seen or version > seen[trigger]):
                 moved.setdefault(trigger, []).append(name)
-    held = thread_position.read_held_channels(using, thread, head, moved)
+    held = stored_position.read_held_channels(using, thread, head, moved)
     due = {name for trigger in held for name in moved[trigger]}
     if START not in due:
         return due

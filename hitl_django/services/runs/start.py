@@ -33,8 +33,8 @@ from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
 from ..results import RunInfo
-from . import close
-from .subjects import SubjectKey, subject_at
+from .cancel import cancel_run
+from .subjects import SubjectKey, find_subject
 
 NAME_LENGTH = 255
 ON_PENDING = ("refuse", "discard")
@@ -69,7 +69,7 @@ def start(
     view of the product's own that has made sure that they may, and of what they give.
     """
     asked = None if skip_permission_checks else by
-    with denied_log.recorded("start", by=by, via=via):
+    with denied_log.record_denial("start", by=by, via=via):
         if asked is not None and not may_start(asked, graph, via):
             raise NotAllowedError(
                 f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
@@ -83,7 +83,7 @@ def start(
     _check_metadata(metadata)
     registered.graph.validate_input(input)
     if isinstance(subject, SubjectKey):
-        subject = subject_at(subject, asked)
+        subject = find_subject(subject, asked)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
         on_pending, registered.events if events is None else chosen(events),
@@ -92,7 +92,7 @@ def start(
     try:
         if thread_id is None:
             return request.found() or request.begin()
-        refusal = denied_log.recorded("discard", by=by, via=via)
+        refusal = denied_log.record_denial("discard", by=by, via=via)
         with refusal, transaction.atomic(using=write_alias()):
             return request.found() or request.go_on()
     except IntegrityError:
@@ -317,7 +317,7 @@ class _Start:
                 subject=str(live.pk),
             )
         batch = WriteBatch(write_alias())
-        closed = close.cancel_run(batch, live, thread, questions=Interrupt.Status.SUPERSEDED)
+        closed = cancel_run(batch, live, thread, questions=Interrupt.Status.SUPERSEDED)
         audit.append(
             batch,
             thread,

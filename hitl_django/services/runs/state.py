@@ -1,18 +1,20 @@
-"""thread_state: what the channels of a thread hold, now or at one of its checkpoints."""
+"""What the channels of a thread hold: its state now or at a checkpoint, and the result of a run."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
+
+from pydantic_core import to_json
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
-from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Thread
+from hitl_django.models import Run, Thread
 from hitl_django.permissions import get_policy
-
-from .result import plain_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,5 +68,56 @@ def thread_state(
         source=metadata.get("source", ""),
         created_at=found.created_at,
         next=tuple(found.next),
-        values=plain_json(found.values),
+        values=render_json(found.values),
     )
+
+
+def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
+    """Returns the state values that a run ended with, as plain JSON.
+
+    RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
+    the newest state of a thread is its result.
+    """
+    try:
+        pk = UUID(str(run_id))
+    except ValueError:
+        raise RunNotFound from None
+    runs = Run.objects.using(write_alias()).select_related("thread").filter(pk=pk)
+    if by is not None:
+        runs = get_policy().visible_runs(by, runs)
+    run = runs.first()
+    if run is None:
+        raise RunNotFound
+    if by is not None and not get_policy().may_view_state(by, run.thread):
+        raise NotAllowedError("You may not see the state of this thread.")
+    _refuse_if_not_last(run)
+
+    graph = registry.get(run.graph).graph.with_saver(DjangoSaver())
+    config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
+    return render_json(graph.get_state(config).values)
+
+
+def render_json(values: Any) -> Any:
+    """Returns state values as JSON has them; what it has no word for becomes text."""
+    return json.loads(to_json(values, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
+
+
+def _refuse_if_not_last(run: Run) -> None:
+    done = [Run.State.SUCCEEDED]
+    if run.state not in done:
+        raise RunStateError(f"The run is {run.state}.", state=str(run.state), allowed=done)
+    if find_later_run(run) is not None:
+        raise RunStateError(
+            "A later run of the thread has changed its state.", state=str(run.state), allowed=done
+        )
+
+
+def find_later_run(run: Run) -> UUID | None:
+    """Returns the id of the thread's newest run; None where that is the given one.
+
+    In the database's own order. On SQLite a moment that was read is another text than the one
+    stored, so comparing with it would find the same run later than itself, once in a thousand.
+    """
+    runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
+    newest = runs.order_by("-created_at", "-pk").values_list("pk", flat=True).first()
+    return None if newest == run.pk else newest

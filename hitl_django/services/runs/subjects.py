@@ -21,7 +21,7 @@ class SubjectKey:
     id: str
 
 
-def subject_at(key: SubjectKey, by: Any) -> Model:
+def find_subject(key: SubjectKey, by: Any) -> Model:
     """Returns the object of this key.
 
     InvalidInputError where there is none, or none that the user may name: which it is stays open.
