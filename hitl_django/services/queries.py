@@ -1,6 +1,10 @@
-"""The statements of every start and every decision.
+"""Prepared statements of every start and of every decision that closes its question.
 
-Where zero rows mean something, the caller says what.
+Elsewhere the services use the ORM. These stay prepared because of what the ORM costs here: with the
+four below compiled anew for each decision, as the ORM does, ``services.decide`` takes 4.9 ms of
+processor time on SQLite instead of 0.8 ms. The rows of a start and of a decision are inserted by
+the statement that writes the rest of their batch, so on PostgreSQL they take no round trip of their
+own. Where zero rows mean something, the caller says what.
 """
 
 from __future__ import annotations
@@ -21,11 +25,6 @@ _INTERRUPT = Parameter("interrupt", models.UUIDField())
 RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
-#: Takes a thread up again that has come to rest.
-GOES_ON = PreparedUpdate(
-    Thread, Q(pk=Parameter("thread", models.BigIntegerField())), lambda: {"ended_at": None}
-)
-
 #: Begins a run.
 NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 
@@ -33,7 +32,7 @@ NEW_RUN = BulkInsert(Run, insertable_columns(Run), fresh=True)
 NEW_DECISION = BulkInsert(Decision, [*insertable_columns(Decision), "created_at"], fresh=True)
 
 #: Locks a thread, unless something was added to its record since that was looked at.
-UNCHANGED = PreparedSelect(
+LOCK_UNCHANGED = PreparedSelect(
     lambda: (
         Thread.objects.order_by()
         .filter(
@@ -47,7 +46,7 @@ UNCHANGED = PreparedSelect(
 
 #: Reads a question with its run, its thread as ``leases`` reads it, and what its task has been
 #: answered so far; nothing is locked.
-WHOLE = PreparedSelect(
+QUESTION = PreparedSelect(
     lambda: (
         Interrupt.objects.order_by()
         .filter(pk=_INTERRUPT)
@@ -58,47 +57,20 @@ WHOLE = PreparedSelect(
     )
 )
 
-#: Reads a question and its run.
-QUESTION = PreparedSelect(
-    lambda: (
-        Interrupt.objects.order_by()
-        .filter(pk=_INTERRUPT)
-        .values_list(*INTERRUPT.names, *RUN.under("run"))
-    )
-)
-
-_SMALL = models.PositiveSmallIntegerField()
-_AS_SEEN = Q(
-    pk=_INTERRUPT,
-    status__in=(Interrupt.Status.PENDING, NO_STATE),
-    version=Parameter("version", models.PositiveIntegerField()),
-    approvals=Parameter("approvals", _SMALL),
-)
-
 #: Closes a question that is open, and still the one that was looked at.
 CLOSE = PreparedUpdate(
     Interrupt,
-    _AS_SEEN,
+    Q(
+        pk=_INTERRUPT,
+        status__in=(Interrupt.Status.PENDING, NO_STATE),
+        version=Parameter("version", models.PositiveIntegerField()),
+        approvals=Parameter("approvals", models.PositiveSmallIntegerField()),
+    ),
     lambda: {
         "status": Interrupt.Status.DECIDED,
         "closed_at": Now(),
         "version": F("version") + 1,
         **unclaimed(),
-    },
-)
-
-#: Counts an approval of the version that was looked at.
-VOTE = PreparedUpdate(Interrupt, _AS_SEEN, lambda: {"approvals": F("approvals") + 1})
-
-#: Puts another answer up for approval, as another version that one person has approved.
-PROPOSE = PreparedUpdate(
-    Interrupt,
-    _AS_SEEN,
-    lambda: {
-        "version": F("version") + 1,
-        "approvals": 1,
-        "proposal": Parameter("proposal", Interrupt._meta.get_field("proposal")),
-        "payload_digest": Parameter("digest", models.CharField()),
     },
 )
 

@@ -15,7 +15,7 @@ from hitl_django import Expiry, audit, services, signals
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import AuditEntry, Decision, Delivery, Interrupt, Run, RunEvent, Thread
-from hitl_django.services.runs import cancel
+from hitl_django.services.reviews import expire
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker.sweeper import sweep
 from tests import graphs
@@ -204,7 +204,7 @@ def test_those_that_fail_each_time_leave_room_for_the_others(
     def broken(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no more room")
 
-    monkeypatch.setattr(cancel, "cancel_run", broken)
+    monkeypatch.setattr(expire, "cancel_run", broken)
     until = again(first).expires_at
     assert [services.expire_due() for _ in range(2)] == [0, 1]
     assert again(first).expires_at == until  # as its reviewer has seen it all the time

@@ -86,18 +86,24 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile."""
+    """Decides a question as it is at this moment; OvertakenError if it has changed meanwhile.
+
+    First without a lock, where that is likely to do, then with the lock of its thread.
+    """
     found = _read(pk)
     if found is None:
         raise InterruptNotFound
     validated = validate(found.interrupt, request)
-    if request.by is None and (info := _decide_at_once(found, validated, shown)):
-        return info
+    unlocked = validated is not None and _needs_no_lock(found.interrupt)
+    if unlocked and request.by is None:
+        with suppress(record_decision.OvertakenError):
+            return _decide(found, request, validated, shown)
     with transaction.atomic(using=write_alias()):
         # Whose rights have to be looked up, it is in the transaction that they are needed for.
-        if request.by is not None and (info := _decide_at_once(found, validated, shown)):
-            return info
-        return _decide(pk, request, validated, shown)
+        if unlocked and request.by is not None:
+            with suppress(record_decision.OvertakenError):
+                return _decide(found, request, validated, shown)
+        return _decide(_lock(pk), request, validated, shown)
 
 
 def validate(interrupt: Interrupt, request: Request) -> Validated | None:
@@ -107,43 +113,39 @@ def validate(interrupt: Interrupt, request: Request) -> Validated | None:
     return request.validate(interrupt)
 
 
-def _decide_at_once(
-    found: _Found, validated: Validated | None, shown: _Shown
-) -> DecisionInfo | None:
-    """Decides a question without locking it first; None where it takes another look.
+def _needs_no_lock(interrupt: Interrupt) -> bool:
+    """Says whether a question may be decided as it was read, without its thread's lock.
 
     Most questions are a run's only one and nobody else is at them. Nothing is written unless the
     question, its run and its thread's record are still what was read.
     """
-    interrupt = found.interrupt
-    ordinary = (
+    return (
         interrupt.version == 1
         and interrupt.quorum == 1
         and not interrupt.claim_required
         and interrupt.run.state == Run.State.INTERRUPTED
         and registry.policy_of(interrupt.graph).goes_on == "each"
     )
-    if validated is None or not ordinary:
-        return None
-    _refuse_unless_visible(interrupt, validated.request.by)
-    _refuse_if_not_allowed(interrupt, validated.request.by)
-    _refuse_if_stale(interrupt, shown.digest, shown.version)
-    try:
-        return take(found.thread, interrupt, validated, found.so_far)
-    except record_decision.OvertakenError:
-        return None
 
 
-def _decide(pk: UUID, request: Request, validated: Validated | None, shown: _Shown) -> DecisionInfo:
-    """Decides a question whose thread is locked meanwhile."""
-    thread, interrupt = _locked(pk, request.by)
+def _decide(
+    found: _Found, request: Request, validated: Validated | None, shown: _Shown
+) -> DecisionInfo:
+    """Decides a question as it was read, whether or not its thread is locked meanwhile.
+
+    OvertakenError, with nothing written, where it was validated against another or, without the
+    lock, has changed since.
+    """
+    interrupt = found.interrupt
+    _refuse_unless_visible(interrupt, request.by)
+    _refuse_if_not_allowed(interrupt, request.by)
     earlier = _earlier_outcome(interrupt, request)
     if earlier is not None:
         return earlier
     if interrupt.status != Interrupt.Status.PENDING:
         raise lookup.already_decided_error(interrupt)
     _refuse_if_stale(interrupt, shown.digest, shown.version)
-    return take(thread, interrupt, validated)
+    return take(found.thread, interrupt, validated, found.so_far)
 
 
 def take(
@@ -228,23 +230,6 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     return validated.answer
 
 
-def _locked(pk: UUID, by: Any) -> tuple[Thread, Interrupt]:
-    """Returns the locked thread and the question, if the user may decide it.
-
-    Everything that follows sees the question as nobody else can change it any more, so a loser's
-    message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
-    the question is.
-    """
-    try:
-        thread = leases.lock_thread(interrupt=pk)
-    except Thread.DoesNotExist:
-        raise InterruptNotFound from None
-    interrupt = _question(pk, thread)
-    _refuse_unless_visible(interrupt, by)
-    _refuse_if_not_allowed(interrupt, by)
-    return thread, interrupt
-
-
 def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
     """Raises InterruptNotFound where the user may not see a question that has just been read."""
     if by is None:
@@ -257,17 +242,21 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
 
 
 class _Found(NamedTuple):
-    """A question as it was read without a lock."""
+    """A question as it was read, with its thread and its run.
+
+    ``so_far`` is what its task has been answered, where that was read without a lock; None where
+    the thread is locked.
+    """
 
     thread: Thread
     interrupt: Interrupt
-    so_far: record_decision.Answers
+    so_far: record_decision.Answers | None
 
 
 def _read(pk: UUID) -> _Found | None:
     """Reads a question with all that a decision needs of it, as it is at this moment."""
     using = write_alias()
-    rows = queries.WHOLE.run(using, interrupt=pk)
+    rows = queries.QUESTION.run(using, interrupt=pk)
     if not rows:
         return None
     row = rows[0]
@@ -279,15 +268,20 @@ def _read(pk: UUID) -> _Found | None:
     return _Found(thread, interrupt, row[-2:])
 
 
-def _question(pk: UUID, thread: Thread) -> Interrupt:
-    """Reads a question of a locked thread, with its run."""
-    using = write_alias()
-    [row] = queries.QUESTION.run(using, interrupt=pk)
-    interrupt = queries.INTERRUPT.read(using, row)
-    run = queries.RUN.read(using, row[len(queries.INTERRUPT.names) :])
-    interrupt.thread = run.thread = thread
-    interrupt.run = run
-    return interrupt
+def _lock(pk: UUID) -> _Found:
+    """Locks the thread of a question, and reads the question.
+
+    Everything that follows sees the question as nobody else can change it any more, so a loser's
+    message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
+    the question is.
+    """
+    try:
+        thread = leases.lock_thread(interrupt=pk)
+    except Thread.DoesNotExist:
+        raise InterruptNotFound from None
+    interrupt = Interrupt.objects.using(write_alias()).select_related("run").get(pk=pk)
+    interrupt.thread = interrupt.run.thread = thread
+    return _Found(thread, interrupt, None)
 
 
 def _seen(pks: list[UUID], by: Any) -> QuerySet[Interrupt]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from django.db.models import F, QuerySet
+
 from hitl_django import answers, audit, notifications
 from hitl_django.answers import UNSET, AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
@@ -205,7 +207,7 @@ def _close(
         # the answers that were read with it only where that has grown. And the thread comes first,
         # as everywhere: who waits for it then holds nothing that somebody else may wait for.
         as_read = {"thread": thread.pk, "seq": thread.audit_seq}
-        batch.lock(queries.UNCHANGED, as_read, OvertakenError)
+        batch.lock(queries.LOCK_UNCHANGED, as_read, OvertakenError)
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
@@ -246,11 +248,11 @@ def _close(
 
 def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
     """Counts an approval, and leaves the question to others."""
-    batch = WriteBatch(write_alias())
     # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
     # rows: somebody has approved, proposed something else or decided meanwhile.
-    batch.guard(queries.VOTE, _as_seen(interrupt))
-    return _leave_open(interrupt, decision, request, thread, batch)
+    if not _rows_as_seen(interrupt).update(approvals=F("approvals") + 1):
+        raise lookup.overtaken_error(interrupt)
+    return _leave_open(interrupt, decision, request, thread)
 
 
 def _propose(
@@ -266,13 +268,13 @@ def _propose(
     version approves no other.
     """
     digest = digest_json([interrupt.payload, proposal["answer"]])
-    batch = WriteBatch(write_alias())
+    changes = {"proposal": proposal, "payload_digest": digest, "approvals": 1}
     # Zero rows: as for a vote.
-    changed = {"proposal": proposal, "digest": digest}
-    batch.guard(queries.PROPOSE, {**_as_seen(interrupt), **changed})
+    if not _rows_as_seen(interrupt).update(version=F("version") + 1, **changes):
+        raise lookup.overtaken_error(interrupt)
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
-    return _leave_open(interrupt, decision, request, thread, batch)
+    return _leave_open(interrupt, decision, request, thread)
 
 
 def _leave_open(
@@ -280,19 +282,29 @@ def _leave_open(
     decision: Decision,
     request: Request,
     thread: Thread,
-    batch: WriteBatch,
 ) -> Decision:
+    """Adds a vote to the record of a question that stays open, its row being updated already."""
     decision.effective = None
+    batch = WriteBatch(write_alias())
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
     _note("vote", decision, thread, request, batch)
-    if not batch.run():
-        raise lookup.overtaken_error(interrupt)
+    batch.run()
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
         rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
         rows.filter(claimed_by=request.by).update(**unclaimed())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision
+
+
+def _rows_as_seen(interrupt: Interrupt) -> QuerySet[Interrupt]:
+    """Returns the row of a question, if it is open and still what was looked at."""
+    return Interrupt.objects.using(write_alias()).filter(
+        pk=interrupt.pk,
+        status=Interrupt.Status.PENDING,
+        version=interrupt.version,
+        approvals=interrupt.approvals,
+    )
 
 
 def _as_seen(interrupt: Interrupt) -> dict[str, Any]:

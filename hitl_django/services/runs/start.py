@@ -273,7 +273,7 @@ class _Start:
         latest = runs.order_by("-created_at", "-pk").first()
         if latest is None:
             return
-        queries.GOES_ON.run(write_alias(), thread=thread.pk)
+        Thread.objects.using(write_alias()).filter(pk=thread.pk).update(ended_at=None)
         # What a run asked was withdrawn when it was cancelled or failed: nobody can answer it any
         # more, though the thread's newest checkpoint still waits.
         self.discard = True
