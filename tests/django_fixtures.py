@@ -30,7 +30,7 @@ def preparing() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_webhooks_of_another_test() -> None:
     """Has each test look for webhooks itself: what a process has seen, it goes by for a while."""
-    outbox.forget()
+    outbox.clear_listeners()
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
-"""What others are to be told, written in the transaction of what it tells of.
+"""The transactional outbox of webhooks: messages written in the transaction of their event.
 
-Whoever changes a run or a question calls ``tell``. Most projects tell nobody: then it costs one
-look at a tuple. Which endpoints there are is read again after LOOK_SECONDS, so that every process
-knows of a change by then: an endpoint hears of what happens from that long after it was made or
+Whoever changes a run or a question calls ``publish``. Most projects have no endpoint: then it costs
+one look at a tuple. Which endpoints there are is read again after LOOK_SECONDS, so that every
+process knows of a change by then: an endpoint gets what happens from that long after it was made or
 changed. Rows are all that is written here; ``webhooks`` sends them.
 """
 
@@ -31,13 +31,14 @@ _NEW = BulkInsert(
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An endpoint as far as it takes to know what it is told."""
+    """An endpoint as far as it takes to know which messages it gets."""
 
     id: UUID
     events: frozenset[str]
     graphs: frozenset[str]
 
-    def hears(self, event: str, graph: str) -> bool:
+    def wants(self, event: str, graph: str) -> bool:
+        """Says whether the endpoint gets this event of this graph."""
         wanted = not self.events or event in self.events
         return wanted and (not self.graphs or graph in self.graphs)
 
@@ -47,31 +48,31 @@ _known: dict[str, tuple[float, tuple[Listener, ...]]] = {}
 
 
 def publish(batch: WriteBatch, event: Delivery.Event, graph: str, **data: Any) -> None:
-    """Adds to what is written what the endpoints are to hear of it: ids, and nothing said."""
+    """Adds a message to each endpoint that wants the event: ids, and no content."""
     listeners = _listeners(batch.using)
     if listeners:
-        told = [listener.id for listener in listeners if listener.hears(event, graph)]
-        add(batch, event, {"graph": graph, **data}, told)
+        endpoints = [listener.id for listener in listeners if listener.wants(event, graph)]
+        add_messages(batch, event, {"graph": graph, **data}, endpoints)
 
 
-def add(
-    batch: WriteBatch, event: Delivery.Event, data: dict[str, Any], told: Sequence[UUID]
+def add_messages(
+    batch: WriteBatch, event: Delivery.Event, data: dict[str, Any], endpoints: Sequence[UUID]
 ) -> list[UUID]:
-    """Adds a message to each of these endpoints, whatever they want to hear; returns their ids."""
+    """Adds a message to each of these endpoints, wanted or not; returns the messages' ids."""
     plain = {key: str(value) for key, value in data.items()}
-    made = [new_id() for _ in told]
+    made = [new_id() for _ in endpoints]
     pending = str(Delivery.State.PENDING)
     rows = [
         [pk, endpoint, str(event), plain, pending, 0, ""]
-        for pk, endpoint in zip(made, told, strict=True)
+        for pk, endpoint in zip(made, endpoints, strict=True)
     ]
     batch.insert(_NEW, rows)
-    batch.after_write(partial(_hint, told))
+    batch.after_write(partial(_hint, endpoints))
     return made
 
 
-def forget() -> None:
-    """Has this process look at the endpoints anew, because it has just changed one."""
+def clear_listeners() -> None:
+    """Clears what this process knows of the endpoints, because it has just changed one."""
     _known.clear()
 
 

@@ -43,8 +43,8 @@ LAST = PreparedSelect(
 )
 
 
-class Kept(NamedTuple):
-    """What is kept of something that is told."""
+class RedactedEvent(NamedTuple):
+    """The data of an event as it is stored: redacted, and cut off where it is too large."""
 
     data: Any
     truncated: bool
@@ -67,18 +67,18 @@ class EventLog:
 
     @property
     def modes(self) -> frozenset[str]:
-        """The stream modes that are told of."""
+        """The stream modes whose chunks are events of the run."""
         return modes_of(self.choice)
 
     @property
     def subgraphs(self) -> bool:
-        """Whether those of graphs further down are told of as well."""
+        """Whether the chunks of subgraphs are events as well."""
         return tells_of_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
         """Looks up the last number.
 
-        A worker that is gone may have told more than its run says; and where a commit has failed,
+        A worker that is gone may have added more than its run says; and where a commit has failed,
         what was counted for it may never have been written.
         """
         if self.choice:
@@ -91,18 +91,18 @@ class EventLog:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
 
-    def tell(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
-        """Adds what the engine tells of a commit."""
+    def append_chunks(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
+        """Adds the stream chunks that the engine emits with a commit."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:
-                kept = data if isinstance(data, Kept) else self.keep(data)
+                kept = data if isinstance(data, RedactedEvent) else self.redact(data)
                 rows.append(self._row(mode, "|".join(ns), kept.data, kept.truncated))
         batch.insert(ADD, rows)
 
-    def keep(self, data: Any) -> Kept:
-        """Returns what is kept of what the engine or a node tells."""
-        return Kept(
+    def redact(self, data: Any) -> RedactedEvent:
+        """Returns what is stored of the data of a chunk."""
+        return RedactedEvent(
             *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph))
         )
 

@@ -109,7 +109,7 @@ def create_webhook(
         created_by_label=audit.label(by),
     )
     row.save(using=write_alias(), force_insert=True)
-    outbox.forget()
+    outbox.clear_listeners()
     logger.info("webhook %s made by %s", row.pk, _name(by))
     row.refresh_from_db(write_alias())
     return WebhookInfo.of(row, secret=secret)
@@ -139,7 +139,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
         values |= {"created_by": by, "created_by_label": audit.label(by)}
     if not _rows().filter(pk=row.pk).update(**values):
         raise WebhookNotFound  # it was deleted since it was read
-    outbox.forget()
+    outbox.clear_listeners()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
     row.refresh_from_db(write_alias())
     if row.is_active:
@@ -152,7 +152,7 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Removes a webhook and every message to it."""
     row = _managed(webhook_id, by)
     row.delete(using=write_alias())  # with its messages, which Django does in one transaction
-    outbox.forget()
+    outbox.clear_listeners()
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
 
@@ -176,7 +176,7 @@ def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
         batch = WriteBatch(write_alias())
-        [added] = outbox.add(batch, Delivery.Event.TEST, {}, [row.pk])
+        [added] = outbox.add_messages(batch, Delivery.Event.TEST, {}, [row.pk])
         batch.run()
     return DeliveryInfo.of(_deliveries().get(pk=added))
 

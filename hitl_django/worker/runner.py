@@ -110,11 +110,11 @@ def _drive(lease: Lease) -> Outcome:
     control = RunControl()
     with _drainable(control), leases.keep_renewed(lease, control, dispatcher.time_slice()):
         newest = lease.newest.take() if lease.newest else None
-        saver = DjangoSaver(lease.thread, fence, append_events=lease.log.tell, newest=newest)
+        saver = DjangoSaver(lease.thread, fence, append_events=lease.log.append_chunks, newest=newest)
         graph = registered.graph.with_saver(saver)
         log = lease.log
         return graph.advance(
-            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.keep
+            config, control=control, modes=log.modes, subgraphs=log.subgraphs, keep=log.redact
         )
 
 

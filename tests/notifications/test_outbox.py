@@ -134,7 +134,7 @@ def test_without_a_webhook_there_is_one_look_and_no_statement_more(advance: Adva
     with counting() as deciding:
         services.decide(question.pk, "approve")
     assert not [text for text in deciding.texts if "webhook" in text or "delivery" in text]
-    outbox.forget()
+    outbox.clear_listeners()
     with counting() as looking:
         services.decide(asked(advance).pk, "approve")
     looks = [text for text in looking.texts if "webhook" in text or "delivery" in text]

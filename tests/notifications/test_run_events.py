@@ -463,14 +463,14 @@ def test_what_cannot_be_looked_at_fails_nobody(tell: Tell) -> None:
 def test_what_was_counted_for_a_commit_that_failed_leaves_no_gap(
     tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, faults = EventLog.tell, [OperationalError("the connection is gone")]
+    add, faults = EventLog.append_chunks, [OperationalError("the connection is gone")]
 
     def counted_in_vain(self: EventLog, writing: Any, chunks: Any) -> None:
         add(self, writing, chunks)
         if chunks and faults:
             raise faults.pop()
 
-    monkeypatch.setattr(EventLog, "tell", counted_in_vain)
+    monkeypatch.setattr(EventLog, "append_chunks", counted_in_vain)
     info = tell(line(a=one, b=one), events=["updates"])
     runner.advance(str(info.id))
     assert not faults

@@ -127,7 +127,7 @@ def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
     stopped = "It answered 410: it is gone."
     claim.row().update(state=Delivery.State.DEAD, status=GONE, fault=stopped, finished_at=Now())
     claims.let_go(endpoint, is_active=False, stopped=stopped)
-    outbox.forget()
+    outbox.clear_listeners()
     logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
 
 

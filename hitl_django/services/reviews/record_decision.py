@@ -1,4 +1,4 @@
-"""Writes a decision down: one that closes its question, a vote, or a proposal to vote on."""
+"""Records a decision: one that closes its question, a vote, or a proposal to vote on."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Validated:
             raise self.refusal
 
 
-#: What a question's task has been answered so far, as ``saver.statements.answers`` reads it.
+#: What a question's task has been answered so far, as ``checkpoints.queries.answers`` reads it.
 Answers = tuple[Any, Any]
 
 
@@ -176,7 +176,7 @@ def record(
     is written locks it, or raises OvertakenError.
     """
     request = validated.request
-    decision = _decided(interrupt, validated, thread)
+    decision = _build_decision(interrupt, validated, thread)
     if interrupt.quorum == 1:
         return _close(interrupt, decision, request, thread, so_far)
     if not needs_agreement(request.type):
@@ -228,8 +228,8 @@ def _close(
     for statement, values in guards:
         batch.guard(statement, values, overtaken)
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _note("decide", decision, thread, request, batch)
-    _tell(decision, interrupt, thread, batch)
+    _append_entry("decide", decision, thread, request, batch)
+    _publish(decision, interrupt, thread, batch)
     saver = DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch))
     saver.put_answer(interrupt, decision.value, batch, so_far)
     if waits:
@@ -287,7 +287,7 @@ def _leave_open(
     decision.effective = None
     batch = WriteBatch(write_alias())
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _note("vote", decision, thread, request, batch)
+    _append_entry("vote", decision, thread, request, batch)
     batch.run()
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
@@ -315,7 +315,7 @@ def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
     }
 
 
-def _decided(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:
+def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:
     request = validated.request
     return queries.DECISION.new(
         interrupt_id=interrupt.pk,
@@ -335,7 +335,7 @@ def _decided(interrupt: Interrupt, validated: Validated, thread: Thread) -> Deci
     )
 
 
-def _note(
+def _append_entry(
     verb: str, decision: Decision, thread: Thread, request: Request, batch: WriteBatch
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
@@ -360,7 +360,7 @@ def _note(
     )
 
 
-def _tell(decision: Decision, interrupt: Interrupt, thread: Thread, batch: WriteBatch) -> None:
+def _publish(decision: Decision, interrupt: Interrupt, thread: Thread, batch: WriteBatch) -> None:
     outbox.publish(
         batch,
         Delivery.Event.INTERRUPT_DECIDED,

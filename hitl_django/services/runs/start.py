@@ -227,7 +227,7 @@ class _Start:
 
     def _submit(self, thread: Thread, run: Run, log: EventLog, batch: WriteBatch | None) -> None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
-        saver = DjangoSaver(key, batch=batch, append_events=log.tell)
+        saver = DjangoSaver(key, batch=batch, append_events=log.append_chunks)
         config: dict[str, Any] = {
             "configurable": {"thread_id": thread.thread_id, "checkpoint_ns": ""},
             "metadata": {"run_id": str(run.pk)},
