@@ -110,7 +110,9 @@ def _drive(lease: Lease) -> Outcome:
     control = RunControl()
     with _drainable(control), leases.keep_renewed(lease, control, dispatcher.time_slice()):
         newest = lease.newest.take() if lease.newest else None
-        saver = DjangoSaver(lease.thread, fence, append_events=lease.log.append_chunks, newest=newest)
+        saver = DjangoSaver(
+            lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
+        )
         graph = registered.graph.with_saver(saver)
         log = lease.log
         return graph.advance(

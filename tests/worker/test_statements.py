@@ -226,7 +226,7 @@ def test_a_decision_that_finds_its_question_closed_writes_nothing(
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(decide, "_decide_at_once", lambda *request: None)
+        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
         patch.setattr(WriteBatch, "run", late)
         with pytest.raises(AlreadyDecidedError):
             services.decide(question.pk, "respond", 1)
@@ -245,7 +245,7 @@ def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
 
     entries = AuditEntry.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(decide, "_decide_at_once", lambda *request: None)
+        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
         patch.setattr(WriteBatch, "run", late)
         with pytest.raises(RunStateError, match="parked"):
             services.decide(question.pk, "respond", 1)
