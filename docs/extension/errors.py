@@ -59,7 +59,7 @@ def _status(number: int) -> str:
 
 def _members(answer: Any) -> Iterator[str]:
     """Give what a problem says besides what all of them say."""
-    yield from map(markdown.code, answer.more.schema)
+    yield from map(markdown.code, answer.extensions.schema)
 
 
 def tree() -> str:

@@ -15,7 +15,7 @@ SETTINGS = "hitl_django.conf.Settings"
 #: The modules that define errors.
 ERRORS = ("hitl_django.engine.errors", "hitl_django.errors")
 #: How the API answers an error, by its class.
-HTTP_ERRORS = "hitl_django.api.problems.ANSWERS"
+HTTP_ERRORS = "hitl_django.api.problems.PROBLEM_TYPES"
 #: Makes the OpenAPI document.
 OPENAPI = "hitl_django.api.openapi.Generator"
 #: The modules of the verbs of ``manage.py hitl``.
