@@ -68,7 +68,7 @@ def _emit_and_store(state: LoopState) -> Effects:
     yield from _store_checkpoint(state, raises=False)
 
 
-def commit_checkpoint(state: LoopState, source: str) -> Effects:
+def commit_checkpoint(state: LoopState, source: Literal["input", "loop", "fork"]) -> Effects:
     """Makes the channel state a checkpoint, plans what follows, and stores both at once."""
     _make_checkpoint(state, source, ())
     yield from _store_checkpoint(state, raises=True)

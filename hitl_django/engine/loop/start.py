@@ -258,7 +258,7 @@ def _hand_on(state: LoopState) -> Effects:
     if state.run.modes:
         yield from emit_values(state, tasks)
     try:
-        yield from commit_checkpoint(state, "state")
+        yield from commit_checkpoint(state, "loop")
     except PayloadError:
         return
 
