@@ -18,7 +18,7 @@ class BadLine(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StartRequest:
     """What one line asks for."""
 
     graph: str
@@ -27,14 +27,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StartLine:
     """One line of a file: its number from 1, its bytes as they stand there."""
 
     number: int
     text: bytes
 
 
-def numbered(source: Iterable[bytes]) -> Iterator[Line]:
+def numbered(source: Iterable[bytes]) -> Iterator[StartLine]:
     """Give the lines that are not blank.
 
     Bytes and not text, so that a line that isn't UTF-8 is one bad line and not the end of the file.
@@ -43,10 +43,10 @@ def numbered(source: Iterable[bytes]) -> Iterator[Line]:
         if number == 1:
             text = text.removeprefix(b"\xef\xbb\xbf")  # a byte order mark
         if text.strip():
-            yield Line(number, text)
+            yield StartLine(number, text)
 
 
-def parse(line: Line, graph: str | None) -> Request:
+def parse(line: StartLine, graph: str | None) -> StartRequest:
     """Read what a line asks for, or raise BadLine.
 
     A line is the input itself, or ``{"input": …}`` with ``"graph"`` and ``"key"`` as it likes and
@@ -57,12 +57,12 @@ def parse(line: Line, graph: str | None) -> Request:
     if not isinstance(value, dict):
         raise BadLine(f"an object is needed, this is {_KINDS[type(value)]}")
     if "input" not in value or not value.keys() <= ENVELOPE:
-        return Request(_named(None, graph), value)
+        return StartRequest(_named(None, graph), value)
 
     key = value.get("key")
     if key is not None and (not isinstance(key, str) or not key):
         raise BadLine('"key" has to be a text that isn\'t empty')
-    return Request(_named(value.get("graph"), graph), value["input"], key)
+    return StartRequest(_named(value.get("graph"), graph), value["input"], key)
 
 
 def _named(own: object, given: str | None) -> str:

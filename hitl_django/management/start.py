@@ -20,7 +20,7 @@ from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import format_count
 
-from .jsonl import BadLine, Line, numbered, parse
+from .jsonl import BadLine, StartLine, numbered, parse
 from .progress import Progress
 
 HELP = (
@@ -70,7 +70,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         )
 
 
-def start(line: Line, graph: str | None) -> str:
+def start(line: StartLine, graph: str | None) -> str:
     """Start the run that a line asks for; return whether it is "started" or was "there"."""
     request = parse(line, graph)
     run = services.start(request.graph, request.input, key=request.key, by=None, via="command")

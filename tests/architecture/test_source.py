@@ -112,3 +112,14 @@ def test_one_of_a_thing_is_not_spoken_of_as_several() -> None:
         if not text.startswith(SEVERAL)
     ]
     assert found == []
+
+
+def test_a_public_class_name_is_defined_once() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path)
+    # The engine's values have LangGraph's names, and the rows that keep them Django's for them.
+    twice = {name for name, paths in homes.items() if len(paths) > 1}
+    assert twice == {"Checkpoint", "Command", "Interrupt"}

@@ -6,20 +6,20 @@ import re
 
 import pytest
 
-from hitl_django.management.jsonl import BadLine, Line, Request, numbered, parse
+from hitl_django.management.jsonl import BadLine, StartLine, StartRequest, numbered, parse
 
 
-def read(text: str | bytes, graph: str | None = "refund") -> Request:
-    return parse(Line(1, text if isinstance(text, bytes) else text.encode()), graph)
+def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
+    return parse(StartLine(1, text if isinstance(text, bytes) else text.encode()), graph)
 
 
 def test_a_bare_object_is_the_input() -> None:
-    assert read('{"amount": 12}') == Request("refund", {"amount": 12}, None)
+    assert read('{"amount": 12}') == StartRequest("refund", {"amount": 12}, None)
 
 
 def test_an_envelope_brings_its_key() -> None:
     request = read('{"input": {"amount": 12}, "key": "r1"}')
-    assert request == Request("refund", {"amount": 12}, "r1")
+    assert request == StartRequest("refund", {"amount": 12}, "r1")
 
 
 def test_a_state_with_an_input_field_and_others_is_no_envelope() -> None:
@@ -34,7 +34,7 @@ def test_a_line_may_name_its_own_graph() -> None:
 
 
 def test_an_input_that_is_null_is_passed_on_for_the_graph_to_judge() -> None:
-    assert read('{"input": null}') == Request("refund", None, None)
+    assert read('{"input": null}') == StartRequest("refund", None, None)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_a_line_without_a_graph_needs_one_from_the_command() -> None:
 
 def test_blank_lines_count_but_ask_for_nothing() -> None:
     lines = list(numbered([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
-    assert lines == [Line(1, b"{}\n"), Line(4, b"{}")]
+    assert lines == [StartLine(1, b"{}\n"), StartLine(4, b"{}")]
