@@ -57,6 +57,8 @@ settings.load_profile("suite")
 IN_TURN = ("race", "browser")
 #: Markers of tests that take long: they come first, so that none is left to one worker at the end.
 LONG = (*IN_TURN, "crash", "cluster", "long")
+#: Folders whose tests take minutes.
+SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
@@ -165,9 +167,16 @@ def is_about(vendor: str, item: pytest.Item) -> bool:
 def in_sample(item: pytest.Item) -> bool:
     """Say whether a test is among those that show the product whole, in a few minutes.
 
-    Of a test with many cases these are its first, and the second along each of its parameters.
+    Of a test with many cases these are its first, and the second along each of its parameters; of
+    what drives a browser or kills processes the first alone.
     """
-    return distance(item) <= 1
+    if SLOW.intersection(item.path.parts):
+        return False
+    if any(item.get_closest_marker(name) for name in ("race", "cluster", "long")):
+        return False
+    if item.get_closest_marker("browser"):
+        return distance(item) == 0 and vendor() == "sqlite"
+    return distance(item) <= (0 if item.get_closest_marker("crash") else 1)
 
 
 def in_rest(item: pytest.Item) -> bool:
