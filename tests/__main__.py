@@ -3,7 +3,7 @@
     python -m tests             the product whole, in some minutes: of each test the first cases
     python -m tests --all       every case
     python -m tests --rest      every case that the first command leaves out
-    python -m tests --quick     on SQLite alone, without browsers and kills, in under a minute
+    python -m tests --quick     on SQLite alone, without browsers and kills, while one works
     python -m tests PATH        every case of these tests
 
 Other arguments are pytest's. The PostgreSQL server comes from a wheel and lives as long as the run;

@@ -59,6 +59,8 @@ IN_TURN = ("race", "browser")
 LONG = (*IN_TURN, "crash", "cluster", "long")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
+#: Folders whose tests are about no room of their own.
+ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
@@ -185,7 +187,9 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Say whether a test is a first case that starts nothing and waits for nothing."""
+    """Say whether a test is a first case of a room, that starts nothing and waits for nothing."""
+    if (SLOW | ACROSS).intersection(item.path.parts):
+        return False
     return distance(item) == 0 and not any(item.get_closest_marker(name) for name in LONG)
 
 
