@@ -172,7 +172,7 @@ def in_sample(item: pytest.Item) -> bool:
     Of a test with many cases these are its first, and the second along each of its parameters; of
     what drives a browser or kills processes the first alone.
     """
-    if SLOW.intersection(item.path.parts):
+    if SLOW.intersection(folders(item)):
         return False
     if any(item.get_closest_marker(name) for name in ("race", "cluster", "long")):
         return False
@@ -188,9 +188,14 @@ def in_rest(item: pytest.Item) -> bool:
 
 def is_quick(item: pytest.Item) -> bool:
     """Say whether a test is a first case of a room, that starts nothing and waits for nothing."""
-    if (SLOW | ACROSS).intersection(item.path.parts):
+    if (SLOW | ACROSS).intersection(folders(item)):
         return False
     return distance(item) == 0 and not any(item.get_closest_marker(name) for name in LONG)
+
+
+def folders(item: pytest.Item) -> tuple[str, ...]:
+    """Return the folders that a test is in, from ``tests`` on."""
+    return item.path.relative_to(Path(__file__).parent).parts
 
 
 def distance(item: pytest.Item) -> int:
