@@ -32,7 +32,7 @@ class QuestionColumnsSerializer(serializers.Serializer):
             for name, column in QUESTION_COLUMNS.items()
             if column.api in self.shown_in and name not in declared and name not in sources
         }
-        return columns | declared
+        return declared | columns
 
 
 def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
