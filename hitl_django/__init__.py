@@ -41,6 +41,7 @@ _NAMES = {
         "Outcome",
         "Question",
     ),
+    "decision_types": ("VALUE",),
     "engine.constants": (
         "COPY",
         "END",
@@ -116,7 +117,6 @@ _NAMES = {
         "get_stream_writer",
         "interrupt",
         "once",
-        "review",
         "transact",
     ),
     "engine.savers.persistent_dict": ("PersistentDict",),
@@ -188,7 +188,8 @@ _NAMES = {
         "WebhookNotFound",
     ),
     "graph_registry.registry": ("register",),
-    "graph_registry.review_policy": ("VALUE", "ReviewPolicy"),
+    "graph_registry.review_policy": ("ReviewPolicy",),
+    "review_terms": ("review",),
     "services": ("afollow", "cancel", "decide", "follow", "fork", "retry", "start"),
 }
 
@@ -229,7 +230,6 @@ if TYPE_CHECKING:
     from hitl_django.engine.task.node_api import get_config as get_config
     from hitl_django.engine.task.node_api import interrupt as interrupt
     from hitl_django.engine.task.node_api import once as once
-    from hitl_django.engine.task.node_api import review as review
     from hitl_django.engine.task.node_api import transact as transact
     from hitl_django.engine.task.runtime import RunControl as RunControl
     from hitl_django.engine.task.runtime import Runtime as Runtime
@@ -239,6 +239,7 @@ if TYPE_CHECKING:
     from hitl_django.engine.types import Send as Send
     from hitl_django.graph_registry.registry import register as register
     from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
+    from hitl_django.review_terms import review as review
     from hitl_django.services import afollow as afollow
     from hitl_django.services import cancel as cancel
     from hitl_django.services import decide as decide

@@ -2,24 +2,33 @@
 
 A type is one row of ``DECISION_TYPES``. The model's choices, the API's, the admin's buttons and all
 messages about a decision are made from it; which questions take a type is for their dialect to say
-(answers.dialects).
+(``dialects``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, final
 
 from django.utils.translation import gettext_lazy as _
-
-from hitl_django.engine import terms
 
 APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
 
 #: The type of a decision that nobody made: of the answer that was given for a question's expiry.
 EXPIRE = "expire"
 EXPIRE_LABEL = _("expired")
+
+
+@final
+class Value:
+    """Stands, in the resume value of a decision, for what the person gave."""
+
+    def __repr__(self) -> str:
+        return "VALUE"
+
+
+VALUE: Final = Value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +213,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
         ),
     )
 }
-
-terms.register_decisions(DECISION_TYPES)
 
 
 def needs_agreement(name: str) -> bool:

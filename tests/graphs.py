@@ -13,10 +13,10 @@ from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.functional import entrypoint, task
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.task.node_api import interrupt
-from hitl_django.engine.task.node_api import review as ask_for_review
 from hitl_django.engine.types import Expiry
 from hitl_django.graph_registry.registry import register
 from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.review_terms import review as ask_for_review
 
 
 class Approval(TypedDict, total=False):

@@ -12,9 +12,10 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
-from hitl_django.answers import APPROVED, UNSET, AnswerOptions
+from hitl_django.answers import AnswerOptions
 from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
+from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json

@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers import DIALECTS
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.dialects import DIALECTS
 from hitl_django.models import Interrupt
 
 LARGE_TEXT_CLASS = "vLargeTextField"

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.text import get_text_list
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers import DIALECTS
 from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.dialects import DIALECTS
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
 from hitl_django.engine.graph.subgraphs import split_path

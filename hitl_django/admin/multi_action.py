@@ -8,8 +8,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.answers import DIALECTS, UNSET, RequestedAction
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
+from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
 from hitl_django.forms.json_input import normalize_newlines, to_json, visible

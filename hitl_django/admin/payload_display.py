@@ -12,8 +12,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from hitl_django.answers import DIALECTS
 from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.dialects import DIALECTS
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import to_json, visible

@@ -13,7 +13,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from hitl_django.answers import DIALECTS
+from hitl_django.dialects import DIALECTS
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy

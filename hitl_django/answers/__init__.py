@@ -6,8 +6,6 @@ the admin can show before what the service stores after.
 
 from __future__ import annotations
 
-from .dialects import DIALECTS, RAW, Dialect, RequestedAction, recognise_dialect
-from .dialects.plain_json import APPROVED
 from .inference import infer_decision
 from .limits import check_limits
 from .options import (
@@ -20,16 +18,9 @@ from .options import (
     resume_value,
     value_with_reason,
 )
-from .value_checks import UNSET
 
 __all__ = [
-    "APPROVED",
-    "DIALECTS",
-    "RAW",
-    "UNSET",
     "AnswerOptions",
-    "Dialect",
-    "RequestedAction",
     "check_limits",
     "choose_decisions",
     "compose_resume_value",
@@ -37,7 +28,6 @@ __all__ = [
     "infer_decision",
     "make_proposal",
     "read_options",
-    "recognise_dialect",
     "resume_value",
     "value_with_reason",
 ]

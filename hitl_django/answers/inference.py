@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from hitl_django.decision_types import DECISION_TYPES, REJECT
+from hitl_django.dialects.value_checks import Candidate, invalid_answer
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_patch
 
 from .limits import check_limits
 from .options import AnswerOptions, compose_resume_value, resume_value, validate_resume_value
-from .value_checks import Candidate, invalid_answer
 
 
 def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:

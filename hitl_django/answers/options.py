@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT
+from hitl_django.dialects import DIALECTS, RAW, Dialect, plain_json
+from hitl_django.dialects.value_checks import UNSET, invalid_answer
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text import json_patch, json_schema
 from hitl_django.models import Interrupt
 
-from .dialects import DIALECTS, RAW, Dialect, plain_json
 from .limits import check_limits
-from .value_checks import UNSET, invalid_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from hitl_django.answers import DIALECTS
+from hitl_django.dialects import DIALECTS
 from hitl_django.models import Delivery, Interrupt, Run
 from hitl_django.services.reviews import queue_filters
 

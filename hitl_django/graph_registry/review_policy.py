@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, final
+from typing import Any, Literal
 
-from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
-from hitl_django.engine.terms import check_dialect, check_quorum
-
-
-@final
-class Value:
-    """Stands, in the resume value of a decision, for what the person gave."""
-
-    def __repr__(self) -> str:
-        return "VALUE"
-
-
-VALUE: Final = Value()
+from hitl_django.review_terms import check_dialect, check_quorum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,13 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 
 from hitl_django import audit
-from hitl_django.answers import AnswerOptions, choose_decisions, recognise_dialect
+from hitl_django.answers import AnswerOptions, choose_decisions
+from hitl_django.dialects import recognise_dialect
 from hitl_django.engine.savers.checkpoint import Question
-from hitl_django.engine.terms import ReviewTerms
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.json_text.sanitize import escape_invisible, make_title, shorten
+from hitl_django.review_terms import ReviewTerms
 
 logger = logging.getLogger("hitl_django")
 

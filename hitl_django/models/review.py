@@ -84,7 +84,7 @@ class Interrupt(models.Model):
     payload = JSONTextField(_("payload"))
     payload_digest = models.CharField(max_length=32)
     response_schema = JSONTextField(_("response schema"), null=True, blank=True)
-    #: The shape in which it is asked and answered (answers.dialects).
+    #: The shape in which it is asked and answered (dialects).
     dialect = models.CharField(max_length=20, default="raw")
     #: What may be decided, in the order to offer it: no list has to read a payload to know.
     allowed_decisions = JSONTextField(_("decisions"), default=list)

@@ -11,8 +11,8 @@ everything. ``via`` says through what: "admin", "api", "code" or "command".
 
 from __future__ import annotations
 
-from hitl_django.answers import UNSET
 from hitl_django.deprecation import renamed
+from hitl_django.dialects import UNSET
 
 from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze

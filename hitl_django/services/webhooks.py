@@ -14,10 +14,10 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from hitl_django import audit
-from hitl_django.answers import UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError, WebhookNotFound
 from hitl_django.graph_registry import registry

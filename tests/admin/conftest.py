@@ -13,7 +13,8 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services, testing
-from hitl_django.answers import AnswerOptions, recognise_dialect
+from hitl_django.answers import AnswerOptions
+from hitl_django.dialects import recognise_dialect
 from hitl_django.models import Interrupt, Run, Thread
 
 VIEW = ("view_interrupt", "view_run", "view_thread")

@@ -9,7 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from hitl_django import VALUE, services
-from hitl_django.answers import UNSET, AnswerOptions, infer_decision, resume_value
+from hitl_django.answers import AnswerOptions, infer_decision, resume_value
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
 from hitl_django.errors import IdempotencyKeyReusedError, SelfApprovalError
 from hitl_django.models import AuditEntry, Decision, Interrupt, Run

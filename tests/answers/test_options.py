@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hitl_django.answers import UNSET, AnswerOptions, resume_value
+from hitl_django.answers import AnswerOptions, resume_value
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import escape_invisible, escape_unstorable, make_title, shorten

@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 
-from hitl_django.answers import DIALECTS
 from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.dialects import DIALECTS
 
 from .source import ROOT, modules
 
 TABLE = "hitl_django/decision_types.py"
 #: Each maps the types to what the answers of its own shape call them.
-DIALECT_MODULES = "hitl_django/answers/dialects/"
+DIALECT_MODULES = "hitl_django/dialects/"
 
 
 def word_of(node: ast.expr | None) -> str:
@@ -82,9 +82,9 @@ django.setup()
 
 from hitl_django import answers
 from hitl_django.admin.answer_forms import QuestionForms
-from hitl_django.answers.dialects.plain_json import PlainJsonDialect
+from hitl_django.dialects.plain_json import PlainJsonDialect
 from hitl_django.api.serializers.interrupts import DecisionBody
-from hitl_django.engine.terms import ReviewTerms
+from hitl_django.review_terms import ReviewTerms
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt
 

@@ -15,14 +15,14 @@ from hitl_django.engine.constants import START
 from hitl_django.engine.errors import InvalidAnswerError, UnserializableError
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.memory import InMemorySaver
-from hitl_django.engine.task.node_api import interrupt, review
-from hitl_django.engine.terms import ReviewTerms
+from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Command
 from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import VALUE, ReviewPolicy
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
+from hitl_django.review_terms import ReviewTerms, review
 from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
 from tests.graphs import Reviewed, ask_in_terms

@@ -24,7 +24,6 @@ from ..task.nodes import Action
 from ..task.once_guard import OnceGuard
 from ..task.run_context import RunContext
 from ..task.runtime import Runtime
-from ..terms import ReviewTerms
 from ..types import Expiry, TimeoutPolicy
 
 #: How long, in seconds, a stopped attempt may take to clean up before it is left to itself. The
@@ -167,7 +166,7 @@ class TimedContext(TaskContext):
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: ReviewTerms | None = None,
+        terms: Any = None,
     ) -> Any:
         """Like the task's own, unless nobody would hear the question any more."""
         if self.watch is None:

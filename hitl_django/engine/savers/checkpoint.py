@@ -9,7 +9,6 @@ from functools import partial
 from random import getrandbits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from ..terms import ReviewTerms
 from ..types import Expiry, Interrupt, RunnableConfig
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Question:
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
     refusal: str = ""
     expires: Expiry | None = None
-    terms: ReviewTerms | None = None
+    terms: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from ..errors import (
 from ..payload import check_json
 from ..savers.checkpoint import Commit, Question, TaskWrites
 from ..state.schema import coerce, json_schema, list_faults
-from ..terms import ReviewTerms
 from ..types import Expiry, Interrupt, RunnableConfig
 from .futures import AnyFuture
 from .nodes import Node
@@ -155,7 +154,7 @@ class TaskContext:
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: ReviewTerms | None = None,
+        terms: Any = None,
     ) -> Any:
         """Returns the answer to the task's next question, or stops the task to ask it."""
         check_json(value, "The question's payload")

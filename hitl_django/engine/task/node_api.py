@@ -1,15 +1,13 @@
-"""What node code calls: interrupt, review, once, transact, and access to its run."""
+"""What node code calls: interrupt, once, transact, and access to its run."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import NoSaverError
-from ..terms import ReviewTerms
 from ..types import Expiry, RunnableConfig
 from .context import TaskContext, astore_results, current, store_results
 from .runtime import Runtime
@@ -51,59 +49,17 @@ def interrupt(
     answered is logged, or with the config key ``on_question_change="error"`` raises
     QuestionChangedError.
     """
-    return _asking().ask(value, response_schema, key, expires)
+    return ask(value, response_schema, key, expires)
 
 
-def review(
-    payload: Any,
-    *,
-    title: str | None = None,
-    why: str = "",
-    schema: Any = None,
-    decisions: Sequence[str] | None = None,
-    editable: Sequence[str] | None = None,
-    group: str | None = None,
-    assignee: str | None = None,
-    due: timedelta | datetime | None = None,
-    expires: Expiry | timedelta | None = None,
-    priority: int | None = None,
-    quorum: int | None = None,
-    no_self_approval: bool | None = None,
-    claim_required: bool | None = None,
-    dialect: str | None = None,
+def ask(
+    value: Any,
+    response_schema: Any = None,
     key: str | None = None,
+    expires: Expiry | None = None,
+    terms: Any = None,
 ) -> Any:
-    """Stops the node to ask people, as ``interrupt()`` does, and says how they are to be asked.
-
-    ``payload`` is what they see, ``schema`` what the answer must look like, ``key`` the name to
-    ask under. What else is given travels beside the question: it changes neither what is asked nor
-    what is answered, so it may differ when the node runs again.
-
-    ``title`` and ``why`` are the words that head it. ``decisions`` are those of "approve", "edit",
-    "reject" and "respond" that are offered, of those that the question can be given; ``editable``
-    names the members (or JSON pointers into what is edited) that an edit may change. ``group`` and
-    ``assignee`` are the names of a group and a user; a question for one that doesn't exist is
-    anybody's. It is ``due`` after a time or at a moment, and ``expires`` like that of
-    ``interrupt()`` (a bare time parks the run). The higher its ``priority``, the sooner it comes
-    up. ``quorum`` is how many people have to approve the same version; with ``no_self_approval``
-    whoever started the run is none of them; with ``claim_required`` only who has claimed it may
-    decide it. ``dialect`` says in which shape it is asked and answered where that isn't to be told
-    from the payload.
-
-    Raises what ``interrupt()`` raises, and ValueError or TypeError for terms that mean nothing.
-    """
-    terms = ReviewTerms(
-        title=title, why=why, decisions=decisions, editable=editable, group=group,
-        assignee=assignee, due=due, priority=priority, quorum=quorum,
-        no_self_approval=no_self_approval, claim_required=claim_required, dialect=dialect,
-    )  # fmt: skip
-    if isinstance(expires, timedelta):
-        expires = Expiry(expires)
-    return _asking().ask(payload, schema, key, expires, terms)
-
-
-def _asking() -> TaskContext:
-    """Returns the context of the running node, which is about to ask."""
+    """Asks as ``interrupt()`` does, with terms that go to the saver beside the question."""
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
@@ -112,7 +68,7 @@ def _asking() -> TaskContext:
             f"Node '{context.task.name}' asked a question, but the graph has no checkpointer, so "
             "it could never be answered. Compile the graph with one."
         )
-    return context
+    return context.ask(value, response_schema, key, expires, terms)
 
 
 def once(key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 from .. import ids
 from ..constants import NS_END, NS_SEP, PULL, PUSH
 from ..savers.checkpoint import Question
-from ..terms import ReviewTerms
 from ..types import Expiry, Interrupt
 from .graph_spec import GraphSpec
 from .nodes import Node, Write
@@ -141,7 +140,7 @@ class Task:
         key: str | None = None,
         refusal: str = "",
         expires: Expiry | None = None,
-        terms: ReviewTerms | None = None,
+        terms: Any = None,
     ) -> Question:
         """Returns a question with this task's coordinates."""
         return Question(

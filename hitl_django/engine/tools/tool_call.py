@@ -16,7 +16,6 @@ from ..errors import GraphInterrupt
 from ..savers.checkpoint import Commit
 from ..state.schema import list_faults
 from ..task.context import TaskContext
-from ..terms import ReviewTerms
 from ..types import Expiry
 
 
@@ -116,7 +115,7 @@ class ToolCallContext:
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: ReviewTerms | None = None,
+        terms: Any = None,
     ) -> Any:
         """Asks under the key of the call: its id, and for its later questions a number more."""
         if key is not None:

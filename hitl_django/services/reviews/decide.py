@@ -11,9 +11,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from hitl_django import leases, signals
-from hitl_django.answers import UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     IdempotencyKeyReusedError,

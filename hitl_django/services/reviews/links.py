@@ -26,11 +26,11 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from hitl_django import answers, audit, leases
-from hitl_django.answers import UNSET
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import APPROVE
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
 from hitl_django.errors import (
     AlreadyDecidedError,

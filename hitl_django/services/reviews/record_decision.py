@@ -9,12 +9,13 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from hitl_django import answers, audit, notifications
-from hitl_django.answers import UNSET, AnswerOptions
+from hitl_django.answers import AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.prepared_query import PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import needs_agreement
+from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import escape_unstorable

@@ -15,13 +15,8 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
-from hitl_django.answers import (
-    UNSET,
-    AnswerOptions,
-    infer_decision,
-    recognise_dialect,
-    resume_value,
-)
+from hitl_django.answers import AnswerOptions, infer_decision, resume_value
+from hitl_django.dialects import UNSET, recognise_dialect
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text.sanitize import make_title
 from hitl_django.models import Interrupt, Run

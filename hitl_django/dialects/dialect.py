@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from ..value_checks import Candidate
+from .value_checks import Candidate
 
 
 class DialectQuestion(Protocol):

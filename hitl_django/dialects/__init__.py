@@ -5,16 +5,23 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hitl_django.engine import terms
-
 from .dialect import Dialect, RequestedAction
 from .hitl_request import HitlRequestDialect
 from .human_interrupt import HumanInterruptDialect
-from .plain_json import PlainJsonDialect
+from .plain_json import APPROVED, PlainJsonDialect
 from .tool_approval import ToolApprovalDialect
 from .tool_call import ToolCallDialect
+from .value_checks import UNSET
 
-__all__ = ["DIALECTS", "RAW", "Dialect", "RequestedAction", "recognise_dialect"]
+__all__ = [
+    "APPROVED",
+    "DIALECTS",
+    "RAW",
+    "UNSET",
+    "Dialect",
+    "RequestedAction",
+    "recognise_dialect",
+]
 
 logger = logging.getLogger("hitl_django")
 
@@ -31,8 +38,6 @@ DIALECTS: dict[str, Dialect] = {
         ToolApprovalDialect(),
     )
 }
-
-terms.register_dialects(DIALECTS)
 
 
 def recognise_dialect(

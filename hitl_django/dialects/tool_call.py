@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, EDIT, RESPOND
 
-from ..value_checks import Candidate, refuse_value, require_object, require_text, require_value
 from .dialect import Dialect, DialectQuestion, RequestedAction
+from .value_checks import Candidate, refuse_value, require_object, require_text, require_value
 
 
 class ToolCallDialect(Dialect):

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
-from hitl_django.graph_registry.review_policy import VALUE
+from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND, VALUE
 from hitl_django.json_text import json_schema
 
-from ..value_checks import UNSET, Candidate, refuse_value, require_object, require_value
 from .dialect import Dialect, DialectQuestion
+from .value_checks import UNSET, Candidate, refuse_value, require_object, require_value
 
 APPROVED = "approved"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT
 
-from ..value_checks import Candidate, invalid_answer, refuse_value, require_object, require_value
 from .dialect import Dialect, DialectQuestion, RequestedAction
+from .value_checks import Candidate, invalid_answer, refuse_value, require_object, require_value
 
 ACTION, MESSAGE = "action", "message"
 

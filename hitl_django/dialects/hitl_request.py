@@ -19,7 +19,8 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import format_count
 
-from ..value_checks import (
+from .dialect import Dialect, DialectQuestion, RequestedAction
+from .value_checks import (
     UNSET,
     Candidate,
     invalid_answer,
@@ -29,7 +30,6 @@ from ..value_checks import (
     require_text,
     require_value,
 )
-from .dialect import Dialect, DialectQuestion, RequestedAction
 
 #: As many names of actions stand in a title.
 MOST_NAMES = 10

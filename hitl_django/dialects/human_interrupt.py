@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 
-from ..value_checks import (
+from .dialect import Dialect, DialectQuestion, RequestedAction
+from .value_checks import (
     Candidate,
     refuse_value,
     require_members,
@@ -21,7 +22,6 @@ from ..value_checks import (
     require_text,
     require_value,
 )
-from .dialect import Dialect, DialectQuestion, RequestedAction
 
 #: The member of the configuration that allows a decision, in the order to offer them.
 ALLOWING = {

@@ -1,0 +1,7 @@
+"""The users and the worker of the services' tests."""
+
+from __future__ import annotations
+
+from tests.services.conftest import advance, question, reviewer, unchanged, user
+
+__all__ = ["advance", "question", "reviewer", "unchanged", "user"]
