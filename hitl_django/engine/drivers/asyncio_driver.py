@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from ..errors import DrainSignal
@@ -27,6 +28,7 @@ from ..loop.effects import (
     Save,
 )
 from ..loop.state import LoopState
+from ..loop.step import leave_run
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.callbacks import acall_handlers
 from ..task.context import TaskContext, astore_commit, current, saver_calls
@@ -45,16 +47,22 @@ from .timeouts import AttemptTimer, open_effects
 
 async def arun_query(query: Query, saver: BaseCheckpointSaver) -> Any:
     """Like run_query, on the running event loop."""
-    reply: Any = None
+    return await _aperform_effects(query, partial(_aanswer, saver=saver))
+
+
+async def _aperform_effects(
+    effects: Generator[Any, Any, Any], perform: Callable[[Any], Awaitable[Any]]
+) -> Any:
+    """Like perform_effects, on the running event loop."""
     try:
-        effect = next(query)
+        effect = next(effects)
         while True:
             try:
-                reply = await _aanswer(effect, saver)
+                reply = await perform(effect)
             except BaseException as error:
-                effect = query.throw(error)
+                effect = effects.throw(error)
             else:
-                effect = query.send(reply)
+                effect = effects.send(reply)
     except StopIteration as done:
         return done.value
 
@@ -212,10 +220,18 @@ class AsyncDriver:
             for chunk in self._drain():
                 yield chunk
         finally:
-            if self.tasks is not None:
-                await self.tasks.drop()
-            if self.pool is not None:
-                self.pool.shutdown(wait=False)
+            await self._close()
+
+    async def _close(self) -> None:
+        """Cancels the tasks that are still running, and stores what has to be."""
+        ended: Sequence[Task] = ()
+        if self.tasks is not None:
+            await self.tasks.drop()
+            ended = self.tasks.get_ended()
+        if self.pool is not None:
+            self.pool.shutdown(wait=False)
+        if self.state.leaves_unstored:
+            await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
 
     def spawns(self) -> bool:
         """Tells that sync code may wait for a thread: it isn't on the event loop's own."""

@@ -77,6 +77,10 @@ class AsyncTasks:
         """
         if not self._ended and self._crash is not None:
             raise self._crash
+        return self.get_ended()
+
+    def get_ended(self) -> Sequence[Task]:
+        """Returns the tasks that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
 

@@ -24,7 +24,7 @@ from ..loop.effects import (
     Save,
 )
 from ..loop.state import LoopState
-from ..loop.step import take_in
+from ..loop.step import leave_run, take_in
 from ..task.callbacks import call_handlers
 from ..task.context import TaskContext, saver_calls
 from ..task.task import Task
@@ -101,8 +101,16 @@ class SyncDriver:
         except StopIteration:
             yield from self._drain()
         finally:
-            if self.threads is not None:
-                self.threads.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Waits for the tasks that are still running, and stores what has to be."""
+        ended = self.ended
+        if self.threads is not None:
+            self.threads.close()
+            ended += self.threads.ended()
+        if self.state.leaves_unstored:
+            perform_effects(leave_run(self.state, ended), self._perform)
 
     def _perform(self, effect: Effect) -> Any:
         """Performs an effect that is neither waited for nor emitted; returns the reply."""

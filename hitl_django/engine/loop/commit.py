@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from .. import ids
-from ..constants import ERROR, INPUT
+from ..constants import ERROR, INPUT, NS_END
 from ..errors import PayloadError, annotate
 from ..savers.checkpoint import Commit, Outcome, TaskWrites
 from ..task.context import refuse_storage_error
@@ -36,10 +36,10 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 def _apply_tasks(state: LoopState) -> bool:
     """Applies what the step's tasks wrote; False where that can't be done."""
-    tasks = state.tasks
+    tasks, before = state.tasks, state.channel_state
     if state.exits:
         # What is stored at the exit must not be a step that was applied by half.
-        state.channel_state = state.channel_state.copy()
+        state.channel_state = before.copy()
     try:
         apply_writes(state.spec, state.channel_state, tasks, state.next_version)
     except Exception as error:
@@ -49,7 +49,7 @@ def _apply_tasks(state: LoopState) -> bool:
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
         annotate(error, f"While applying what {wrote} wrote in step {state.origin.step}")
         state.outcome = Outcome("failed", next=state.list_due(), error=error)
-        state.channel_state.touched = set()
+        state.channel_state = before
         return False
     return True
 
@@ -147,18 +147,25 @@ def stop_run(state: LoopState) -> Effects:
     """Stores what is left when the run stops where it is."""
     if state.broken is not None:
         state.outcome = state.broken
-    if state.saver is None:
+    if state.saver is None or _is_kept_above(state):
         return
-    if (
-        state.exits
-        and state.channel_state.touched
-        and state.origin.checkpoint_id != state.commits.saved_id
-    ):
+    if state.exits and state.origin.checkpoint_id not in (None, state.commits.saved_id):
         # The writes stand on this checkpoint, so it has to be there first.
         writes, state.commits.unsaved = state.commits.unsaved, []
         yield from store(state, _build_state_commit(state, None))
         state.commits.unsaved = writes
     yield from store(state, state.commits.build(state.outcome))
+
+
+def _is_kept_above(state: LoopState) -> bool:
+    """Returns whether all that is stored of a run, at its exit, is what its caller does with it.
+
+    So it is for a graph further down which has finished and begins anew at its next call.
+    """
+    if not state.exits or not state.job.nested or NS_END not in state.job.ns:
+        return False
+    outcome = state.outcome
+    return outcome is not None and outcome.status == "finished" and outcome.error is None
 
 
 def _build_state_commit(state: LoopState, outcome: Outcome | None) -> Commit:

@@ -140,6 +140,11 @@ class LoopState:
         """The namespace by its levels, as chunks have it."""
         return tuple(self.job.ns.split("|")) if self.job.ns else ()
 
+    @property
+    def leaves_unstored(self) -> bool:
+        """Whether it has been left before its end with nothing of it stored yet."""
+        return self.exits and self.outcome is None and bool(self.tasks)
+
     def list_due(self) -> tuple[str, ...]:
         """Returns the names of the step's tasks that have yet to come to their end."""
         return tuple(t.name for t in self.tasks if not t.writes and handled_failure(t) is None)

@@ -117,6 +117,16 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
     return build_task_chunks(state, task) if state.run.modes and not task.node.hidden else ()
 
 
+def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
+    """Stores what has finished of a run that is left before its end.
+
+    ``ended`` are tasks that the loop hasn't taken in.
+    """
+    for task in ended:
+        state.commits.add_task(task)
+    yield from stop_run(state)
+
+
 def _fail(state: LoopState, failed: Sequence[Task]) -> Effects:
     errors = [task.error for task in failed if task.error is not None]
     real = [error for error in errors if not isinstance(error, _MILD)]
