@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import PayloadError, annotate
 from ..task.task import Task
-from .chunks import build_cached_chunks
-from .effects import Effects, Emit, Keep, Recall
+from .chunks import build_cached_chunks, emit_writes
+from .effects import Effects, Keep, Recall
 from .node_cache import FullKey, make_cache_key
 from .state import LoopState
 
@@ -43,7 +43,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
         if state.saver is not None:
             state.commits.add_task(task)
         if chunks := build_cached_chunks(state, task):
-            yield Emit(chunks)
+            yield from emit_writes(state, task.id, chunks)
     return left
 
 

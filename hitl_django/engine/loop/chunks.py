@@ -17,13 +17,35 @@ from .effects import Effects, Emit
 from .state import LoopState
 
 
-def emit_values(state: LoopState, tasks: Sequence[Task] | None) -> Effects:
-    """Emits the output where what ``tasks`` wrote reached it (None: in any case)."""
+def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
+    """Emits chunks that describe what a task or the step wrote, once that is stored."""
+    if state.withheld is None:
+        yield Emit(chunks)
+    else:
+        state.withheld.append((task_id, chunks))
+
+
+def emit_withheld(state: LoopState) -> Effects:
+    """Emits the chunks that were waiting for a commit."""
+    if state.withheld:
+        waiting, state.withheld = state.withheld, []
+        for _, chunks in waiting:
+            yield Emit(chunks)
+
+
+def emit_values(
+    state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
+) -> Effects:
+    """Emits the output where what ``tasks`` wrote reached it (None: in any case).
+
+    Where it isn't stored yet, it is emitted as soon as it is.
+    """
     if tasks is not None and not is_output_changed(state, tasks):
         return
     state.has_values = True
     if "values" in state.run.modes:
-        yield Emit([(state.ns, "values", state.read_output())])
+        emitted = [(state.ns, "values", state.read_output())]
+        yield from ((Emit(emitted),) if is_stored else emit_writes(state, None, emitted))
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:

@@ -12,7 +12,7 @@ from ..savers.checkpoint import Commit, Outcome, TaskWrites
 from ..task.context import refuse_storage_error
 from ..task.task import Origin, Task
 from .apply import apply_writes
-from .chunks import emit_step, emit_values, is_output_changed
+from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
 from .commit_builder import blame_node
 from .effects import Effect, Effects, Save
 from .plan import plan
@@ -64,7 +64,7 @@ def _finish_step(state: LoopState) -> None:
 
 def _emit_and_store(state: LoopState) -> Effects:
     if state.run.modes or not state.has_values:
-        yield from emit_values(state, state.tasks)
+        yield from emit_values(state, state.tasks, is_stored=False)
     _finish_step(state)
     yield from _store_checkpoint(state, raises=False)
 
@@ -123,11 +123,13 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
         yield from _store_rest(state, commit, error, held)
     else:
         state.commits.mark_stored(commit, state.channel_state)
+    yield from emit_withheld(state)
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
     """Stores each task's writes that can be stored, and the others' failure."""
     names = {task.id: task.name for task in state.ran}
+    refused: set[str | None] = {None}
     for writes in commit.writes:
         try:
             yield Save(Commit(commit.config, [writes]))
@@ -135,6 +137,9 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
             error = blame_node(found, names.get(writes.task_id, INPUT), writes.writes)
             failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
             yield Save(Commit(commit.config, [failure]))
+            refused.add(writes.task_id)
+    if state.withheld:
+        state.withheld = [waiting for waiting in state.withheld if waiting[0] not in refused]
     outcome = Outcome("failed", next=tuple(t.name for t in state.ran), error=error)
     if held:
         state.broken = outcome

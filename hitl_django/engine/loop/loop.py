@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ..task.task import Task
 from ..task.task_runner import pass_input_on
+from .chunks import emit_writes
 from .commit import commit_step
-from .effects import AWAIT, Effects, Emit, Notify, RunTasks
+from .effects import AWAIT, Effects, Notify, RunTasks
 from .start import open_run
 from .state import LoopState
 from .step import build_context, end_step, run_step, settle_task
@@ -31,7 +32,7 @@ def run_loop(state: LoopState) -> Effects:
         if not pass_input_on(task) and not (yield RunTasks([build_context(state, task)])):
             yield AWAIT
         if chunks := settle_task(state, task):
-            yield Emit(chunks)
+            yield from emit_writes(state, task.id, chunks)
         yield from end_step(state) if task.writes is None else commit_step(state)
     if state.run.callbacks and state.outcome.status == "interrupted" and not state.job.nested:
         yield Notify(build_pause_event(state, state.outcome))

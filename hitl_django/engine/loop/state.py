@@ -10,7 +10,7 @@ from ..savers.checkpoint import CheckpointMetadata, Outcome, stored_metadata
 from ..task.run_context import RunContext
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus
-from ..types import All
+from ..types import All, Chunk
 from .apply import NextVersion, count_version
 from .channel_state import ChannelState
 from .commit_builder import CommitBuilder
@@ -85,6 +85,7 @@ class LoopState:
         "tasks",
         "user_metadata",
         "wanted",
+        "withheld",
     )
 
     def __init__(
@@ -132,6 +133,11 @@ class LoopState:
         self.checkpoint_id: str | None = None
         self.metadata: CheckpointMetadata = {}
         self.commits = CommitBuilder(self.spec, run.thread_id, job.ns)
+        #: The chunks that wait for what they describe to be stored, by the id of the task that
+        #: wrote it; None where they don't wait, or are stored themselves.
+        self.withheld: list[tuple[str | None, Sequence[Chunk]]] | None = None
+        if run.modes and run.saver is not None and not self.exits and run.chunk_buffer is None:
+            self.withheld = []
         self.running = 0
         self.broken: Outcome | None = None
 

@@ -15,9 +15,9 @@ from ..task.task_status import collect_answers
 from ..types import Chunk
 from .apply import apply_writes
 from .cached_results import keep_results, recall_results
-from .chunks import build_task_chunks, emit_values
+from .chunks import build_task_chunks, emit_values, emit_writes
 from .commit import commit_step, stop_run, store
-from .effects import AWAIT, CANCEL, Effect, Effects, Emit, RunTasks, RunTasksBeside
+from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, RunTasksBeside
 from .error_handlers import has_handler, start_handler
 from .state import LoopState
 
@@ -69,7 +69,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
         for task in ended:
             failed = failed or task.error is not None
             if chunks := settle_task(state, task):
-                yield Emit(chunks)
+                yield from emit_writes(state, task.id, chunks)
         if state.cache_keys is not None:
             yield from keep_results(state.cache_keys, ended)
         handlers = _start_handlers(state, ended) if failed else ()
