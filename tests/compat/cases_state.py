@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, Required
 
 import pydantic
+from langchain_core.messages import AIMessage, HumanMessage
 from typing_extensions import TypedDict
 
 from .cases_flow import State, chain, says
@@ -366,4 +367,35 @@ def the_first_policy_that_fits_counts(engine: Engine) -> Any:
         engine.RetryPolicy(retry_on=KeyError, max_attempts=9, **quick),
     ]
     graph = engine.StateGraph(State).add_node("a", broken, retry_policy=policies)
+    return graph.add_edge(engine.START, "a")
+
+
+def newest(old: Any, new: Any) -> Any:
+    """Keeps the new one."""
+    return new
+
+
+class Entire(pydantic.BaseModel, frozen=True):
+    x: int = 0
+    note: str | None = None
+
+
+@case(start(Entire(x=1)), start(Entire(note="again")))
+def the_whole_state_is_one_model(engine: Engine) -> Any:
+    graph = engine.StateGraph(Annotated[Entire, newest])
+    graph.add_node("a", lambda entire: Entire(x=entire.x + 1, note=entire.note))
+    return graph.add_edge(engine.START, "a")
+
+
+@case(start(HumanMessage("hi", id="1")), start([HumanMessage("and?", id="3")]))
+def the_whole_state_is_a_list_of_messages(engine: Engine) -> Any:
+    graph = engine.StateGraph(Annotated[list, engine.add_messages])
+    graph.add_node("a", lambda messages: AIMessage(f"{len(messages)}", id=f"a{len(messages)}"))
+    return graph.add_edge(engine.START, "a")
+
+
+@case(start({"messages": [HumanMessage("hi", id="1")]}))
+def one_message_is_returned_alone(engine: Engine) -> Any:
+    graph = engine.StateGraph(engine.MessagesState)
+    graph.add_node("a", lambda state: {"messages": AIMessage("hello", id="2")})
     return graph.add_edge(engine.START, "a")

@@ -374,9 +374,11 @@ def test_tools_call_tasks_and_it_never_matters_which_tool_is_first() -> None:
     ]
     graph = StateGraph(MessagesState).add_node("tools", ToolNode([first, second]))
     compiled = saved(graph.add_edge("__start__", "tools"))
-    compiled.invoke({"messages": [{"role": "assistant", "tool_calls": calls}]}, CONFIG)
+    compiled.invoke(
+        {"messages": [{"role": "assistant", "content": "", "tool_calls": calls}]}, CONFIG
+    )
     result = compiled.invoke(Command(resume="yes"), CONFIG)
-    assert [said["content"] for said in result["messages"][1:]] == ["FIRST yes END", "SECOND"]
+    assert [said.content for said in result["messages"][1:]] == ["FIRST yes END", "SECOND"]
     assert sorted(ran) == ["end", "first", "second"]
 
 

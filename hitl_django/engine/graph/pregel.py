@@ -319,6 +319,7 @@ class Pregel(ThreadStates):
                 and type(value) is not dict  # said faster than of any Mapping
                 and not isinstance(value, Mapping)
                 and START in self.nodes
+                and ROOT not in self.channels
                 and get_hints(type(value))
             ):
                 value = dict(list_updates(value, frozenset(self.channels)))
@@ -331,6 +332,8 @@ class Pregel(ThreadStates):
         """Returns the channel writes in the ``update`` of a Command."""
         if update is None:
             return []
+        if ROOT in self.channels:
+            return [(ROOT, update)]
         if isinstance(update, Mapping):
             return list(update.items())
         if isinstance(update, (list, tuple)) and all(

@@ -1,17 +1,19 @@
 """Lists of messages: merged by id rather than appended blindly.
 
-A message is a dict with ``role`` and ``content``, or any object with an ``id`` attribute, such as
-langchain's.
+A message is any object with an ``id`` attribute, such as LangChain's, which dicts, pairs and texts
+become where it is installed; or else a dict with ``role`` and ``content``.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
+from ..langchain import find_langchain
 from ..types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
@@ -27,6 +29,89 @@ class RemoveMessage:
     type: str = "remove"
 
 
+def add_messages(
+    left: Any = None, right: Any = None, *, format: Literal["langchain-openai"] | None = None
+) -> Any:
+    """Folds new messages into a list: one with a known id replaces, a RemoveMessage removes.
+
+    ``right`` is a message or a list of them: an object of LangChain's, a dict of ``role`` and
+    ``content``, a pair of the two, or the text of a user. Where langchain-core is installed, all
+    become its messages. With ``format`` their contents get the blocks of OpenAI's chat API.
+
+    Called without messages it returns a reducer.
+    """
+    if format not in (None, "langchain-openai"):
+        raise ValueError(f"format is 'langchain-openai' or None, not {format!r}.")
+    if left is None and right is None:
+        return _merge if format is None else partial(_merge, format=format)
+    return _merge(left if left is not None else [], right if right is not None else [], format)
+
+
+class MessagesState(TypedDict):
+    """A state with one field: the messages so far."""
+
+    messages: Annotated[list[Any], add_messages]
+
+
+def is_message_reducer(reducer: Any) -> bool:
+    """Returns whether a reducer is add_messages."""
+    return getattr(reducer, "func", reducer) in (add_messages, _merge)
+
+
+def add_message_ids(
+    writes: Sequence[tuple[str, Any]], keys: frozenset[str]
+) -> list[tuple[str, Any]]:
+    """Returns writes in which every message for a channel of ``keys`` has an id.
+
+    Ids are given before a write is stored: given later, a write that is applied twice, for a
+    branch to see and then for good, would become two messages.
+    """
+    return [
+        (name, _identify(value))
+        if name in keys and not isinstance(value, Overwrite)
+        else (name, value)
+        for name, value in writes
+    ]
+
+
+def _identify(value: Any) -> Any:
+    """Returns a message, or a list of them, with an id each; the same object if they have one."""
+    if _is_one(value):
+        return _with_id(value)
+    return value if None not in map(_id_of, value) else [_with_id(message) for message in value]
+
+
+def _is_one(value: Any) -> bool:
+    """Returns whether a value is one message and not several."""
+    if isinstance(value, tuple):
+        return _is_pair(value)
+    return isinstance(value, str | dict) or not isinstance(value, Sequence)
+
+
+def _is_pair(value: Any) -> bool:
+    """Returns whether a value is a message as a role and a content."""
+    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _with_id(message: Any) -> Any:
+    """Returns the message with an id, so that a later update can name it."""
+    if isinstance(message, str):
+        message = {"role": "user", "content": message}
+    elif _is_pair(message):
+        message = {"role": message[0], "content": message[1]}
+    if _id_of(message) is not None:
+        return message
+    if isinstance(message, dict):
+        return {**message, "id": str(uuid.uuid4())}
+    if not hasattr(message, "id"):
+        raise TypeError(
+            "A message is an object with an id, a dict with role and content, a pair of the two, "
+            f"or a text; not {type(message).__name__}."
+        )
+    message.id = str(uuid.uuid4())
+    return message
+
+
 def _id_of(message: Any) -> str | None:
     return message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
 
@@ -36,33 +121,41 @@ def _removes(message: Any) -> bool:
     return kind == "remove"
 
 
-def _identified(message: Any) -> Any:
-    """Returns the message with an id, so that a later update can name it."""
-    if isinstance(message, str):
-        message = {"role": "user", "content": message}
-    elif isinstance(message, tuple) and len(message) == 2:
-        message = {"role": message[0], "content": message[1]}
-    if _id_of(message) is not None:
-        return message
-    if isinstance(message, dict):
-        return {**message, "id": str(uuid.uuid4())}
-    message.id = str(uuid.uuid4())
-    return message
+def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
+    """Returns messages that all have an id and are LangChain's where it is installed; the ids."""
+    found = [value] if _is_one(value) else list(value)
+    names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
+    if None in names:
+        found = [_with_id(message) for message in found]
+        names = [_id_of(message) for message in found]
+    langchain = find_langchain()
+    if langchain is not None:
+        for position, message in enumerate(found):
+            if type(message) is dict:
+                found[position] = langchain.convert_message(message)
+            elif str(getattr(message, "type", "")).endswith("Chunk"):
+                found[position] = langchain.complete_message(message)
+    return found, names
 
 
-def _as_list(messages: Any) -> list[Any]:
-    return list(messages) if isinstance(messages, (list, Sequence)) and not isinstance(
-        messages, (str, tuple)
-    ) else [messages]  # fmt: skip
+def _merge(left: Any, right: Any, format: str | None = None) -> list[Any]:
+    merged = _merge_lists(left, right)
+    if format is None:
+        return merged
+    langchain = find_langchain()
+    if langchain is None:
+        raise ValueError(f"format={format!r} needs langchain-core, which isn't installed.")
+    formatted: list[Any] = langchain.format_for_openai(merged)
+    return formatted
 
 
-def _merged(left: Any, right: Any) -> list[Any]:
-    added, fresh = _with_ids(right)
+def _merge_lists(left: Any, right: Any) -> list[Any]:
+    added, fresh = _list_messages(right)
     # The common case is new messages at the end.
     is_plain = len(set(fresh)) == len(fresh) and not any(_removes(message) for message in added)
     if is_plain and type(left) is list and _are_other_dicts(left, fresh):
         return left + added
-    kept, known = _with_ids(left)
+    kept, known = _list_messages(left)
     if is_plain and not set(fresh).intersection(known):
         return kept + added
     for position in range(len(added) - 1, -1, -1):
@@ -72,12 +165,12 @@ def _merged(left: Any, right: Any) -> list[Any]:
 
 
 def _are_other_dicts(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Returns whether all messages are dicts with an id that isn't one of ``names``.
+    """Returns whether all messages are dicts to be kept, with an id that isn't one of ``names``.
 
     A conversation is looked through for each message that is added to it, so this is done without
     a step of Python for each message that is there.
     """
-    if not {dict}.issuperset(map(type, messages)):
+    if not {dict}.issuperset(map(type, messages)) or find_langchain() is not None:
         return False
     try:
         return {None, *names}.isdisjoint(map(_dict_id, messages))
@@ -104,55 +197,3 @@ def _replaced(
             places[name] = len(kept)
             kept.append(message)
     return [message for message in kept if _id_of(message) not in removed] if removed else kept
-
-
-def _with_ids(messages: Any) -> tuple[list[Any], list[str | None]]:
-    """Returns messages that all have an id, and the ids."""
-    found = _as_list(messages)
-    names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
-    if None in names:
-        found = [_identified(message) for message in found]
-        names = [_id_of(message) for message in found]
-    return found, names
-
-
-def add_message_ids(
-    writes: Sequence[tuple[str, Any]], keys: frozenset[str]
-) -> list[tuple[str, Any]]:
-    """Returns writes in which every message for a channel of ``keys`` has an id.
-
-    Ids are given before a write is stored: given later, a write that is applied twice, for a
-    branch to see and then for good, would become two messages.
-    """
-    return [
-        (name, _with_ids(value)[0]) if name in keys and _lacks_ids(value) else (name, value)
-        for name, value in writes
-    ]
-
-
-def _lacks_ids(value: Any) -> bool:
-    if isinstance(value, Overwrite) or (isinstance(value, dict) and "role" not in value):
-        return False
-    return any(_id_of(message) is None for message in _as_list(value))
-
-
-def add_messages(left: Any = None, right: Any = None) -> Any:
-    """Folds new messages into a list: one with a known id replaces, a RemoveMessage removes.
-
-    Called without messages it returns a reducer.
-    """
-    if left is None and right is None:
-        reducer: Callable[[Any, Any], list[Any]] = _merged
-        return reducer
-    return _merged(left if left is not None else [], right if right is not None else [])
-
-
-class MessagesState(TypedDict):
-    """A state with one field: the messages so far."""
-
-    messages: Annotated[list[Any], add_messages]
-
-
-def is_message_reducer(reducer: Any) -> bool:
-    """Returns whether a reducer is add_messages."""
-    return reducer is add_messages or reducer is _merged

@@ -22,6 +22,12 @@ def config() -> dict[str, Any]:
     return {"configurable": {"thread_id": "some_id"}}
 
 
+@pytest.fixture
+def without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has messages stay the dicts that they are given as."""
+    monkeypatch.setattr("hitl_django.engine.state.messages.find_langchain", lambda: None)
+
+
 class Printed:
     """The lines that an example has printed since it was last asked."""
 

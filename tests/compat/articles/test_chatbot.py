@@ -2,42 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
+
+from hitl_django import Command
+
+from .conftest import SAVERS
+
+#: The program of 1.1 as it is printed, but for the model and the search, which need keys.
+PROGRAM = '''
+from typing import Annotated
+
 from typing_extensions import TypedDict
 
-from hitl_django import (
-    START,
-    Command,
-    StateGraph,
-    ToolNode,
-    add_messages,
-    interrupt,
-    tools_condition,
-)
-
-USER_INPUT = (
-    "I need some expert guidance for building an AI agent. Could you request assistance for me?"
-)
-HUMAN_RESPONSE = (
-    "We, the experts are here to help! We'd recommend you check out LangGraph to build your agent."
-    " It's much more reliable and extensible than simple autonomous agents."
-)
+from langgraph.graph import StateGraph, START, END
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.checkpoint.memory import InMemorySaver
+from langchain_core.tools import tool
+from langgraph.types import Command, interrupt
 
 
 class State(TypedDict):
     messages: Annotated[list, add_messages]
-
 
 @tool
 def human_assistance(query: str) -> str:
     """Request assistance from a human."""
     human_response = interrupt({"query": query})
     return human_response["data"]
+
+
+graph_builder = StateGraph(State)
+
+tools = [tool_search, human_assistance]
+llm_with_tools = llm.bind_tools(tools)
+
+
+def chatbot(state: State):
+    return {"messages": [llm_with_tools.invoke(state["messages"])]}
+
+
+graph_builder.add_node("chatbot", chatbot)
+
+tool_node = ToolNode(tools=tools)
+graph_builder.add_node("tools", tool_node)
+
+graph_builder.add_conditional_edges(
+    "chatbot",
+    tools_condition,
+)
+# Any time a tool is called, we return to the chatbot to decide the next step
+graph_builder.add_edge("tools", "chatbot")
+graph_builder.add_edge(START, "chatbot")
+
+memory = InMemorySaver()
+graph = graph_builder.compile(checkpointer=memory)
+
+
+user_input = "I need some expert guidance for building an AI agent. Could you request assistance for me?"
+config = {"configurable": {"thread_id": "1"}}
+
+events = graph.stream(
+    {"messages": [{"role": "user", "content": user_input}]},
+    config,
+    stream_mode="values",
+)
+for event in events:
+    if "messages" in event:
+        event["messages"][-1].pretty_print()
+
+
+human_response = (
+    "We, the experts are here to help! We'd recommend you check out LangGraph to build your agent."
+    " It's much more reliable and extensible than simple autonomous agents."
+)
+
+human_command = Command(resume={"data": human_response})
+
+events = graph.stream(human_command, config, stream_mode="values")
+for event in events:
+    if "messages" in event:
+        event["messages"][-1].pretty_print()
+'''  # noqa: E501 - as in the article
+DJANGO = "from hitl_django.checkpoints import DjangoSaver as InMemorySaver"
 
 
 class Model:
@@ -51,7 +103,8 @@ class Model:
         last = messages[-1]
         if isinstance(last, ToolMessage):
             return AIMessage(f"The experts say: {last.content}")
-        call = {"name": self.tools[-1], "args": {"query": content_of(last)}, "id": "call-1"}
+        assert isinstance(last, HumanMessage)
+        call = {"name": self.tools[-1], "args": {"query": last.content}, "id": "call-1"}
         return AIMessage("I will ask for assistance.", tool_calls=[call])
 
 
@@ -61,91 +114,52 @@ def search(query: str) -> str:
     return f"nothing about {query}"
 
 
-def content_of(message: Any) -> Any:
-    return message["content"] if isinstance(message, dict) else message.content
+def ported(saver: str) -> str:
+    """Returns the program with its imports changed, and nothing else."""
+    program = PROGRAM.replace("from langgraph.", "from hitl_django.langgraph.")
+    if saver == "django":
+        memory = "from hitl_django.langgraph.checkpoint.memory import InMemorySaver"
+        program = program.replace(memory, DJANGO)
+    return program
 
 
-def chatbot_builder() -> StateGraph:
-    graph_builder = StateGraph(State)
-
-    tools = [search, human_assistance]
-    llm_with_tools = Model().bind_tools(tools)
-
-    def chatbot(state: State) -> Any:
-        return {"messages": [llm_with_tools.invoke(state["messages"])]}
-
-    graph_builder.add_node("chatbot", chatbot)
-    tool_node = ToolNode(tools=tools)
-    graph_builder.add_node("tools", tool_node)
-    graph_builder.add_conditional_edges("chatbot", tools_condition)
-    graph_builder.add_edge("tools", "chatbot")
-    graph_builder.add_edge(START, "chatbot")
-    return graph_builder
+def run(program: str) -> dict[str, Any]:
+    """Runs the program with the stand-ins; returns its names."""
+    names = {"llm": Model(), "tool_search": search, "__name__": "program"}
+    exec(compile(program, "program", "exec", dont_inherit=True), names)
+    return names
 
 
-def chatbot_graph(checkpointer: Any) -> Any:
-    return chatbot_builder().compile(checkpointer=checkpointer)
+def chatbot_builder() -> Any:
+    """Returns the program's graph, not compiled."""
+    return run(ported("memory").partition("memory = ")[0])["graph_builder"]
 
 
-def told(events: Any, printed: Any) -> list[str]:
-    """Prints the last message of each event, as the article does; returns what was said."""
-    said = []
-    for event in events:
-        if "messages" in event:
-            last = event["messages"][-1]
-            if isinstance(last, BaseMessage):
-                last.pretty_print()
-                said.append(printed.lines())
-            else:
-                said.append([last["content"]])
-    return ["\n".join(line for line in lines if line) for lines in said]
+@pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
+@pytest.mark.filterwarnings("ignore")
+def test_the_program_prints_what_it_prints_in_langgraph(saver: str, printed: Any) -> None:
+    """Follows 1.1."""
+    run(PROGRAM)
+    expected = printed.lines()
+    graph = run(ported(saver))["graph"]
+    assert printed.lines() == expected
+    assert expected[-1].startswith("The experts say: We, the experts are here to help!")
+    assert graph.get_state({"configurable": {"thread_id": "1"}}).next == ()
+    assert isinstance(graph.checkpointer, SAVERS[saver])
 
 
-def test_the_chatbot_asks_an_expert(checkpointer: Any, printed: Any) -> None:
-    """Follows 1.1.
-
-    The user's message stays the dict that it was given as: LangGraph makes a langchain message
-    of it, which has pretty_print.
-    """
-    graph = chatbot_graph(checkpointer)
-    config = {"configurable": {"thread_id": "1"}}
-    events = graph.stream(
-        {"messages": [{"role": "user", "content": USER_INPUT}]},
-        config,
-        stream_mode="values",
-    )
-    first = told(events, printed)
-    assert first[0] == USER_INPUT
-    assert "I will ask for assistance." in first[1]
-    assert "human_assistance (call-1)" in first[1]
-    (question,) = graph.get_state(config).interrupts
-    assert question.value == {"query": USER_INPUT}
-    assert graph.get_state(config).next == ("tools",)
-
-    human_command = Command(resume={"data": HUMAN_RESPONSE})
-    events = graph.stream(human_command, config, stream_mode="values")
-    second = told(events, printed)
-    assert "I will ask for assistance." in second[0]
-    assert "Tool Message" in second[1]
-    assert HUMAN_RESPONSE in second[1]
-    assert f"The experts say: {HUMAN_RESPONSE}" in second[2]
-    assert len(second) == 3
-
-
+@pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_its_messages_come_back_as_they_were(checkpointer: Any, config: Any, way: str) -> None:
+def test_its_messages_come_back_as_they_were(saver: str, config: Any, way: str) -> None:
     """Follows 1.1: what the thread stores are the messages themselves."""
-    graph = chatbot_graph(checkpointer)
+    program, _, _ = ported(saver).partition("user_input = ")
+    graph = run(program)["graph"]
     call = graph.invoke if way == "invoke" else async_to_sync(graph.ainvoke)
     call({"messages": [("user", "help")]}, config)
     result = call(Command(resume={"data": "read"}), config)
     stored = graph.get_state(config).values["messages"]
     assert stored == result["messages"]
-    assert [type(message).__name__ for message in stored] == [
-        "dict",
-        "AIMessage",
-        "ToolMessage",
-        "AIMessage",
-    ]
+    kinds = [HumanMessage, AIMessage, ToolMessage, AIMessage]
+    assert [type(message) for message in stored] == kinds
     assert stored[1].tool_calls[0]["id"] == stored[2].tool_call_id == "call-1"
     assert stored[2].content == "read"

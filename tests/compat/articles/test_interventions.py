@@ -224,13 +224,13 @@ def test_a_person_reviews_a_tool_call(
 
     def call_llm(state: Chat) -> Any:
         last = state["messages"][-1]
-        args = {"city": "San Francisco, CA"} if "feedback" in last else TOOL_CALL["args"]
+        args = {"city": "San Francisco, CA"} if last.type == "tool" else TOOL_CALL["args"]
         call = {**TOOL_CALL, "args": args}
         return {"messages": [{"role": "assistant", "content": "", "tool_calls": [call]}]}
 
     def human_review_node(state: Chat) -> Command[Literal["call_llm", "run_tool"]]:
         last_message = state["messages"][-1]
-        tool_call = last_message["tool_calls"][-1]
+        tool_call = last_message.tool_calls[-1]
         human_review = interrupt({"question": "Is this correct?", "tool_call": tool_call})
         review_action, review_data = human_review
 
@@ -239,8 +239,10 @@ def test_a_person_reviews_a_tool_call(
         elif review_action == "update":  # noqa: RET505 - as in the article
             # The same id: it replaces the message.
             updated_message = {
-                **last_message,
+                "role": "ai",
+                "content": last_message.content,
                 "tool_calls": [{**tool_call, "args": review_data}],
+                "id": last_message.id,
             }
             return Command(goto="run_tool", update={"messages": [updated_message]})
         elif review_action == "feedback":
@@ -248,13 +250,12 @@ def test_a_person_reviews_a_tool_call(
                 "role": "tool",
                 "content": review_data,
                 "tool_call_id": tool_call["id"],
-                "feedback": True,
             }
             return Command(goto="call_llm", update={"messages": [feedback_msg]})
         raise AssertionError(review_action)
 
     def run_tool(state: Chat) -> Any:
-        call = state["messages"][-1]["tool_calls"][-1]
+        call = state["messages"][-1].tool_calls[-1]
         found = f"Sunny in {call['args']['city']}!"
         return {"messages": [{"role": "tool", "content": found, "tool_call_id": call["id"]}]}
 
@@ -269,16 +270,16 @@ def test_a_person_reviews_a_tool_call(
 
     asked = graph.invoke({"messages": [{"role": "user", "content": "Weather in sf?"}]}, config)
     assert values(asked["__interrupt__"]) == [
-        {"question": "Is this correct?", "tool_call": TOOL_CALL}
+        {"question": "Is this correct?", "tool_call": {**TOOL_CALL, "type": "tool_call"}}
     ]
     result = graph.invoke(Command(resume=answer), config)
     if said is not None:
-        assert [m.get("content") for m in result["messages"]][2] == said
+        assert result["messages"][2].content == said
         assert values(result["__interrupt__"])[0]["tool_call"]["args"] == {"city": city}
         result = graph.invoke(Command(resume=["continue", None]), config)
     assert "__interrupt__" not in result
-    assert result["messages"][-1]["content"] == f"Sunny in {city}!"
-    assert sum("tool_calls" in m for m in result["messages"]) == (2 if said else 1)
+    assert result["messages"][-1].content == f"Sunny in {city}!"
+    assert sum(m.type == "ai" for m in result["messages"]) == (2 if said else 1)
 
 
 class Person(TypedDict):

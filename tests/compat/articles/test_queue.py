@@ -12,8 +12,11 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
 
-from .test_chatbot import HUMAN_RESPONSE, USER_INPUT, chatbot_builder
+from .test_chatbot import chatbot_builder
 from .test_tool_node import Chat, calling, contents
+
+USER_INPUT = "Could you request assistance for me?"
+HUMAN_RESPONSE = "We, the experts are here to help!"
 
 finished: list[str] = []
 

@@ -78,7 +78,11 @@ def add(a: int, b: int) -> int:
 
 @pytest.mark.parametrize("kind", ["dict", "openai", "langchain"])
 @pytest.mark.parametrize("tools", [[add], [tool(add)]], ids=["function", "langchain tool"])
-def test_results_are_messages_of_the_kind_that_called(kind: str, tools: Any) -> None:
+def test_results_are_messages_of_the_kind_that_called(
+    kind: str, tools: Any, request: pytest.FixtureRequest
+) -> None:
+    if kind != "langchain":
+        request.getfixturevalue("without_langchain")
     message = calling(("add", {"a": 1, "b": 2}), kind=kind)
     result = graph_of(ToolNode(tools)).invoke({"messages": [message]})
     last = result["messages"][-1]
@@ -345,7 +349,11 @@ def picky(error: ValueError) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", ["dict", "langchain"])
-def test_the_model_is_told_of_a_failure(rule: Any, said: str, kind: str) -> None:
+def test_the_model_is_told_of_a_failure(
+    rule: Any, said: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind != "langchain":
+        request.getfixturevalue("without_langchain")
     node = ToolNode([failing], handle_tool_errors=rule)
     last = graph_of(node).invoke({"messages": [calling(("failing", {}), kind=kind)]})["messages"][
         -1
@@ -410,6 +418,7 @@ def test_content_blocks_stay_blocks() -> None:
         assert contents(result) == [[{"type": "text", "text": "a cat"}]]
 
 
+@pytest.mark.usefixtures("without_langchain")
 def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{oops"}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -487,8 +496,8 @@ def test_calls_may_be_sent_one_by_one(checkpointer: Any, config: Any) -> None:
     """Each Send is a task of its own: an answered call doesn't wait for the others."""
 
     def each(state: Chat) -> list[Send]:
-        calls = state["messages"][-1]["tool_calls"]
-        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls]
+        calls = state["messages"][-1].tool_calls
+        return [Send("tools", [call]) for call in calls]
 
     builder = StateGraph(Chat)
     builder.add_node("tools", ToolNode([approved]))

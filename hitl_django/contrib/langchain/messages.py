@@ -1,0 +1,29 @@
+"""LangChain's messages: made of what people write for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    BaseMessage,
+    BaseMessageChunk,
+    convert_to_messages,
+    convert_to_openai_messages,
+    message_chunk_to_message,
+)
+
+
+def convert_message(message: Any) -> BaseMessage:
+    """Returns a message of a dict, a text, or a pair of a role and a content."""
+    return convert_to_messages([message])[0]
+
+
+def complete_message(message: BaseMessage) -> BaseMessage:
+    """Returns a message that was put together of chunks as the message that it has become."""
+    return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
+
+
+def format_for_openai(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Returns messages with their contents in the blocks of OpenAI's chat API."""
+    return convert_to_messages(convert_to_openai_messages(messages))
