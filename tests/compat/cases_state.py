@@ -399,3 +399,19 @@ def one_message_is_returned_alone(engine: Engine) -> Any:
     graph = engine.StateGraph(engine.MessagesState)
     graph.add_node("a", lambda state: {"messages": AIMessage("hello", id="2")})
     return graph.add_edge(engine.START, "a")
+
+
+@case(start({"x": 1}))
+def a_value_that_is_not_stored_is_sent(engine: Engine) -> Any:
+    untracked = Annotated[Any, engine.channels.UntrackedValue]
+    schema = TypedDict("Secret", {**State.__annotations__, "secret": untracked}, total=False)  # type: ignore[misc]
+
+    def opened(state: Any) -> dict[str, Any]:
+        return {"x": 2, "secret": "untracked"}
+
+    def seen(state: Any) -> dict[str, Any]:
+        return {"log": [sorted(state)]}
+
+    graph = engine.StateGraph(schema).add_node("a", opened).add_node("b", seen)
+    graph.add_conditional_edges("a", lambda state: [engine.Send("b", state)], ["b"])
+    return graph.add_edge(engine.START, "a")

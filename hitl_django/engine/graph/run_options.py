@@ -81,6 +81,7 @@ def open_run_state(
         before=graph.interrupt_before if options.before is None else options.before,
         after=graph.interrupt_after if options.after is None else options.after,
         discard_pending=bool(place.get("discard_pending")),
+        answers_ns=place.get("checkpoint_ns") or "" if parent is None else "",
     )
     return LoopState(graph, job, run, options.modes, options.output_keys)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..constants import TASKS
 from ..savers.checkpoint import Checkpoint, Version
 from ..task.graph_spec import GraphSpec
+from ..types import Send
 from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
 
 
@@ -80,8 +82,19 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
     """Returns what a checkpoint keeps of the held values."""
     if not spec.defaults and not spec.undurable:
         return state.values.copy()
-    return {
+    kept = {
         name: value
         for name, value in state.values.items()
         if name in state.versions and name not in spec.undurable
     }
+    if spec.undurable and kept.get(TASKS):
+        kept[TASKS] = [strip_send(sent, spec.undurable) for sent in kept[TASKS]]
+    return kept
+
+
+def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
+    """Returns a Send whose state is without the values that aren't stored."""
+    if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
+        return sent
+    stripped = {key: value for key, value in sent.arg.items() if key not in undurable}
+    return Send(sent.node, stripped, timeout=sent.timeout)

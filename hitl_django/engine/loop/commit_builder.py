@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .. import ids
-from ..constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES
+from ..constants import ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, TASKS
 from ..errors import (
     DrainSignal,
     InvalidAnswerError,
@@ -29,7 +29,7 @@ from ..task.graph_spec import GraphSpec
 from ..task.nodes import Write
 from ..task.task import Task
 from ..types import Chunk, RunnableConfig
-from .channel_state import ChannelState, list_durable_values
+from .channel_state import ChannelState, list_durable_values, strip_send
 from .error_handlers import has_handler
 
 #: Characters of a failure's repr that are stored: the error itself is the run's outcome.
@@ -68,7 +68,11 @@ class CommitBuilder:
         writes = list_stored_writes(task)
         undurable = self.spec.undurable
         if undurable:
-            writes = [write for write in writes if write[0] not in undurable]
+            writes = [
+                (name, strip_send(value, undurable) if name == TASKS else value)
+                for name, value in writes
+                if name not in undurable
+            ]
         if writes:
             self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..constants import BRANCH_TO, NULL_TASK_ID, START, TASKS
@@ -16,7 +16,7 @@ from ..errors import (
 from ..savers.checkpoint import CheckpointTuple, TaskWrites
 from ..state.messages import add_message_ids
 from ..task.nodes import Write, goto_writes
-from ..task.task_status import is_resume_map, plan_resume
+from ..task.task_status import TaskStatus, is_resume_map, plan_resume
 from ..types import Command, Send
 from .plan import plan
 from .state import LoopState
@@ -43,11 +43,18 @@ def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTup
 
 
 def take_command(
-    state: LoopState, command: Command[Any], stored: Sequence[Write], superseded: bool
+    state: LoopState,
+    command: Command[Any],
+    stored: Sequence[Write],
+    superseded: bool,
+    below: Sequence[str] | None,
 ) -> list[Write]:
-    """Notes the answers and returns the null task's writes, the stored ones first."""
+    """Notes the answers and returns the null task's writes, the stored ones first.
+
+    Where ``below`` has ids, the answers are for those questions alone.
+    """
     if command.resume is not None:
-        _take_answers(state, command.resume, superseded)
+        _take_answers(state, command.resume, superseded, below)
     added = _command_writes(state, command)
     writes = [*stored, *added]
     if added:
@@ -55,10 +62,14 @@ def take_command(
     return writes
 
 
-def _take_answers(state: LoopState, resume: Any, superseded: bool) -> None:
+def _take_answers(
+    state: LoopState, resume: Any, superseded: bool, below: Sequence[str] | None
+) -> None:
     # A checkpoint that the thread has moved past runs again, so what was asked there is asked
     # again, whatever was answered since.
-    known_ids = _list_interrupt_ids(state) if superseded else list_open_ids(state)
+    known_ids = list_interrupt_ids(state.statuses) if superseded else list_open_ids(state)
+    if below is not None:
+        known_ids = [name for name in known_ids if name in below]
     if known_ids or is_resume_map(resume):
         state.run.answers = plan_resume(resume, known_ids)
     elif superseded:
@@ -98,5 +109,6 @@ def list_open_ids(state: LoopState) -> list[str]:
     return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
-def _list_interrupt_ids(state: LoopState) -> list[str]:
-    return [interrupt.id for status in state.statuses.values() for interrupt in status.interrupts]
+def list_interrupt_ids(statuses: Mapping[str, TaskStatus]) -> list[str]:
+    """Returns the ids of what tasks have asked."""
+    return [interrupt.id for status in statuses.values() for interrupt in status.interrupts]

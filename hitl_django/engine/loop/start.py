@@ -29,7 +29,7 @@ from .effects import Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan
-from .resume import list_open_ids, refuse_command, take_command
+from .resume import list_interrupt_ids, list_open_ids, refuse_command, take_command
 from .state import LoopState
 from .stop import find_outcome
 
@@ -60,7 +60,9 @@ def _take_up(state: LoopState) -> Effects:
     if command is not None:
         refuse_command(state, command, saved)
     resumes = command is not None and command.resume is not None
-    travels = state.job.addressed and (state.job.nested or not resumes)
+    if state.job.nested:
+        resumes = bool(state.run.answers or state.run.wildcard)
+    travels = state.job.addressed and not resumes
     if travels and not state.job.nested:
         state.run.replay = Replay(_replay_bound(saved))
     pending = saved.pending_writes or []
@@ -76,7 +78,8 @@ def _take_up(state: LoopState) -> Effects:
 
     _refuse_removed(state)
     if command is not None:
-        null_writes = take_command(state, command, null_writes, superseded)
+        below = yield from _list_ids_below(state)
+        null_writes = take_command(state, command, null_writes, superseded, below)
     _apply_null(state, null_writes)
     state.run.resuming = True
     if state.run.passes_breakpoints or any(name == RESUME for name, _ in null_writes):
@@ -130,6 +133,24 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
         )
     newest: CheckpointTuple | None = yield Load(state.commits.config_for(None))
     return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
+
+
+def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | None]:
+    """Returns the ids of what a graph further down asks, or None where the caller named none."""
+    ns = state.job.answers_ns
+    checkpoint_id = state.run.checkpoint_map.get(ns)
+    if not ns or checkpoint_id is None:
+        return None
+    place = {"thread_id": state.run.thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
+    found: CheckpointTuple | None = yield Load({"configurable": place})
+    if found is None:
+        raise ThreadNotFound(
+            f"Thread {state.run.thread_id!r} has no checkpoint {checkpoint_id!r} of the graph at "
+            f"{ns!r}.",
+            thread_id=state.run.thread_id,
+            checkpoint_id=checkpoint_id,
+        )
+    return list_interrupt_ids(read_task_statuses(found.pending_writes or []))
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:

@@ -25,7 +25,8 @@ class Job:
     """What a run of a graph was asked to do.
 
     ``kind`` is ``call`` (invoke, stream), ``advance`` (go on from what is stored) or ``submit``
-    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint.
+    (store the input, run nothing). ``addressed`` tells that the caller named the checkpoint,
+    ``answers_ns`` which graph further down, if any: an answer is for what that one asks.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Job:
     before: All | Sequence[str]
     after: All | Sequence[str]
     discard_pending: bool = False
+    answers_ns: str = ""
 
 
 class LoopState:

@@ -1,0 +1,133 @@
+"""Graphs that nodes call: their state is found by what is stored, and answers reach them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from typing_extensions import TypedDict
+
+from hitl_django import START, Command, Send, StateGraph, interrupt
+from hitl_django.engine.channels import UntrackedValue
+from hitl_django.engine.errors import ThreadNotFound, UnknownInterruptError
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+
+from .test_conformance import saver
+
+__all__ = ["saver"]
+
+CONFIG = {"configurable": {"thread_id": "t"}}
+Saver = BaseCheckpointSaver
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], operator.add]
+
+
+class Secret(State, total=False):
+    secret: Annotated[Any, UntrackedValue]
+
+
+class Connection:
+    """What can't be stored."""
+
+
+def asking(question: str) -> Callable[[State], State]:
+    return lambda state: {"log": [interrupt(question)]}
+
+
+def graph_of(saver: Saver | None = None, **nodes: Any) -> Any:
+    graph = StateGraph(State)
+    for name, node in nodes.items():
+        graph.add_node(name, node).add_edge(START, name)
+    return graph.compile(checkpointer=saver)
+
+
+@pytest.fixture(params=["sync", "async"])
+def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    async def acall(graph: Any, value: Any, config: Any) -> Any:
+        return await graph.ainvoke(value, config)
+
+    if request.param == "sync":
+        return lambda graph, value, config: graph.invoke(value, config)
+    return async_to_sync(acall)
+
+
+def place_of(graph: Any, *names: str) -> Any:
+    """Returns the config of the graph further down that stands at a path of nodes."""
+    state = graph.get_state(CONFIG, subgraphs=True)
+    for name in names:
+        state = next(task.state for task in state.tasks if task.name == name)
+    return state.config
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_answer_at_the_place_of_a_graph_below_reaches_it(
+    saver: Saver, invoke: Callable[..., Any], depth: int, by_id: bool
+) -> None:
+    below = graph_of(ask=asking("?"))
+    for _ in range(depth - 1):
+        below = graph_of(below=below)
+    graph = graph_of(saver, below=below)
+    invoke(graph, {"x": 1}, CONFIG)
+    (question,) = graph.get_state(CONFIG).interrupts
+    place = place_of(graph, *["below"] * depth)
+    answer = {question.id: "yes"} if by_id else "yes"
+    assert invoke(graph, Command(resume=answer), place)["log"] == ["yes"]
+    state = graph.get_state(CONFIG)
+    assert (state.next, state.interrupts, state.values["log"]) == ((), (), ["yes"])
+
+
+def test_a_value_is_for_the_graph_that_was_named(saver: Saver, invoke: Callable[..., Any]) -> None:
+    graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
+    invoke(graph, {"log": []}, CONFIG)
+    asked = invoke(graph, Command(resume="to b"), place_of(graph, "b"))["__interrupt__"]
+    assert [question.value for question in asked] == ["a?"]
+    assert invoke(graph, Command(resume="to a"), place_of(graph, "a"))["log"] == ["to a", "to b"]
+
+
+def test_an_answer_for_another_graph_is_an_error_there(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
+    graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
+    invoke(graph, {"log": []}, CONFIG)
+    of_a = next(q for q in graph.get_state(CONFIG).interrupts if q.value == "a?")
+    place = place_of(graph, "b")
+    before = graph.get_state(CONFIG, subgraphs=True)
+    with pytest.raises(UnknownInterruptError, match=of_a.id):
+        invoke(graph, Command(resume={of_a.id: "yes"}), place)
+    assert graph.get_state(CONFIG, subgraphs=True) == before
+
+
+def test_an_answer_at_a_place_that_is_not_stored_is_an_error(saver: Saver) -> None:
+    graph = graph_of(saver, below=graph_of(ask=asking("?")))
+    graph.invoke({"x": 1}, CONFIG)
+    place = place_of(graph, "below")["configurable"]
+    ns = place["checkpoint_ns"]
+    gone = "1f000000-0000-6000-8000-000000000000"
+    place = {**place, "checkpoint_map": {**place["checkpoint_map"], ns: gone}}
+    with pytest.raises(ThreadNotFound, match=gone):
+        graph.invoke(Command(resume="yes"), {"configurable": place})
+    assert len(graph.get_state(CONFIG).interrupts) == 1
+
+
+def test_what_is_not_stored_is_left_out_of_a_send(saver: Saver, invoke: Callable[..., Any]) -> None:
+    seen: list[list[str]] = []
+
+    def ask(state: Secret) -> Secret:
+        seen.append(sorted(state))
+        return {"log": [interrupt("?")]}
+
+    graph = StateGraph(Secret).add_node("open", lambda state: {"secret": Connection()})
+    graph.add_node("ask", ask).add_edge(START, "open")
+    graph.add_conditional_edges("open", lambda state: [Send("ask", state)], ["ask"])
+    compiled = graph.compile(checkpointer=saver)
+    invoke(compiled, {"x": 1}, CONFIG)
+    result = invoke(compiled, Command(resume="yes"), CONFIG)
+    assert result["log"] == ["yes"]
+    assert seen == [["log", "secret", "x"], ["log", "x"]]
