@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import pytest
@@ -131,3 +132,79 @@ def test_what_is_not_stored_is_left_out_of_a_send(saver: Saver, invoke: Callable
     result = invoke(compiled, Command(resume="yes"), CONFIG)
     assert result["log"] == ["yes"]
     assert seen == [["log", "secret", "x"], ["log", "x"]]
+
+
+class Holder:
+    """Holds a graph where nobody sees it who only looks at a function."""
+
+    def __init__(self, graph: Any) -> None:
+        self.inner = {"graph": graph}
+
+    def call(self, state: State) -> State:
+        found: State = self.inner["graph"].invoke({"x": state["x"]})
+        return found
+
+
+def wrapped(graph: Any) -> Callable[[State], State]:
+    """Returns a function around one that calls the graph."""
+
+    def call(state: State) -> State:
+        found: State = graph.invoke({"x": state["x"]})
+        return found
+
+    @wraps(call)
+    def around(*args: Any, **kwargs: Any) -> State:
+        return around.__wrapped__(*args, **kwargs)  # type: ignore[no-any-return]
+
+    return around
+
+
+HIDDEN: dict[str, Callable[[Any], Callable[[State], State]]] = {
+    "method": lambda graph: Holder(graph).call,
+    "dict": lambda graph: partial(lambda graphs, state: graphs["a"].invoke(state), {"a": graph}),
+    "wrapped": wrapped,
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_the_state_of_a_graph_is_read_however_its_node_reaches_it(saver: Saver, way: str) -> None:
+    below = StateGraph(State).add_node("first", lambda state: {"log": ["first"]})
+    below.add_node("ask", asking("?")).add_edge(START, "first").add_edge("first", "ask")
+    graph = graph_of(saver, node=HIDDEN[way](below.compile()))
+    graph.invoke({"x": 1}, CONFIG)
+    (task,) = graph.get_state(CONFIG, subgraphs=True).tasks
+    assert task.state is not None
+    assert (task.state.values, task.state.next) == ({"x": 1, "log": ["first"]}, ("ask",))
+    assert [question.value for question in task.state.interrupts] == ["?"]
+
+    place = task.state.config
+    at_place = graph.get_state({"configurable": {**place["configurable"], "checkpoint_id": None}})
+    assert at_place.values == task.state.values
+    whole = {"thread_id": "t", "checkpoint_ns": place["configurable"]["checkpoint_ns"]}
+    history = list(graph.get_state_history({"configurable": whole}))
+    assert [record.values.get("log", []) for record in history][:2] == [["first"], []]
+
+    async def read() -> Any:
+        return await graph.aget_state(CONFIG, subgraphs=True)
+
+    assert async_to_sync(read)().tasks[0].state.values == task.state.values
+    assert graph.invoke(Command(resume="yes"), place)["log"] == ["first", "yes"]
+
+
+def test_a_place_where_nothing_is_stored_is_no_subgraph(saver: Saver) -> None:
+    graph = graph_of(saver, node=HIDDEN["method"](graph_of(ask=asking("?"))))
+    graph.invoke({"x": 1}, CONFIG)
+    with pytest.raises(ValueError, match="Subgraph nowhere not found"):
+        graph.get_state({"configurable": {"thread_id": "t", "checkpoint_ns": "nowhere:1"}})
+    place = graph.get_state(CONFIG, subgraphs=True).tasks[0].state.config
+    with pytest.raises(ValueError, match="Subgraph node not found"):
+        graph.update_state(place, {"x": 2})
+
+
+def test_subgraphs_are_listed_on_an_event_loop_too() -> None:
+    async def names(graph: Any) -> list[str]:
+        return [name async for name, _ in graph.aget_subgraphs(recurse=True)]
+
+    graph = graph_of(a=graph_of(b=graph_of(ask=asking("?"))))
+    found = [name for name, _ in graph.get_subgraphs(recurse=True)]
+    assert async_to_sync(names)(graph) == found == ["a", "a|b"]

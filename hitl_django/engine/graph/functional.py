@@ -190,6 +190,7 @@ class entrypoint:
             input_channels=START,
             output_channels=END,
             stream_channels=END,
+            stream_mode="updates",
             checkpointer=self.checkpointer,
             store=self.store,
             cache=self.cache,

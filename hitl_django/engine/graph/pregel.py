@@ -56,6 +56,7 @@ class Pregel(ThreadStates):
         cache: BaseCache | None = None,
         store: Any = None,
         step_timeout: float | None = None,
+        stream_mode: StreamMode = "values",
         name: str = "LangGraph",
         input_schema: Any = None,
         output_schema: Any = None,
@@ -85,8 +86,7 @@ class Pregel(ThreadStates):
         self.state_keys = _several(stream_channels)
         self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
         self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
-        self.cache = cache
-        self.name = name
+        self.cache, self.stream_mode, self.name = cache, stream_mode, name
         self.input_schema, self.output_schema = input_schema, output_schema
         self.state_schema, self.context_schema = state_schema, context_schema
         if auto_validate:
@@ -135,7 +135,9 @@ class Pregel(ThreadStates):
         chunks = list(self._chunks(state, config))
         if stream_mode != "values":
             results.raise_outcome(state)
-            return [results.unpack_chunk(chunk, stream_mode, False) for chunk in chunks]
+            return [
+                results.convert_chunk(self, chunk, stream_mode, False, version) for chunk in chunks
+            ]
         return results.build_result(state, version)
 
     def stream(
@@ -156,12 +158,13 @@ class Pregel(ThreadStates):
         """Runs the graph and yields its stream chunks while it goes.
 
         ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
-        node wrote; the default), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; with a list
-        of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
+        node wrote), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; by default it is the
+        graph's own, which is ``updates`` of a StateGraph and an entrypoint, else ``values``. With
+        a list of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
         namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
         the state has the form of its schema.
         """
-        mode = stream_mode or ("updates" if current.get() is None else "values")
+        mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
             results.parse_modes(mode), subgraphs, streams=True,
@@ -169,11 +172,7 @@ class Pregel(ThreadStates):
         )  # fmt: skip
         state = run_options.open_run_state(self, input, config, options)
         for chunk in self._chunks(state, config):
-            yield (
-                results.build_part(self, chunk)
-                if version == "v2"
-                else results.unpack_chunk(chunk, mode, subgraphs)
-            )
+            yield results.convert_chunk(self, chunk, mode, subgraphs, version)
         results.raise_outcome(state)
 
     async def ainvoke(
@@ -204,7 +203,9 @@ class Pregel(ThreadStates):
         chunks = [chunk async for chunk in self._achunks(state, config)]
         if stream_mode != "values":
             results.raise_outcome(state)
-            return [results.unpack_chunk(chunk, stream_mode, False) for chunk in chunks]
+            return [
+                results.convert_chunk(self, chunk, stream_mode, False, version) for chunk in chunks
+            ]
         return results.build_result(state, version)
 
     async def astream(
@@ -223,7 +224,7 @@ class Pregel(ThreadStates):
         version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Like stream, on the running event loop."""
-        mode = stream_mode or ("updates" if current.get() is None else "values")
+        mode = stream_mode or (self.stream_mode if current.get() is None else "values")
         options = Options(
             context, interrupt_before, interrupt_after, durability, control,
             results.parse_modes(mode), subgraphs, streams=True,
@@ -232,11 +233,7 @@ class Pregel(ThreadStates):
         state = run_options.open_run_state(self, input, config, options)
         async with aclosing(self._achunks(state, config)) as chunks:
             async for chunk in chunks:
-                yield (
-                    results.build_part(self, chunk)
-                    if version == "v2"
-                    else results.unpack_chunk(chunk, mode, subgraphs)
-                )
+                yield results.convert_chunk(self, chunk, mode, subgraphs, version)
         results.raise_outcome(state)
 
     # Running from rows: the input is stored first, the run goes on from what is stored.
@@ -366,6 +363,13 @@ class Pregel(ThreadStates):
         """Yields the graphs that this graph's nodes call, by their path of node names."""
         found = iterate_subgraphs(self, namespace, recurse)
         yield from cast("Iterator[tuple[str, Pregel]]", found)
+
+    async def aget_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> AsyncIterator[tuple[str, Pregel]]:
+        """Like get_subgraphs."""
+        for found in self.get_subgraphs(namespace=namespace, recurse=recurse):
+            yield found
 
     def subgraph_of(self, name: str) -> Pregel | None:
         """Returns the graph that the node calls, as far as that can be seen."""

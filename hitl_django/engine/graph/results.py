@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..constants import INTERRUPT
+from ..constants import INTERRUPT, START
 from ..errors import DrainSignal, GraphDrained, GraphInterrupt
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.state import LoopState
@@ -48,17 +48,23 @@ def parse_modes(stream_mode: Any) -> frozenset[str]:
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 
-def unpack_chunk(chunk: Chunk, modes: Any, subgraphs: bool) -> Any:
-    """Returns a chunk in the form of version 1: as little around the data as the call asks for."""
+def convert_chunk(
+    graph: CompiledGraph, chunk: Chunk, modes: Any, subgraphs: bool, version: str
+) -> Any:
+    """Returns a chunk in the form that the caller asked for.
+
+    That of version 1 has as little around the data as the call asks for.
+    """
     ns, mode, data = chunk
+    if version == "v2":
+        return _build_part(graph, ns, mode, data)
     if isinstance(modes, str):
         return (ns, data) if subgraphs else data
     return (ns, mode, data) if subgraphs else (mode, data)
 
 
-def build_part(graph: CompiledGraph, chunk: Chunk) -> dict[str, Any]:
+def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str, Any]:
     """Returns a chunk in the form of version 2."""
-    ns, mode, data = chunk
     part = {"type": mode, "ns": ns, "data": data}
     if mode == "values":
         interrupts = data.get(INTERRUPT, ()) if isinstance(data, dict) else ()
@@ -67,8 +73,20 @@ def build_part(graph: CompiledGraph, chunk: Chunk) -> dict[str, Any]:
             part["data"] = _coerced(graph.output_schema, data)
         part["interrupts"] = interrupts
     elif mode == "checkpoints":
-        part["data"] = {**data, "values": _coerced(graph.state_schema, data["values"])}
+        part["data"] = _coerce_checkpoint(graph, data)
+    elif mode == "debug" and data["type"] == "checkpoint":
+        part["data"] = {**data, "payload": _coerce_checkpoint(graph, data["payload"])}
     return part
+
+
+def _coerce_checkpoint(graph: CompiledGraph, checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """Returns a checkpoint's chunk with a state of its schema's form.
+
+    Before the input has become state there is none yet that would fit.
+    """
+    if START in checkpoint["next"]:
+        return checkpoint
+    return {**checkpoint, "values": _coerced(graph.state_schema, checkpoint["values"])}
 
 
 def _coerced(schema: Any, values: Any) -> Any:

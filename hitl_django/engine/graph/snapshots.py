@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from ..constants import INPUT, NULL_TASK_ID, RESUME
+from ..constants import INPUT, NS_SEP, NULL_TASK_ID, RESUME
 from ..loop.apply import InputWrites, apply_writes, count_version
 from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.checkpoint_chunk import build_config, describe_task
-from ..loop.compiled_graph import CompiledGraph
 from ..loop.effects import List, Load, Query
 from ..loop.error_handlers import HandlerTask, restore_handlers
 from ..loop.plan import plan, read_state
@@ -18,6 +17,9 @@ from ..task.graph_spec import GraphSpec
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import RunnableConfig, StateSnapshot
+from .run_options import stateful_ns
+from .stored_graph import ReadableGraph, StoredGraph
+from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
@@ -35,15 +37,26 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
     }
 
 
-def load_state(graph: CompiledGraph, config: RunnableConfig, subgraphs: bool) -> Query:
-    """Returns the addressed state, or the live one."""
+def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: bool) -> Query:
+    """Returns the addressed state, or the live one; of a graph that isn't known, what is stored."""
     live = "checkpoint_id" not in config["configurable"]
     saved = yield Load(config)
+    if graph is None:
+        if saved is None:
+            raise not_found(config)
+        graph = StoredGraph(saved.checkpoint)
     return (yield from build_snapshot(graph, config, saved, live=live, recurse=subgraphs))
 
 
+def not_found(config: RunnableConfig) -> ValueError:
+    """Returns the error for a namespace at which no graph is known."""
+    return ValueError(
+        f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"
+    )
+
+
 def load_history(
-    graph: CompiledGraph,
+    graph: ReadableGraph | None,
     config: RunnableConfig,
     filter: dict[str, Any] | None,
     before: RunnableConfig | None,
@@ -53,14 +66,15 @@ def load_history(
     found = yield List(config, filter, before, limit)
     snapshots = []
     for saved in found:
+        shown = StoredGraph(saved.checkpoint) if graph is None else graph
         snapshots.append(
-            (yield from build_snapshot(graph, config, saved, live=False, recurse=False))
+            (yield from build_snapshot(shown, config, saved, live=False, recurse=False))
         )
     return snapshots
 
 
 def build_snapshot(
-    graph: CompiledGraph,
+    graph: ReadableGraph,
     config: RunnableConfig,
     saved: CheckpointTuple | None,
     *,
@@ -98,7 +112,7 @@ def build_snapshot(
             current = after
     shown = []
     for task in (*tasks, *(h for h in handlers if _asks(statuses.get(h.id), live))):
-        below = yield from _below(graph, saved, task, recurse)
+        below = yield from _below(graph, saved, task, recurse, task.id in statuses)
         shown.append(describe_task(task, statuses.get(task.id), graph.stream_keys, live, below))
     keys = graph.stream_keys
     return StateSnapshot(
@@ -144,15 +158,23 @@ def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
 
 
 def _below(
-    graph: CompiledGraph, saved: CheckpointTuple, task: Task, recurse: bool
+    graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
     """Returns what a snapshot shows of the graph that a task calls: where it is, or its state."""
     called = graph.subgraph_of(task.name)
-    if called is None:
+    thread_id = saved.config["configurable"]["thread_id"]
+    if called is not None:
+        config = build_config(thread_id, called.nested_ns(task.ns))
+        return (yield from load_state(called, config, True)) if recurse else config
+    if not recurse or not has_run:
         return None
-    ns = called.nested_ns(task.ns)
-    config = build_config(saved.config["configurable"]["thread_id"], ns)
-    return (yield from load_state(called, config, True)) if recurse else config
+    for ns in dict.fromkeys((task.ns, stateful_ns(task.ns))):
+        config = build_config(thread_id, ns)
+        found: CheckpointTuple | None = yield Load(config)
+        if found is not None:
+            stored = StoredGraph(found.checkpoint)
+            return (yield from build_snapshot(stored, config, found, live=True, recurse=True))
+    return None
 
 
 def _with_writes(

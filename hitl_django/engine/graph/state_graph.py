@@ -323,6 +323,7 @@ class StateGraph:
             store=store,
             interrupt_before_nodes=before,
             interrupt_after_nodes=after,
+            stream_mode="updates",
             auto_validate=False,
             name=name or "LangGraph",
             input_schema=self.input_schema,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, cast
 
-from ..constants import NS_SEP
 from ..drivers import arun_query, run_query
 from ..errors import NoSaverError
 from ..loop.compiled_graph import CompiledGraph
@@ -92,6 +91,8 @@ class ThreadStates:
     ) -> RunnableConfig:
         """Applies several super-steps of updates; see update_state."""
         graph, saver, config = self._addressed(config)
+        if graph is None:
+            raise snapshots.not_found(config)
         query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
         return run_query(query, saver)  # type: ignore[no-any-return]
 
@@ -110,13 +111,18 @@ class ThreadStates:
     ) -> RunnableConfig:
         """Like bulk_update_state."""
         graph, saver, config = self._addressed(config)
+        if graph is None:
+            raise snapshots.not_found(config)
         query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
         return await arun_query(query, saver)  # type: ignore[no-any-return]
 
     def _addressed(
         self, config: RunnableConfig
-    ) -> tuple[CompiledGraph, BaseCheckpointSaver, RunnableConfig]:
-        """Returns the graph that a config's namespace belongs to, the saver, and the config."""
+    ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
+        """Returns the graph that a config's namespace belongs to, the saver, and the config.
+
+        None stands for a graph that its node reaches in a way that can't be seen.
+        """
         if self.saver is None:
             raise NoSaverError("No checkpointer set")
         config = snapshots.complete_config(config)
@@ -126,7 +132,7 @@ class ThreadStates:
             return root, self.saver, config
         for _, graph in subgraphs.iterate_subgraphs(root, ns, True):
             return graph, self.saver, config
-        raise ValueError(f"Subgraph {NS_SEP.join(subgraphs.split_path(ns))} not found")
+        return None, self.saver, config
 
     def nested_ns(self, ns: str) -> str:
         """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
