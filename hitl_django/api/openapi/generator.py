@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_resolver, reverse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import normalize_result_object
@@ -15,6 +15,8 @@ from . import paths
 from .examples import add_examples
 from .schemas import ComponentSchemas
 
+#: By its name, as Django takes it: the view of this document is one of those that it names.
+URLCONF = "hitl_django.api.urls"
 VERSION = "1"
 DESCRIPTION = """\
 Starts runs, lists the questions they ask, takes decisions.
@@ -63,10 +65,8 @@ class Generator(SchemaGenerator):
 
 def iterate_operations() -> Iterator[tuple[Any, Any, str, Operation]]:
     """Yields every declared operation, as (URL pattern, view, method, operation)."""
-    from ..urls import urlpatterns  # the view of this document is one of them
-
-    for pattern in urlpatterns:
-        view = pattern.callback.cls()  # type: ignore[attr-defined]
+    for pattern in get_resolver(URLCONF).url_patterns:
+        view = pattern.callback.cls()  # type: ignore[union-attr]
         for method in view.http_method_names:
             if method not in ("head", "options") and (found := get_operation(view, method)):
                 yield pattern, view, method, found
