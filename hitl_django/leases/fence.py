@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from uuid import UUID
 
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.checkpoint import Outcome
@@ -15,13 +14,10 @@ from .lease import Lease, lease_duration
 
 
 class RunFence:
-    """Binds a worker's commits to its epoch; the last of them ends, pauses or requeues the run.
+    """Binds a worker's commits to its epoch; the last of them ends, pauses or requeues the run."""
 
-    ``requeue`` is called with the id of a run that is left QUEUED, inside the transaction.
-    """
-
-    def __init__(self, lease: Lease, requeue: Callable[[UUID], None]) -> None:
-        self.lease, self.requeue = lease, requeue
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
 
     def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         """Requires that the thread is held; renews the lease, or ends it with an outcome."""
@@ -44,4 +40,4 @@ class RunFence:
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Adds the outcome of the run to its last commit."""
-        transitions.finish(self.lease, batch, outcome, step, self.requeue)
+        transitions.finish(self.lease, batch, outcome, step)

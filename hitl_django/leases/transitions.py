@@ -6,10 +6,8 @@ Each writes the state, the run's last event and the outbox, and sends the signal
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.db import router
 
@@ -21,6 +19,7 @@ from hitl_django.errors import LeaseLostError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Delivery, Run
 from hitl_django.notifications import outbox
+from hitl_django.task_queue import dispatcher
 
 from . import interrupts, queries
 from .lease import Lease
@@ -42,20 +41,12 @@ _END_STATES = {
 }
 
 
-def finish(
-    lease: Lease,
-    batch: WriteBatch,
-    outcome: Outcome,
-    step: int | None,
-    requeue: Callable[[UUID], None],
-) -> None:
+def finish(lease: Lease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
     """Adds the outcome of a run to its last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_asked:
         # What was asked before may be answered by now: that shows when the thread is held.
-        batch.before_commit(
-            partial(_pause_behind_lock, lease, outcome, requeue, using, lease.log.last)
-        )
+        batch.before_commit(partial(_pause_behind_lock, lease, outcome, using, lease.log.last))
         return
     state = _state_after(outcome)
     detail: dict[str, Any] = {}
@@ -66,7 +57,7 @@ def finish(
         batch.before_commit(partial(interrupts.withdraw_interrupts, lease, using))
     _leave(lease, state, batch, *_describe_error(outcome.error), step=step, detail=detail)
     if state == Run.State.QUEUED:
-        batch.before_commit(partial(requeue, lease.run_id))
+        dispatcher.enqueue(lease.run_id, batch)
     batch.after_write(partial(_send_signals, lease, state, using))
 
 
@@ -90,9 +81,7 @@ def _has_waiting(lease: Lease, using: str) -> bool:
     return bool(queries.WAITING.run(using, run=lease.run_id) if known is None else known)
 
 
-def _pause_behind_lock(
-    lease: Lease, outcome: Outcome, requeue: Callable[[UUID], None], using: str, last_event: int
-) -> None:
+def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: int) -> None:
     lease.log.last = last_event  # as it was before the database undid this and it was called again
     # A question that was answered while the run was still under way finds nobody waiting: its
     # run doesn't pause but goes round again, with the answer.
@@ -102,7 +91,7 @@ def _pause_behind_lock(
     detail = {} if answered else {"questions": waiting}
     _leave(lease, state, batch, *_describe_error(None), detail=detail)
     if answered:
-        batch.before_commit(partial(requeue, lease.run_id))
+        dispatcher.enqueue(lease.run_id, batch)
     batch.run()
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -67,18 +66,14 @@ def add_messages(
         for pk, endpoint in zip(made, endpoints, strict=True)
     ]
     batch.insert(_NEW, rows)
-    batch.after_write(partial(_hint, endpoints))
+    for endpoint in endpoints:
+        dispatcher.enqueue_webhook(endpoint, batch)
     return made
 
 
 def clear_listeners() -> None:
     """Clears what this process knows of the endpoints, because it has just changed one."""
     _known.clear()
-
-
-def _hint(endpoints: Sequence[UUID]) -> None:
-    for endpoint in endpoints:
-        dispatcher.enqueue_webhook(endpoint)
 
 
 def _listeners(using: str) -> tuple[Listener, ...]:

@@ -143,7 +143,9 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
     row.refresh_from_db(write_alias())
     if row.is_active:
-        dispatcher.enqueue_webhook(row.pk)  # what had to wait for this
+        batch = WriteBatch(write_alias())
+        dispatcher.enqueue_webhook(row.pk, batch)  # what had to wait for this
+        batch.run()
     return WebhookInfo.of(row)
 
 
@@ -194,7 +196,9 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )
         _rows().filter(pk=delivery.endpoint_id).update(rests_until=None)
-        dispatcher.enqueue_webhook(delivery.endpoint_id)
+        batch = WriteBatch(write_alias())
+        dispatcher.enqueue_webhook(delivery.endpoint_id, batch)
+        batch.run()
     logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
     delivery.refresh_from_db(write_alias())
     return DeliveryInfo.of(delivery)

@@ -86,20 +86,14 @@ def dispatcher() -> Dispatcher:
     return chosen
 
 
-def enqueue(run_id: object, batch: WriteBatch | None = None) -> None:
-    """Enqueues a message that a run is due, if the current transaction commits.
-
-    With ``batch`` it is one of the things that are written there.
-    """
-    if batch is not None:
-        _add_message(ADVANCE, run_id, batch)
-        return
-    _enqueue_alone(ADVANCE, run_id)
+def enqueue(run_id: object, batch: WriteBatch) -> None:
+    """Adds a message that a run is due to what is written."""
+    _add_message(ADVANCE, run_id, batch)
 
 
-def enqueue_webhook(endpoint_id: object) -> None:
-    """Enqueues a message that an endpoint has deliveries due, if the transaction commits."""
-    _enqueue_alone(DELIVER, endpoint_id)
+def enqueue_webhook(endpoint_id: object, batch: WriteBatch) -> None:
+    """Adds a message that an endpoint has deliveries due to what is written."""
+    _add_message(DELIVER, endpoint_id, batch)
 
 
 def time_slice() -> float | None:
@@ -107,12 +101,6 @@ def time_slice() -> float | None:
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
     return dispatcher().time_slice()
-
-
-def _enqueue_alone(function: str, subject: object) -> None:
-    batch = WriteBatch(write_alias())
-    _add_message(function, subject, batch)
-    batch.run()
 
 
 def _add_message(function: str, subject: object, batch: WriteBatch) -> None:

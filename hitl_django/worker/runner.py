@@ -11,19 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from django.db import router, transaction
+from django.db import transaction
 
 from hitl_django import leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.db.connections import close_lost
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.leases import Lease, RunFence
-from hitl_django.models import Run
 from hitl_django.task_queue import dispatcher
 
 logger = logging.getLogger("hitl_django")
@@ -38,7 +39,9 @@ def advance(run_id: str) -> None:
     the run is taken up by another worker when the lease has run out.
     """
     if _drain_reason is not None:
-        dispatcher.enqueue(run_id)  # for a worker that stays
+        batch = WriteBatch(write_alias())
+        dispatcher.enqueue(run_id, batch)  # for a worker that stays
+        batch.run()
         return
     try:
         run = UUID(str(run_id))
@@ -93,7 +96,7 @@ def _drive(lease: Lease) -> Outcome:
     registered = registry.get(lease.graph)
     if lease.fingerprint != registered.fingerprint:
         compatibility.take_up(lease.run_id, lease.thread, lease.fingerprint, registered)
-    fence = RunFence(lease, dispatcher.enqueue)
+    fence = RunFence(lease)
     config = {
         "configurable": {
             "thread_id": lease.thread.thread_id,
@@ -103,7 +106,7 @@ def _drive(lease: Lease) -> Outcome:
         "recursion_limit": hitl.RECURSION_LIMIT,
         "metadata": {"run_id": str(lease.run_id)},
     }
-    if transaction.get_connection(_write_alias()).in_atomic_block:
+    if transaction.get_connection(write_alias()).in_atomic_block:
         # Another thread would see nothing of what this transaction has written: in a TestCase, the
         # tasks of a workflow run on the test's own.
         config["max_concurrency"] = 1
@@ -130,10 +133,6 @@ def _drainable(control: RunControl) -> Iterator[None]:
         yield
     finally:
         _controls.discard(control)
-
-
-def _write_alias() -> str:
-    return router.db_for_write(Run)
 
 
 def _release(lease: Lease, error: Exception) -> None:

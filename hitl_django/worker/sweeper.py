@@ -20,6 +20,7 @@ from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import webhooks
@@ -87,8 +88,10 @@ def _enqueue_overdue() -> list[UUID]:
         # Marked before they are hinted, so that the next sweep looks at others first: with more
         # runs waiting than workers can take, the queue doesn't fill with repetitions.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
+        batch = WriteBatch(using)
         for run_id in run_ids:
-            dispatcher.enqueue(run_id)
+            dispatcher.enqueue(run_id, batch)
+        batch.run()
     logger.info("sweep: runs hinted again: %s", len(run_ids))
     return run_ids
 

@@ -26,7 +26,6 @@ from hitl_django.engine.savers.checkpoint import Commit, Outcome
 from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 from tests.graphs import FAILING
@@ -219,7 +218,7 @@ class Runs(RuleBasedStateMachine):
         live = self.states[lease.run_id] == "running"
         place = {"thread_id": lease.thread.thread_id, "checkpoint_ns": ""}
         commit = Commit({"configurable": place}, outcome=Outcome("failed", error=ValueError("x")))
-        saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
+        saver = DjangoSaver(lease.thread, RunFence(lease))
         if mine and live:
             saver.commit(commit)
             self.held.remove(lease)  # a worker's last commit is its last

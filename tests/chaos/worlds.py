@@ -23,7 +23,6 @@ from hitl_django.errors import AlreadyDecidedError, LeaseLostError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.task_queue import dispatcher
 from hitl_django.worker.sweeper import sweep
 from tests.engine.crashing import store_answer
 
@@ -167,7 +166,7 @@ class DatabaseWorld:
         return leases.claim(self.run)
 
     def saver(self, lease: leases.Lease) -> BaseCheckpointSaver:
-        return DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
+        return DjangoSaver(lease.thread, RunFence(lease))
 
     def renew(self, lease: leases.Lease) -> bool:
         return leases.renew(lease)

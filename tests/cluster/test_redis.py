@@ -16,7 +16,7 @@ from django_q.models import OrmQ
 
 from hitl_django import services
 from hitl_django.models import Interrupt
-from hitl_django.task_queue import dispatcher
+from tests.messages import enqueue_run
 
 from .conftest import Cluster, all_succeeded, start_laps, states
 from .redis_server import RedisServer
@@ -39,11 +39,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
 @pytest.mark.promise("P3")
 def test_the_hint_follows_the_commit(server: RedisServer) -> None:
     with transaction.atomic():
-        dispatcher.enqueue("an id")
+        enqueue_run("an id")
         assert server.length("hitl") == 0
     assert server.length("hitl") == 1
     with transaction.atomic():
-        dispatcher.enqueue("an id")
+        enqueue_run("an id")
         transaction.set_rollback(True)
     assert server.length("hitl") == 1
     assert not OrmQ.objects.exists()

@@ -19,7 +19,6 @@ from hitl_django.errors import LeaseLostError
 from hitl_django.leases import Lease, RunFence, queries, transitions
 from hitl_django.leases.interrupts import withdraw_interrupts
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
-from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
 
 Advance = Callable[[], int]
@@ -46,7 +45,7 @@ def replaced(graph: str, given: Any) -> tuple[Lease, Lease]:
 
 
 def commit(lease: Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
+    saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     writes = () if outcome else [TaskWrites("t", "", [("log", ["late"])])]
     saver.commit(Commit(place, writes, outcome=outcome))

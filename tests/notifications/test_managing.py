@@ -285,7 +285,7 @@ def test_what_waited_for_a_webhook_is_told_of_when_it_is_on(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, told = hook(URL), list[Any]()
-    monkeypatch.setattr(dispatcher, "enqueue_webhook", told.append)
+    monkeypatch.setattr(dispatcher, "enqueue_webhook", lambda pk, batch: told.append(pk))
     services.change_webhook(endpoint.pk, is_active=False)
     assert told == []
     services.change_webhook(endpoint.pk, is_active=True)

@@ -417,7 +417,8 @@ def test_a_message_whose_hint_was_lost_is_found_by_the_sweep(
     message_to(endpoint)
     hinted: list[str] = []
     monkeypatch.setattr(
-        "hitl_django.task_queue.dispatcher.enqueue_webhook", lambda pk: hinted.append(str(pk))
+        "hitl_django.task_queue.dispatcher.enqueue_webhook",
+        lambda pk, batch: hinted.append(str(pk)),
     )
     sweep()
     assert hinted == []  # just told: a worker may be on its way
@@ -450,7 +451,9 @@ def test_a_task_ends_with_its_time_and_has_another_go_on(
     endpoint = hook(receive())
     first, second = message_to(endpoint), message_to(endpoint)
     hinted: list[Any] = []
-    monkeypatch.setattr("hitl_django.task_queue.dispatcher.enqueue_webhook", hinted.append)
+    monkeypatch.setattr(
+        "hitl_django.task_queue.dispatcher.enqueue_webhook", lambda pk, batch: hinted.append(pk)
+    )
     monkeypatch.setattr(sending, "SLICE", 0)
     assert deliver(first).state == "delivered"
     second.refresh_from_db()

@@ -26,7 +26,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 def hinted(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The endpoints that workers are told of."""
     found: list[UUID] = []
-    monkeypatch.setattr(dispatcher, "enqueue_webhook", found.append)
+    monkeypatch.setattr(dispatcher, "enqueue_webhook", lambda pk, batch: found.append(pk))
     return found
 
 

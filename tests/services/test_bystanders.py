@@ -20,7 +20,6 @@ from hitl_django.errors import InterruptNotFound, LinkNotFound
 from hitl_django.leases import RunFence
 from hitl_django.models import Checkpoint, Decision, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy
-from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
 from tests.reading import values_of
 
@@ -224,7 +223,7 @@ WORKED: dict[str, Callable[[leases.Lease], object]] = {
 
 
 def commit(lease: leases.Lease, outcome: Outcome | None) -> None:
-    saver = DjangoSaver(lease.thread, RunFence(lease, dispatcher.enqueue))
+    saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
     saver.commit(Commit(place, outcome=outcome))
 

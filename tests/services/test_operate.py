@@ -137,7 +137,7 @@ def test_cancelling_shuts_the_worker_out(advance: Advance) -> None:
     lease = leases.claim(info.id)
     assert lease is not None
     services.cancel(info.id)
-    saver = DjangoSaver(lease.thread, RunFence(lease, lambda run_id: None))
+    saver = DjangoSaver(lease.thread, RunFence(lease))
     place = {"configurable": {"thread_id": info.thread_id}}
     with pytest.raises(LeaseLostError):
         saver.commit(Commit(place, outcome=Outcome("finished")))

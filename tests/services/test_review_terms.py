@@ -23,9 +23,9 @@ from hitl_django.graph_registry.review_policy import VALUE, ReviewPolicy
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy
 from hitl_django.review_terms import ReviewTerms, review
-from hitl_django.task_queue import dispatcher
 from tests.chaos import invariants
 from tests.graphs import Reviewed, ask_in_terms
+from tests.messages import enqueue_run
 from tests.reading import values_of
 
 from .conftest import asked
@@ -382,7 +382,7 @@ class TestGoingOn:
         # As after a retry by an operator: a worker takes the run up although questions are open.
         services.decide(questions[0].pk, "respond", 1)
         Run.objects.filter(pk=run.pk).update(state="queued")
-        dispatcher.enqueue(run.pk)
+        enqueue_run(run.pk)
         advance()
         run.refresh_from_db()
         assert run.state == "interrupted"

@@ -23,6 +23,7 @@ from hitl_django.notifications import webhooks
 from hitl_django.services.reviews import decide
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import runner
+from tests.messages import enqueue_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +33,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 @pytest.mark.promise("P9")
 def test_the_queues_row_is_part_of_the_transaction() -> None:
     with transaction.atomic():
-        dispatcher.enqueue("an id")
+        enqueue_run("an id")
         assert OrmQ.objects.count() == 1
         transaction.set_rollback(True)
     assert not OrmQ.objects.exists()
@@ -75,11 +76,11 @@ def test_a_broker_elsewhere_is_told_after_the_commit(monkeypatch: pytest.MonkeyP
         lambda *args, **kwargs: sent.append(1),
     )
     with transaction.atomic():
-        dispatcher.enqueue("an id")
+        enqueue_run("an id")
         assert sent == []
     assert sent == [1]
     with transaction.atomic():
-        dispatcher.enqueue("an id")
+        enqueue_run("an id")
         transaction.set_rollback(True)
     assert sent == [1]
 

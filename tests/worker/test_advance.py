@@ -137,7 +137,7 @@ def test_a_worker_that_was_replaced_writes_nothing(advance: Advance) -> None:
     assert run_of(info).state == "succeeded"
     count = Checkpoint.objects.count()
 
-    saver = DjangoSaver(frozen.thread, RunFence(frozen, dispatcher.enqueue))
+    saver = DjangoSaver(frozen.thread, RunFence(frozen))
     place = {"configurable": {"thread_id": info.thread_id}}
     for commit in (
         Commit(place, [TaskWrites("t", "", [("log", ["late"])])]),
@@ -618,19 +618,19 @@ def test_a_signal_between_the_claim_and_the_first_step_is_not_missed(
     assert run_of(info).state == "queued"
 
 
-def pause(lease: Any, row: Interrupt, words: str, hinted: list[object]) -> None:
+def pause(lease: Any, row: Interrupt, words: str) -> None:
     """Commit what a worker does that has loaded before the answer to ``row`` came."""
     question = Question(
         Asked(words, row.interrupt_id), row.node, row.task_id, row.task_path, "", row.checkpoint_id
     )
     place = {"configurable": {"thread_id": lease.thread.thread_id}}
-    saver = DjangoSaver(lease.thread, RunFence(lease, hinted.append))
+    saver = DjangoSaver(lease.thread, RunFence(lease))
     saver.commit(Commit(place, outcome=Outcome("interrupted", (question,))))
 
 
 @pytest.mark.promise("P8")
 def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
-    advance: Advance,
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("panel", {"log": []})
     advance()
@@ -641,7 +641,8 @@ def test_a_question_answered_while_the_run_was_busy_sends_it_round_again(
     assert Run.objects.get().state == "running"
 
     hinted: list[object] = []
-    pause(lease, right, "Question to right", hinted)
+    monkeypatch.setattr(dispatcher, "enqueue", lambda run_id, batch: hinted.append(run_id))
+    pause(lease, right, "Question to right")
     assert Run.objects.get().state == "queued"
     assert hinted == [right.run_id]
     runner.advance(str(right.run_id))
@@ -656,7 +657,7 @@ def test_an_answer_to_old_words_is_refused_when_the_question_has_changed(
     advance()
     shown, other = Interrupt.objects.order_by("task_path")
     services.decide(other.pk, "approve")
-    pause(leases.claim(shown.run_id), shown, "Something else?", [])
+    pause(leases.claim(shown.run_id), shown, "Something else?")
     now = Interrupt.objects.get(pk=shown.pk)
     assert (now.title, now.version, now.status) == ("Something else?", 2, "pending")
     assert Run.objects.get().state == "interrupted"
@@ -680,7 +681,7 @@ def test_other_words_inherit_neither_the_time_nor_the_refusal_of_the_old(advance
         refused_version=1,
         approvals=1,
     )
-    pause(leases.claim(shown.run_id), shown, "Something else?", [])
+    pause(leases.claim(shown.run_id), shown, "Something else?")
     now = Interrupt.objects.get(pk=shown.pk)
     assert (now.title, now.status) == ("Something else?", "pending")
     assert (now.expires_at, now.warn_at, now.refused_version) == (None, None, None)
@@ -716,7 +717,7 @@ def test_a_question_that_is_no_longer_asked_is_superseded(advance: Advance) -> N
     advance()
     left, right = Interrupt.objects.order_by("task_path")
     Run.objects.update(state="queued")
-    pause(leases.claim(left.run_id), left, "Question to left", [])
+    pause(leases.claim(left.run_id), left, "Question to left")
     right.refresh_from_db()
     left.refresh_from_db()
     assert (left.status, left.version) == ("pending", 1)

@@ -14,8 +14,8 @@ from hitl_django import END, START, RetryPolicy, StateGraph, once, services, tes
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
-from hitl_django.task_queue import dispatcher
 from tests.graphs import Log
+from tests.messages import enqueue_run
 
 pytestmark = [
     pytest.mark.django_db,
@@ -73,7 +73,7 @@ def test_a_run_whose_disk_is_full_for_a_while_is_taken_up_again(call: str, disk:
         found = Run.objects.get(pk=run.id)
         assert (found.state, found.thread.lease_until) == ("queued", None)
         assert found.error == "OperationalError: of the file"
-        dispatcher.enqueue(run.id)
+        enqueue_run(run.id)
         advance()
     assert Run.objects.get(pk=run.id).state == "succeeded"
 

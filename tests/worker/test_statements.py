@@ -186,7 +186,7 @@ def test_a_run_that_was_changed_by_hand_stores_nothing_of_the_last_commit(
     Run.objects.update(state="failed")
     place = {"configurable": {"thread_id": info.thread_id}}
     before = Checkpoint.objects.count()
-    saver = DjangoSaver(lease.thread, RunFence(lease, lambda run_id: None))
+    saver = DjangoSaver(lease.thread, RunFence(lease))
     with pytest.raises(LeaseLostError):
         saver.commit(Commit(place, [TaskWrites("t", "", [("count", 9)])], outcome=Outcome(status)))
     assert (Checkpoint.objects.count(), PendingWrite.objects.count()) == (before, 0)

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.test import override_settings
 
 from hitl_django import leases, services, testing
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import retention
@@ -99,7 +100,7 @@ def test_two_sweeps_at_once_hint_different_runs_and_none_waits_for_the_other(
         found.append(sweep())
         connection.close()
 
-    def meanwhile(run_id: UUID) -> None:
+    def meanwhile(run_id: UUID, batch: WriteBatch) -> None:
         if not found:
             found.append([])
             thread = threading.Thread(target=other)
@@ -147,7 +148,7 @@ def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advan
 def test_a_run_whose_hint_failed_is_left_to_the_next_sweep(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(run_id: UUID) -> None:
+    def refuse(run_id: UUID, batch: WriteBatch) -> None:
         raise ConnectionError("the broker has gone away")
 
     info = services.start("steps", {"log": []})

@@ -14,6 +14,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.task_queue import dispatcher
 
@@ -64,7 +66,9 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
             return False
         if monotonic() >= until:
             claims.let_go(endpoint)
-            dispatcher.enqueue_webhook(endpoint.pk)
+            batch = WriteBatch(write_alias())
+            dispatcher.enqueue_webhook(endpoint.pk, batch)
+            batch.run()
             return False
     claims.let_go(endpoint)
     return True

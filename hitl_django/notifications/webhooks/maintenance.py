@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.models import Delivery
 from hitl_django.task_queue import dispatcher
 
@@ -44,8 +45,10 @@ def hint_due() -> list[UUID]:
         return found
     with transaction.atomic(using=using):
         claims.endpoints().filter(pk__in=found).update(hinted_at=Now())
+        batch = WriteBatch(using)
         for endpoint in found:
-            dispatcher.enqueue_webhook(endpoint)
+            dispatcher.enqueue_webhook(endpoint, batch)
+        batch.run()
     return found
 
 
