@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Q, QuerySet
 
 from hitl_django import models
 from hitl_django.engine.types import RunnableConfig
 
 from . import queries
-from .checkpoint_reader import Row
+from .queries import CheckpointRow
 
 
 def read_page(
@@ -16,8 +18,8 @@ def read_page(
     config: RunnableConfig | None,
     before: RunnableConfig | None,
     size: int,
-    last: Row | None,
-) -> list[Row]:
+    last: CheckpointRow | None,
+) -> list[CheckpointRow]:
     """Reads the newest checkpoints that are addressed, or those that follow the last one read.
 
     The first page of one namespace, which most callers read, is a prepared query.
@@ -32,14 +34,14 @@ def read_page(
     rows = _filter(queries.checkpoints().using(using), config, before)
     if last is not None:
         rows = _after(rows, last)
-    return [*rows.order_by("-checkpoint_id", "thread", "ns")[:size]]
+    return [CheckpointRow(*row) for row in rows.order_by("-checkpoint_id", "thread", "ns")[:size]]
 
 
 def _filter(
-    rows: QuerySet[models.Checkpoint, Row],
+    rows: QuerySet[models.Checkpoint, Any],
     config: RunnableConfig | None,
     before: RunnableConfig | None,
-) -> QuerySet[models.Checkpoint, Row]:
+) -> QuerySet[models.Checkpoint, Any]:
     given = (config or {}).get("configurable") or {}
     if "thread_id" in given:
         rows = rows.filter(thread=queries.thread_key(str(given["thread_id"])))
@@ -51,13 +53,14 @@ def _filter(
     return rows if bound is None else rows.filter(checkpoint_id__lt=bound)
 
 
-def _after(rows: QuerySet[models.Checkpoint, Row], last: Row) -> QuerySet[models.Checkpoint, Row]:
+def _after(
+    rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
+) -> QuerySet[models.Checkpoint, Any]:
     """Returns the rows that follow one; copies of a thread have the same checkpoint ids."""
-    row = queries.CheckpointRow(*last)
     # The first condition is the one that an index is good for; of what it leaves, only rows of the
     # same id have been read.
-    return rows.filter(checkpoint_id__lte=row.checkpoint_id).filter(
-        Q(checkpoint_id__lt=row.checkpoint_id)
-        | Q(thread__gt=row.thread)
-        | Q(thread=row.thread, ns__gt=row.ns)
+    return rows.filter(checkpoint_id__lte=last.checkpoint_id).filter(
+        Q(checkpoint_id__lt=last.checkpoint_id)
+        | Q(thread__gt=last.thread)
+        | Q(thread=last.thread, ns__gt=last.ns)
     )

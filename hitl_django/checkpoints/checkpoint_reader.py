@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointTuple, PendingWrite
@@ -10,20 +11,20 @@ from hitl_django.engine.savers.checkpoint import CheckpointMetadata, CheckpointT
 from . import inline_values, inline_writes, list_deltas, queries, version_deltas
 from .codec import codec, unpack, verify
 from .coordinates import CheckpointRef
+from .queries import CheckpointRow, WriteRow
 from .write_cache import CachedNamespace
-
-Row = tuple[Any, ...]  # as the database returns it: queries.CheckpointRow names its columns
 
 
 def decode_checkpoint(
-    rows: Sequence[Row], using: str, cached: CachedNamespace, *, has_newest: bool
+    rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
     """Decodes a checkpoint that was read with the writes on top of it, if there is one."""
-    named = [queries.CheckpointRow(*row) for row in rows]
-    one = [row for row in named if row.task_id is None]
+    one = [row for row in rows if row.task_id is None]
     written = [
-        (row.checkpoint_id, row.parent_id, row.task_id, row.slot, row.data, row.digest)
-        for row in named
+        WriteRow(
+            row.checkpoint_id, row.parent_id or "", row.task_id, row.slot, row.data, row.digest
+        )
+        for row in rows
         if row.task_id is not None
     ]
     opened = decode_checkpoints(one, using, cached=cached, has_newest=has_newest, written=written)
@@ -31,13 +32,13 @@ def decode_checkpoint(
 
 
 def decode_checkpoints(
-    rows: Iterable[Row],
+    rows: Iterable[CheckpointRow],
     using: str,
     wanted: dict[str, Any] | None = None,
     cached: CachedNamespace | None = None,
     *,
     has_newest: bool = False,
-    written: Sequence[Row] | None = None,
+    written: Sequence[WriteRow] | None = None,
 ) -> Iterator[CheckpointTuple]:
     """Decodes the rows whose metadata has what is wanted, with few queries to a namespace.
 
@@ -69,17 +70,15 @@ class _Decoded:
         "thread", "thread_id", "values", "writes",
     )  # fmt: skip
 
-    def __init__(self, columns: Row) -> None:
-        row = queries.CheckpointRow(*columns)
+    def __init__(self, row: CheckpointRow) -> None:
         self.thread, self.thread_id, self.ns = row.thread, row.thread_id, row.ns
         self.checkpoint_id, self.parent_id = row.checkpoint_id, row.parent_id
-        data, about, held, self.led_here = inline_writes.verify_payloads(
-            (row.data, row.metadata, row.scalars, row.writes, row.digest), self.checkpoint_id
-        )
-        self.record = codec.decode(data)
+        payloads = inline_writes.verify_payloads(row, self.checkpoint_id)
+        self.led_here = payloads.writes
+        self.record = codec.decode(payloads.data)
         self.head: version_deltas.Head = {}
-        self.metadata: CheckpointMetadata = codec.decode(about)
-        self.values, self.is_whole = inline_values.unpack(held)
+        self.metadata: CheckpointMetadata = codec.decode(payloads.metadata)
+        self.values, self.is_whole = inline_values.unpack(payloads.scalars)
         #: What led here from the parent, and what led on from here, as bytes.
         self.ended = b""
         self.writes: list[PendingWrite] = []
@@ -169,8 +168,10 @@ def _read_named(
     )
 
 
-def _key_by_version(rows: Iterable[Row]) -> dict[tuple[str, int], list_deltas.Stored]:
-    return {(channel, version): (bytes(data), stored) for channel, version, data, stored in rows}
+def _key_by_version(
+    rows: Iterable[queries.BlobRow],
+) -> dict[tuple[str, int], list_deltas.Stored]:
+    return {(row.channel, row.version): (bytes(row.data), row.digest) for row in rows}
 
 
 def _restore(
@@ -188,7 +189,7 @@ def _restore(
     return verify(data, stored, f"channel {channel!r}")
 
 
-def _read_writes(group: Sequence[_Decoded], using: str) -> Sequence[Row]:
+def _read_writes(group: Sequence[_Decoded], using: str) -> Sequence[WriteRow]:
     return queries.WRITES.run(
         using,
         thread=group[0].thread,
@@ -197,20 +198,18 @@ def _read_writes(group: Sequence[_Decoded], using: str) -> Sequence[Row]:
     )
 
 
-def _fill_writes(group: Sequence[_Decoded], rows: Iterable[Row]) -> None:
+def _fill_writes(group: Sequence[_Decoded], rows: Iterable[WriteRow]) -> None:
     by_id = {one.checkpoint_id: one for one in group}
-    found: list[tuple[str, str, str, int, Any]] = []
-    for checkpoint_id, path, task_id, slot, data, stored in rows:
-        writes = unpack(data, stored, f"writes of task {task_id}")
-        found.append((checkpoint_id, path, task_id, slot, writes))
-    own = {row[:4] for row in found}
+    found: dict[inline_writes.WriteKey, Any] = {}
     for one in group:
-        if one.ended:
-            ended = inline_writes.decode_writes(one.checkpoint_id, one.ended)
-            found += [row for row in ended if row[:4] not in own]
+        found |= inline_writes.decode_writes(one.checkpoint_id, one.ended)
+    for row in rows:
+        key = inline_writes.WriteKey(row.checkpoint_id, row.task_path, row.task_id, row.slot)
+        found[key] = unpack(row.data, row.digest, f"writes of task {row.task_id}")
     # Sorted here and not by the database, whose collation may order paths as it likes.
-    for checkpoint_id, _, task_id, _, writes in sorted(found, key=lambda row: row[1:4]):
-        by_id[checkpoint_id].writes += [(task_id, channel, value) for channel, value in writes]
+    for key in sorted(found, key=attrgetter("task_path", "task_id", "slot")):
+        writes = [(key.task_id, channel, value) for channel, value in found[key]]
+        by_id[key.checkpoint_id].writes += writes
 
 
 def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:

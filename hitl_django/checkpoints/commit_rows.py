@@ -57,7 +57,7 @@ class CommitRows:
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
-            ended = task.task_id, task.task_path, pack_writes(writes)
+            ended = inline_writes.EndedTask(task.task_id, task.task_path, pack_writes(writes))
             if unit and ends_step:
                 self._ended.append(ended)
                 continue
@@ -86,7 +86,7 @@ class CommitRows:
                 self._blobs.append(self._blob(channel, version, values[channel]))
         if few is None:
             self._set_apart(head, values, new_versions)
-        parts = (
+        payloads = queries.Payloads(
             self._head(head),
             codec.encode(dict(metadata)),
             b"" if few is None else inline_values.pack(few, is_whole=len(few) == len(values)),
@@ -99,16 +99,18 @@ class CommitRows:
                 self.place.checkpoint_id,
                 metadata.get("step", -1),
                 metadata.get("source", ""),
-                parts[0],
-                digest(b"".join(parts)),
-                *parts[1:],
+                payloads.data,
+                digest(b"".join(payloads)),
+                payloads.metadata,
+                payloads.scalars,
+                payloads.writes,
                 self.epoch,
             )
         )
 
     def _led_here(self) -> bytes:
         """Packs what ended with the checkpoint, or leaves it rows of its own if it is much."""
-        if sum(len(data) for *_, data in self._ended) > inline_writes.MAX_BYTES:
+        if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
         return inline_writes.pack_tasks(self._ended) if self._ended else b""

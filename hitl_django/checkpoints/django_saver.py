@@ -31,10 +31,11 @@ from hitl_django.engine.types import Chunk, RunnableConfig
 
 from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
-from .checkpoint_reader import Row, decode_checkpoint, decode_checkpoints
+from .checkpoint_reader import decode_checkpoint, decode_checkpoints
 from .codec import unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
 from .coordinates import CheckpointRef, ThreadKey
+from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
 
 PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
@@ -71,7 +72,7 @@ class DjangoSaver(BaseCheckpointSaver):
         fence: Fence | None = None,
         batch: WriteBatch | None = None,
         append_events: Callable[[WriteBatch, Sequence[Chunk]], None] | None = None,
-        newest: Sequence[Row] | None = None,
+        newest: Sequence[CheckpointRow] | None = None,
     ) -> None:
         self.thread, self.fence, self.batch = thread, fence, batch
         self.append_events = append_events
@@ -240,7 +241,7 @@ class DjangoSaver(BaseCheckpointSaver):
         question: models.Interrupt,
         value: Any,
         batch: WriteBatch,
-        so_far: tuple[Any, Any] | None = None,
+        so_far: AnswersRow | None = None,
     ) -> None:
         """Adds an answer to those that the question's task will find when it runs again.
 
@@ -348,7 +349,7 @@ class DjangoSaver(BaseCheckpointSaver):
             self._cache.replace(place.thread_id, place.ns, cached)
         return found
 
-    def _rows(self, place: CheckpointRef) -> Sequence[Row]:
+    def _rows(self, place: CheckpointRef) -> Sequence[CheckpointRow]:
         """Reads the addressed checkpoint and the writes on top of it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": place.thread_id, "ns": place.ns}
@@ -389,16 +390,16 @@ class DjangoSaver(BaseCheckpointSaver):
         self,
         place: CheckpointRef,
         question: models.Interrupt,
-        so_far: tuple[Any, Any] | None = None,
+        so_far: AnswersRow | None = None,
     ) -> Any:
         """Returns the answers that a question's task has been given; None where it has none."""
-        data, stored = self._control(place, question) if so_far is None else so_far
-        if data is None:
+        stored = self._read_answers(place, question) if so_far is None else so_far
+        if stored is None or stored.data is None:
             return None
-        [[_, value]] = unpack(data, stored, f"writes of task {question.task_id}")
+        [[_, value]] = unpack(stored.data, stored.digest, f"writes of task {question.task_id}")
         return value
 
-    def _control(self, place: CheckpointRef, question: models.Interrupt) -> tuple[Any, Any]:
+    def _read_answers(self, place: CheckpointRef, question: models.Interrupt) -> AnswersRow | None:
         assert self.thread is not None
         rows = queries.CONTROL.run(
             self.using,
@@ -408,7 +409,7 @@ class DjangoSaver(BaseCheckpointSaver):
             task_id=question.task_id,
             slot=ANSWERS if question.key is None else KEYED_ANSWERS,
         )
-        return (rows[0][0], rows[0][1]) if rows else (None, None)
+        return rows[0] if rows else None
 
     def _is_bound_to(self, place: CheckpointRef) -> bool:
         return self.thread is not None and self.thread.thread_id == place.thread_id

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from . import queries
 from .codec import codec, verify
@@ -18,7 +18,22 @@ from .codec import codec, verify
 UNIT = 0  # the slot of a task's channel writes
 MAX_BYTES = 4096  # bytes of what tasks wrote that a checkpoint's row takes
 
-EndedTask = tuple[str, str, bytes]  # a task's id, its path, and what it wrote
+
+class EndedTask(NamedTuple):
+    """A task that ended with a super-step, and what it wrote."""
+
+    task_id: str
+    path: str
+    data: bytes
+
+
+class WriteKey(NamedTuple):
+    """What tells one write of a namespace's tasks from another."""
+
+    checkpoint_id: str
+    task_path: str
+    task_id: str
+    slot: int
 
 
 class CheckpointStep(Protocol):
@@ -37,11 +52,16 @@ def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
     return codec.encode_record([[*task] for task in ended])
 
 
-def verify_payloads(row: Sequence[Any], checkpoint_id: str) -> list[bytes]:
-    """Returns a checkpoint's columns of bytes; CorruptPayloadError if the digest isn't theirs."""
-    parts = [bytes(part) for part in row[:-1]]
-    verify(b"".join(parts), row[-1], f"checkpoint {checkpoint_id}")
-    return parts
+def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
+    """Returns the columns of bytes of a checkpoint's row, which has all PAYLOAD_COLUMNS.
+
+    CorruptPayloadError if the digest isn't theirs.
+    """
+    found = queries.Payloads(
+        bytes(row.data), bytes(row.metadata), bytes(row.scalars), bytes(row.writes)
+    )
+    verify(b"".join(found), row.digest, f"checkpoint {checkpoint_id}")
+    return found
 
 
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
@@ -59,35 +79,31 @@ def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool)
     first = group[0]
     where = {"thread": first.thread, "ns": first.ns}
     if not has_newest:
-        for parent, *row in queries.FOLLOWING.run(
-            using, **where, checkpoint_id=first.checkpoint_id
-        ):
-            if parent == first.checkpoint_id:
-                first.ended = _writes_after(row, first)
+        for row in queries.FOLLOWING.run(using, **where, checkpoint_id=first.checkpoint_id):
+            if row.parent_id == first.checkpoint_id:
+                first.ended = _writes_after(row)
             else:
                 unmatched.append(first)
     if not unmatched:
         return
     by_id = {one.checkpoint_id: one for one in unmatched}
-    for parent, *row in queries.CHILDREN.run(using, **where, parents=[*by_id]):
+    for row in queries.CHILDREN.run(using, **where, parents=[*by_id]):
         # What a task wrote stands as first written.
-        by_id[parent].ended = by_id[parent].ended or _writes_after(row, by_id[parent])
+        by_id[row.parent_id].ended = by_id[row.parent_id].ended or _writes_after(row)
 
 
-def _writes_after(row: Sequence[Any], parent: CheckpointStep) -> bytes:
-    return verify_payloads(row, f"after {parent.checkpoint_id}")[-1]
+def _writes_after(row: queries.ChildRow) -> bytes:
+    return verify_payloads(row, f"after {row.parent_id}").writes
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
     """Returns the tasks that led to a checkpoint, by its column."""
-    return [(task, path, data) for task, path, data in codec.decode(led_here)] if led_here else ()
+    return [EndedTask(*task) for task in codec.decode(led_here)] if led_here else ()
 
 
-def decode_writes(
-    checkpoint_id: str, ended: bytes
-) -> list[tuple[str, str, str, int, list[tuple[str, Any]]]]:
-    """Returns the writes as the rows of tasks that are still under way have them."""
-    return [
-        (checkpoint_id, path, task_id, UNIT, codec.decode(data))
-        for task_id, path, data in unpack_tasks(ended)
-    ]
+def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
+    """Returns the writes under the keys that rows of tasks still under way have."""
+    return {
+        WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
+        for task in unpack_tasks(ended)
+    }

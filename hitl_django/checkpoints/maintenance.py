@@ -23,7 +23,8 @@ from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite,
 
 from . import list_deltas, queries, version_deltas
 from .checkpoint_reader import read_bases
-from .codec import codec, verify
+from .codec import codec
+from .inline_writes import verify_payloads
 
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
 
@@ -96,11 +97,11 @@ def refuse_live_thread(using: str, thread_id: str) -> None:
 def refuse_live(using: str, **which: Any) -> None:
     """Raises RunStateError if one of these runs is still under way: it needs its history."""
     live = Run.objects.using(using).filter(state__in=Run.LIVE, **which)
-    found = live.values_list("pk", "state").first()
+    found = live.values_list("pk", "state", named=True).first()
     if found is not None:
         raise RunStateError(
-            f"Run {found[0]} is {found[1]} and needs its history, so it is kept.",
-            state=found[1],
+            f"Run {found.pk} is {found.state} and needs its history, so it is kept.",
+            state=found.state,
             allowed=sorted(set(Run.State.values) - set(Run.LIVE)),
         )
 
@@ -110,17 +111,17 @@ class _History:
 
     def __init__(self, using: str, thread: int) -> None:
         self.using, self.thread = using, thread
-        rows = self._rows(Checkpoint).values_list("ns", "checkpoint_id", "pk")
-        self.places: dict[CheckpointPlace, int] = {(ns, at): pk for ns, at, pk in rows.iterator()}
+        rows = self._rows(Checkpoint).values_list("ns", "checkpoint_id", "pk", named=True)
+        self.places: dict[CheckpointPlace, int] = {
+            (row.ns, row.checkpoint_id): row.pk for row in rows.iterator()
+        }
 
     def to_keep(self) -> set[CheckpointPlace]:
         """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
         heads = find_latest(self.places)
         metadata = {
-            ns: (checkpoint_id, codec.decode(bytes(about)))
-            for ns, checkpoint_id, about in self._chosen(
-                heads.items(), "ns", "checkpoint_id", "metadata"
-            )
+            row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
+            for row in self._chosen(heads.items(), "ns", "checkpoint_id", "metadata")
         }
         roots = {checkpoint_id for ns, checkpoint_id in self.places if not ns}
         asked = Interrupt.objects.using(self.using).filter(
@@ -134,55 +135,51 @@ class _History:
         kept = set(kept)
         checkpoints = [pk for place, pk in self.places.items() if place not in kept]
         named, orphans = set(), []
-        for pk, ns, parent, names in self._chains(kept):
-            named |= {(ns, *name) for name in names}
-            if parent is not None and (ns, parent) not in kept:
-                orphans.append(pk)
+        for row, names in self._chains(kept):
+            named |= {(row.ns, *name) for name in names}
+            if row.parent_id is not None and (row.ns, row.parent_id) not in kept:
+                orphans.append(row.pk)
         for part in _batches(orphans):
             self._rows(Checkpoint).filter(pk__in=part).update(parent_id=None)
         for part in _batches(checkpoints):
             self._rows(Checkpoint).filter(pk__in=part).delete()
-        writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id")
+        writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id", named=True)
         return _Unreachable(
             self.using,
-            [row[0] for row in writes.iterator() if row[1:] not in kept],
+            [row.pk for row in writes.iterator() if (row.ns, row.checkpoint_id) not in kept],
             self._unnamed(named),
         )
 
-    def _chains(
-        self, kept: set[CheckpointPlace]
-    ) -> Iterator[tuple[int, str, str | None, set[Any]]]:
-        """Yields the checkpoints: key, namespace, parent, and the rows that each is read from."""
+    def _chains(self, kept: set[CheckpointPlace]) -> Iterator[tuple[Any, set[Any]]]:
+        """Yields the checkpoints' rows, each with the names of those that it is read from."""
         columns = ("pk", "ns", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
             named: dict[str, set[version_deltas.RowKey]] = {}
-            for pk, ns, parent, *parts, stored in self._chosen(part, *columns):
-                verify(b"".join(parts), stored, f"checkpoint row {pk}")
-                record = codec.decode(bytes(parts[0]))
+            for row in self._chosen(part, *columns):
+                record = codec.decode(verify_payloads(row, f"row {row.pk}").data)
                 base = version_deltas.base_key(record)
-                records.append((pk, ns, parent, record, base))
+                records.append((row, record, base))
                 if base is not None:
-                    named.setdefault(ns, set()).add(base)
+                    named.setdefault(row.ns, set()).add(base)
             bases = {
                 ns: read_bases(self.using, self.thread, ns, keys) for ns, keys in named.items()
             }
-            for pk, ns, parent, record, base in records:
-                head = version_deltas.restore_head(record, bases.get(ns, {}))
+            for row, record, base in records:
+                head = version_deltas.restore_head(record, bases.get(row.ns, {}))
                 names = {*head["channel_versions"].items()}
-                yield pk, ns, parent, names if base is None else names | {base}
+                yield row, names if base is None else names | {base}
 
     def _unnamed(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Returns the values that neither a checkpoint names nor a list that is one continues."""
         head = Substr("data", 1, list_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
+        rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)
         keys, before = {}, {}
-        for pk, ns, channel, version, data in rows.values_list(
-            "pk", "ns", "channel", "version", "head"
-        ).iterator():
-            keys[ns, channel, version] = pk
-            if (part := list_deltas.read_delta(bytes(data))) is not None:
-                before[ns, channel, version] = ns, channel, part.before
+        for row in rows.iterator():
+            keys[row.ns, row.channel, row.version] = row.pk
+            if (part := list_deltas.read_delta(bytes(row.head))) is not None:
+                before[row.ns, row.channel, row.version] = row.ns, row.channel, part.before
         for place in list(named):
             earlier = before.get(place)
             while earlier is not None and earlier not in named:
@@ -193,11 +190,9 @@ class _History:
     def _rows(self, model: type[models.Model]) -> models.QuerySet[Any]:
         return model._default_manager.using(self.using).filter(thread=self.thread).order_by()
 
-    def _chosen(
-        self, places: Iterable[CheckpointPlace], *columns: str
-    ) -> Iterator[tuple[Any, ...]]:
+    def _chosen(self, places: Iterable[CheckpointPlace], *columns: str) -> Iterator[Any]:
         for part in _batches([self.places[place] for place in places]):
-            yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns)
+            yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns, named=True)
 
 
 class _Unreachable:
@@ -243,10 +238,10 @@ def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int,
             rows = rows.filter(thread=threads[run_id])
         needle = models.Value(codec.encode(run_id), output_field=models.BinaryField())
         found = rows.annotate(at=_Position("metadata", needle)).filter(at__gt=0)
-        columns: Any = found.values_list("thread", "ns", "checkpoint_id", "metadata")
-        for thread, ns, checkpoint_id, about in columns.iterator():
-            if codec.decode(bytes(about)).get("run_id") == run_id:
-                yield thread, (ns, checkpoint_id)
+        columns: Any = found.values_list("thread", "ns", "checkpoint_id", "metadata", named=True)
+        for row in columns.iterator():
+            if codec.decode(bytes(row.metadata)).get("run_id") == run_id:
+                yield row.thread, (row.ns, row.checkpoint_id)
 
 
 def _lock(using: str, **which: Any) -> dict[str, int]:

@@ -57,8 +57,17 @@ _THREAD_ID, _CHECKPOINT_ID = Parameter("thread_id", _TEXT), Parameter("checkpoin
 _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
-#: A checkpoint's columns of bytes, which its digest is of in this order, and the digest.
-PAYLOAD_COLUMNS = ("data", "metadata", "scalars", "writes", "digest")
+class Payloads(NamedTuple):
+    """A checkpoint's columns of bytes, which its digest is of in this order."""
+
+    data: bytes
+    metadata: bytes
+    scalars: bytes
+    writes: bytes
+
+
+#: A checkpoint's columns of bytes, and their digest.
+PAYLOAD_COLUMNS = (*Payloads._fields, "digest")
 
 
 class CheckpointRow(NamedTuple):
@@ -78,7 +87,45 @@ class CheckpointRow(NamedTuple):
     writes: bytes
     digest: str
     task_id: str | None = None
-    slot: int | None = None
+    slot: Any = None
+
+
+class ChildRow(NamedTuple):
+    """A row of a checkpoint that is read for what led to it."""
+
+    parent_id: str
+    data: bytes
+    metadata: bytes
+    scalars: bytes
+    writes: bytes
+    digest: str
+
+
+class BlobRow(NamedTuple):
+    """A row of a channel's value."""
+
+    channel: str
+    version: int
+    data: bytes
+    digest: str
+
+
+class WriteRow(NamedTuple):
+    """A row of what a task wrote."""
+
+    checkpoint_id: str
+    task_path: str
+    task_id: str
+    slot: int
+    data: bytes
+    digest: str
+
+
+class AnswersRow(NamedTuple):
+    """What a task has been answered so far; ``answer_columns`` are empty where it hasn't been."""
+
+    data: bytes | None
+    digest: str
 
 
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
@@ -124,26 +171,31 @@ def newest_rows(thread: Any) -> models.QuerySet[Any, tuple[Any, ...]]:
 
 
 #: Reads the newest checkpoint of a namespace and the writes on top of it, of a thread by its name.
-NEWEST = PreparedSelect(lambda: newest_rows(thread_key(_THREAD_ID)))
+NEWEST = PreparedSelect(lambda: newest_rows(thread_key(_THREAD_ID)), CheckpointRow)
 
 #: The same, of a thread by its key.
-NEWEST_BY_KEY = PreparedSelect(lambda: newest_rows(_THREAD))
+NEWEST_BY_KEY = PreparedSelect(lambda: newest_rows(_THREAD), CheckpointRow)
 
 #: Reads one checkpoint and the writes on top of it.
-CHECKPOINT = PreparedSelect(lambda: _with_writes(thread_key(_THREAD_ID), _CHECKPOINT_ID))
+CHECKPOINT = PreparedSelect(
+    lambda: _with_writes(thread_key(_THREAD_ID), _CHECKPOINT_ID), CheckpointRow
+)
 
 
 def _rows_with_parent() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
     rows = Checkpoint.objects.filter(thread=_THREAD, ns=_NS).order_by("checkpoint_id")
-    return rows.values_list("parent_id", *PAYLOAD_COLUMNS)
+    return rows.values_list(*ChildRow._fields)
 
 
 #: Reads the checkpoint that was stored next in a namespace, and its parent.
-FOLLOWING = PreparedSelect(lambda: _rows_with_parent().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1])
+FOLLOWING = PreparedSelect(
+    lambda: _rows_with_parent().filter(checkpoint_id__gt=_CHECKPOINT_ID)[:1], ChildRow
+)
 
 #: Reads the children of checkpoints of one namespace, the earliest first. No index leads there.
 CHILDREN = PreparedSelect(
-    lambda: _rows_with_parent().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)])
+    lambda: _rows_with_parent().filter(parent_id__in=[Parameter("parents", _TEXT, many=True)]),
+    ChildRow,
 )
 
 
@@ -155,7 +207,7 @@ def page_query(size: int, bounded: bool) -> PreparedSelect:
         found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
         return (found.filter(checkpoint_id__lt=_CHECKPOINT_ID) if bounded else found)[:size]
 
-    return PreparedSelect(rows)
+    return PreparedSelect(rows, CheckpointRow)
 
 
 def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
@@ -171,12 +223,12 @@ def _blobs() -> models.QuerySet[ChannelBlob, tuple[Any, ...]]:
             version__in=[Parameter("versions", _BIG, many=True)],
             key__in=[Parameter("keys", _TEXT, many=True)],
         )
-        .values_list("channel", "version", "data", "digest")
+        .values_list(*BlobRow._fields)
     )
 
 
 #: Reads the values that checkpoints of one namespace name by channel and version.
-BLOBS = PreparedSelect(_blobs)
+BLOBS = PreparedSelect(_blobs, BlobRow)
 
 #: Reads the versions of channels in which lists have grown from the first to the last.
 PARTS = PreparedSelect(
@@ -186,7 +238,8 @@ PARTS = PreparedSelect(
         version__gte=Parameter("first", _BIG),
         version__lte=Parameter("last", _BIG),
         channel__in=[Parameter("channels", _TEXT, many=True)],
-    ).values_list("channel", "version", "data", "digest")
+    ).values_list(*BlobRow._fields),
+    BlobRow,
 )
 
 #: Reads what was written on top of checkpoints of one namespace.
@@ -195,7 +248,8 @@ WRITES = PreparedSelect(
         thread=_THREAD,
         ns=_NS,
         checkpoint_id__in=[Parameter("checkpoints", _TEXT, many=True)],
-    ).values_list("checkpoint_id", "task_path", "task_id", "slot", "data", "digest")
+    ).values_list(*WriteRow._fields),
+    WriteRow,
 )
 
 #: Reads one control write of a task.
@@ -206,7 +260,8 @@ CONTROL = PreparedSelect(
         checkpoint_id=_CHECKPOINT_ID,
         task_id=Parameter("task_id", _TEXT),
         slot=Parameter("slot", models.SmallIntegerField()),
-    ).values_list("data", "digest")
+    ).values_list(*AnswersRow._fields),
+    AnswersRow,
 )
 
 

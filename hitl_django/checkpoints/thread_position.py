@@ -66,42 +66,42 @@ def read_line(using: str, thread: int) -> Line:
     return Line(frozenset(_trace_line(max(parents), parents)), min(parents))
 
 
-def _read_parents(using: str, thread: int) -> dict[str, tuple[Any, str]]:
+def _read_parents(using: str, thread: int) -> dict[str, Any]:
     """Reads what each of the newest checkpoints follows, and what made it."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    found = rows.values_list("checkpoint_id", "parent_id", "source")[:MAX_STEPS]
-    return {checkpoint_id: (parent_id, source) for checkpoint_id, parent_id, source in found}
+    found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
+    return {row.checkpoint_id: row for row in found}
 
 
 def read_head(using: str, thread: int) -> ThreadHead | None:
     """Reads where a thread's root graph is: two queries, one more of a wide state."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    found = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS).first()
-    if found is None:
+    row: Any = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS, named=True).first()
+    if row is None:
         return None
-    checkpoint_id, *row = found
-    data, _, held, _ = verify_payloads(row, checkpoint_id)
-    record = codec.decode(data)
+    payloads = verify_payloads(row, row.checkpoint_id)
+    record = codec.decode(payloads.data)
     named = {key} if (key := version_deltas.base_key(record)) is not None else set()
     head = version_deltas.restore_head(record, read_bases(using, thread, "", named))
     parents = _read_parents(using, thread)
-    line = _trace_line(checkpoint_id, parents)
-    updated = {parents[one][0] for one in line if parents[one][1] == "update"}
+    line = _trace_line(row.checkpoint_id, parents)
+    updated = {parents[one].parent_id for one in line if parents[one].source == "update"}
+    scalars, _ = inline_values.unpack(payloads.scalars)
     return ThreadHead(
-        checkpoint_id,
+        row.checkpoint_id,
         line,
         tuple(one for one in line if one not in updated),
         min(parents),
         head["channel_versions"],
         head["versions_seen"],
-        frozenset(inline_values.unpack(held)[0]),
+        frozenset(scalars),
     )
 
 
-def _trace_line(newest: str, parents: dict[str, tuple[Any, str]]) -> tuple[str, ...]:
+def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
     """Returns a checkpoint and those it came from; other branches are left out."""
     line = [newest]
-    while (above := parents[line[-1]][0]) in parents:
+    while (above := parents[line[-1]].parent_id) in parents:
         line.append(above)
     return tuple(line)
 
@@ -112,7 +112,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
     for led_here in steps.values_list("writes", flat=True).iterator():
-        found |= {path for _, path, _ in unpack_tasks(led_here)}
+        found |= {task.path for task in unpack_tasks(led_here)}
     return set(head.seen) | _node_names(found)
 
 
@@ -123,7 +123,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     for ns, led_here in steps.values_list("ns", "writes")[:MAX_STEPS].iterator():
         found |= {
-            (ns, path) for _, path, _ in unpack_tasks(led_here) if path.startswith(PULL_PREFIX)
+            (ns, task.path) for task in unpack_tasks(led_here) if task.path.startswith(PULL_PREFIX)
         }
     return {(ns, path.removeprefix(PULL_PREFIX)) for ns, path in found}
 

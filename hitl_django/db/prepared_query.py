@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from django.db import connections, models
 from django.db.models.sql import UpdateQuery
@@ -136,7 +137,7 @@ def _expanded(
 
 
 class PreparedSelect(_Compiled):
-    """A query for rows as tuples: a ``Record`` converts what needs it.
+    """A query for rows as tuples, or of a named ``row``: a ``RowMapper`` converts what needs it.
 
     With ``lock`` the rows are locked until the transaction ends, where the database can. As a part
     of a ``WriteBatch`` it has one column, which no row leaves empty.
@@ -145,10 +146,14 @@ class PreparedSelect(_Compiled):
     returning = ()
 
     def __init__(
-        self, rows: Callable[[], models.QuerySet[Any, Any]], *, lock: bool = False
+        self,
+        rows: Callable[[], models.QuerySet[Any, Any]],
+        row: type[NamedTuple] | None = None,
+        *,
+        lock: bool = False,
     ) -> None:
         super().__init__()
-        self._rows, self._lock = rows, lock
+        self._rows, self._row, self._lock = rows, row, lock
 
     def run(self, using: str, **values: Any) -> list[Any]:
         """Returns the rows."""
@@ -156,8 +161,11 @@ class PreparedSelect(_Compiled):
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:
             cursor.execute(text, parameters)
-            found: list[Any] = cursor.fetchall()
-            return found
+            return self.name_columns(cursor.fetchall())
+
+    def name_columns(self, rows: list[Any]) -> list[Any]:
+        """Returns the rows of this query as its named ones, if it has any."""
+        return rows if self._row is None else [*starmap(self._row, rows)]
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
         connection = connections[using]

@@ -21,13 +21,13 @@ class Prefetch:
 
     def __init__(self, statement: PreparedSelect, values: dict[str, Any]) -> None:
         self.statement, self.values = statement, values
-        self._rows: list[Row] | None = None
+        self._rows: list[Any] | None = None
 
     def keep(self, rows: list[Row]) -> None:
         """Sets the rows."""
-        self._rows = rows
+        self._rows = self.statement.name_columns(rows)
 
-    def take(self) -> list[Row] | None:
+    def take(self) -> list[Any] | None:
         """Returns the rows, once; None where nothing was sent along."""
         rows, self._rows = self._rows, None
         return rows

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
-from hitl_django.checkpoints.queries import newest_rows
+from hitl_django.checkpoints.queries import CheckpointRow, newest_rows
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
@@ -187,7 +187,7 @@ def _held() -> models.QuerySet[Run, Any]:
 
 
 #: Reads the newest checkpoint of a run's thread and the writes on top of it, if it was claimed.
-NEWEST = PreparedSelect(lambda: newest_rows(models.Subquery(_held()[:1])))
+NEWEST = PreparedSelect(lambda: newest_rows(models.Subquery(_held()[:1])), CheckpointRow)
 
 #: Finds which of these interrupts the thread has had before.
 KNOWN_INTERRUPTS = PreparedSelect(

@@ -84,8 +84,8 @@ def _listeners(using: str) -> tuple[Listener, ...]:
     until = monotonic() + LOOK_SECONDS
     rows = WebhookEndpoint.objects.using(using).filter(is_active=True)
     listeners = tuple(
-        Listener(pk, frozenset(events), frozenset(graphs))
-        for pk, events, graphs in rows.values_list("pk", "events", "graphs")
+        Listener(row.pk, frozenset(row.events), frozenset(row.graphs))
+        for row in rows.values_list("pk", "events", "graphs", named=True)
     )
     _known[using] = until, listeners
     return listeners

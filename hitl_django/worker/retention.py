@@ -133,13 +133,11 @@ def delete_events(days: float, limit: int) -> int:
 
 def _ended(using: str, days: float) -> Iterator[list[int]]:
     """Yields the threads that ended before, in batches along the index, longest ago first."""
-    ended = _at_rest(using, days).order_by("ended_at", "pk")
-    rows = list(ended.values_list("ended_at", "pk")[:BATCH])
-    while rows:
-        yield [pk for _, pk in rows]
-        at, last = rows[-1]
-        further = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)
-        rows = list(further.values_list("ended_at", "pk")[:BATCH])
+    rest = ended = _at_rest(using, days).order_by("ended_at", "pk")
+    while rows := list(rest.values_list("ended_at", "pk", named=True)[:BATCH]):
+        yield [row.pk for row in rows]
+        at, last = rows[-1].ended_at, rows[-1].pk
+        rest = ended.filter(ended_at__gte=at).exclude(ended_at=at, pk__lte=last)
 
 
 def _at_rest(using: str, days: float) -> QuerySet[Thread]:

@@ -163,10 +163,11 @@ class _Taking:
     def found(self) -> UUID | None:
         if self.taken_key is None:
             return None
-        taken = _rows().filter(taken_key=self.taken_key).values_list("pk", "taken_for").first()
-        if taken is not None and taken[1] != self.taken_for:
+        rows = _rows().filter(taken_key=self.taken_key)
+        taken = rows.values_list("pk", "taken_for", named=True).first()
+        if taken is not None and taken.taken_for != self.taken_for:
             raise IdempotencyKeyReusedError("The key took a question of another choice.")
-        return None if taken is None else taken[0]
+        return None if taken is None else taken.pk
 
 
 def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:

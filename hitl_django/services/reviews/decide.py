@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from hitl_django import leases, signals
+from hitl_django.checkpoints.queries import AnswersRow
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.dialects import UNSET
@@ -152,7 +153,7 @@ def take(
     thread: Thread,
     interrupt: Interrupt,
     validated: Validated | None,
-    so_far: record_decision.Answers | None = None,
+    so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
     """Records a decision on an open question; OvertakenError if it was validated against another.
 
@@ -250,7 +251,7 @@ class _Found(NamedTuple):
 
     thread: Thread
     interrupt: Interrupt
-    so_far: record_decision.Answers | None
+    so_far: AnswersRow | None
 
 
 def _read(pk: UUID) -> _Found | None:
@@ -265,7 +266,7 @@ def _read(pk: UUID) -> _Found | None:
     interrupt.run = queries.RUN.read(using, row)
     thread = queries.THREAD.read(using, row[len(queries.RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
-    return _Found(thread, interrupt, row[-2:])
+    return _Found(thread, interrupt, AnswersRow(*row[-2:]))
 
 
 def _lock(pk: UUID) -> _Found:

@@ -200,9 +200,10 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
         rows = rows.filter(graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
-    seconds = sorted((made - asked).total_seconds() for _, asked, made in decided)
-    types = [type_ for type_, _, _ in decided]
-    rulings = [DECISION_TYPES[type_].is_approval for type_ in types]
+    seconds = sorted(
+        (made.created_at - made.interrupt__created_at).total_seconds() for made in decided
+    )
+    rulings = [DECISION_TYPES[made.type].is_approval for made in decided]
     approved = rulings.count(True)
     ruled = approved + rulings.count(False)
     return ReviewStats(
@@ -230,7 +231,7 @@ def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
     if graph is not None:
         made = made.filter(interrupt__graph=graph)
     latest = made.order_by("-created_at", "-id")[:SAMPLE]
-    return latest.values_list("type", "interrupt__created_at", "created_at")
+    return latest.values_list("type", "interrupt__created_at", "created_at", named=True)
 
 
 def _count(rows: QuerySet[Any], parts: Sequence[Q]) -> int:

@@ -11,6 +11,7 @@ from django.db.models import F, QuerySet
 from hitl_django import answers, audit, notifications
 from hitl_django.answers import AnswerOptions
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
+from hitl_django.checkpoints.queries import AnswersRow
 from hitl_django.db.alias import write_alias
 from hitl_django.db.prepared_query import PreparedUpdate
 from hitl_django.db.write_batch import WriteBatch
@@ -156,16 +157,12 @@ class Validated:
             raise self.refusal
 
 
-#: What a question's task has been answered so far, as ``checkpoints.queries.answers`` reads it.
-Answers = tuple[Any, Any]
-
-
 class OvertakenError(Exception):
     """Something was changed of a question, its run or its thread since it was read."""
 
 
 def record(
-    interrupt: Interrupt, validated: Validated, thread: Thread, so_far: Answers | None = None
+    interrupt: Interrupt, validated: Validated, thread: Thread, so_far: AnswersRow | None = None
 ) -> Decision:
     """Records a decision on a question whose thread is locked, and which it was validated against.
 
@@ -197,7 +194,7 @@ def _close(
     decision: Decision,
     request: Request,
     thread: Thread,
-    so_far: Answers | None = None,
+    so_far: AnswersRow | None = None,
 ) -> Decision:
     """Closes the question, records who did, leaves the answer to its task and queues the run."""
     batch = WriteBatch(write_alias())

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Length
 
 from hitl_django.checkpoints.codec import codec, unpack
@@ -110,8 +110,12 @@ def thread_history(
     return _Page(using, thread, by).read(before, max(1, min(limit, MOST_STEPS)))
 
 
-#: A task that has run: its path, the epoch in which it wrote, and its writes or their size.
-_Task = tuple[str, int, Any]
+class _Task(NamedTuple):
+    """A task that has run, the epoch in which it wrote, and its writes or their size."""
+
+    path: str
+    epoch: int
+    writes: Any
 
 
 class _Page:
@@ -133,37 +137,38 @@ class _Page:
                 "created_at",
                 "epoch",
                 *PAYLOAD_COLUMNS,
+                named=True,
             )[: limit + 1]
         )
         page, more = found[:limit], len(found) > limit
-        tasks, last = self._tasks([row[1] for row in page if row[1] is not None])
+        tasks, last = self._tasks([row.parent_id for row in page if row.parent_id is not None])
         line = read_line(self.using, self.thread.pk)
         # A decision belongs to the first step after it; what is newer than all waits for one.
-        since = found[-1][4] if more else None
+        since = found[-1].created_at if more else None
         decisions = self._decisions(page, since, newest=before is None)
         steps = []
         room = max(0, TASKS - sum(map(len, tasks.values())))
-        for at, parent, step, source, created, epoch, *stored in page:
-            ended = _ended(stored, at, epoch)
+        for row in page:
+            ended = _ended(row)
             cut, ended = len(ended) > room, ended[:room]
             room -= len(ended)
-            own = _own(tasks.get(parent or "", []), source, epoch)
-            nodes, changes = self._written(sorted([*own, *ended], key=itemgetter(0)))
+            own = _own(tasks.get(row.parent_id or "", []), row.source, row.epoch)
+            nodes, changes = self._written(sorted([*own, *ended], key=attrgetter("path")))
             steps.append(
                 Step(
-                    checkpoint_id=at,
-                    step=step,
-                    source=source,
-                    run_id=_run_of(stored[1]),
-                    created_at=created,
+                    checkpoint_id=row.checkpoint_id,
+                    step=row.step,
+                    source=row.source,
+                    run_id=_run_of(row.metadata),
+                    created_at=row.created_at,
                     nodes=nodes,
                     changes=changes,
-                    decisions=decisions.get(at, ()),
-                    more=cut or (parent is not None and parent <= last),
-                    left=not line.contains(at),
+                    decisions=decisions.get(row.checkpoint_id, ()),
+                    more=cut or (row.parent_id is not None and row.parent_id <= last),
+                    left=not line.contains(row.checkpoint_id),
                 )
             )
-        return History(steps=tuple(steps), before=page[-1][0] if more else None)
+        return History(steps=tuple(steps), before=page[-1].checkpoint_id if more else None)
 
     def _tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
         """Reads what tasks wrote on top of checkpoints: each as path, epoch and writes.
@@ -175,34 +180,33 @@ class _Page:
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
         )
         sized = writes.annotate(size=Length("data")).order_by("-checkpoint_id", "task_path")
-        sizes = list(sized.values_list("pk", "checkpoint_id", "task_path", "epoch", "size")[:TASKS])
+        columns = ("pk", "checkpoint_id", "task_path", "epoch", "size")
+        rows = list(sized.values_list(*columns, named=True)[:TASKS])
         left, wanted = READ, []
-        for pk, *_, size in sizes:
-            if size <= min(LARGEST, left):
-                wanted.append(pk)
-                left -= size
-        data = {
-            pk: _unpacked(stored, digest)
-            for pk, stored, digest in writes.filter(pk__in=wanted).values_list(
-                "pk", "data", "digest"
-            )
-        }
+        for row in rows:
+            if row.size <= min(LARGEST, left):
+                wanted.append(row.pk)
+                left -= row.size
+        stored = writes.filter(pk__in=wanted).values_list("pk", "data", "digest", named=True)
+        data = {row.pk: _unpacked(row.data, row.digest) for row in stored}
         found: dict[str, list[_Task]] = {}
-        for pk, checkpoint, path, epoch, size in sizes:
-            found.setdefault(checkpoint, []).append((path, epoch, data.get(pk, size)))
-        return found, sizes[-1][1] if len(sizes) == TASKS else ""
+        for row in rows:
+            task = _Task(row.task_path, row.epoch, data.get(row.pk, row.size))
+            found.setdefault(row.checkpoint_id, []).append(task)
+        return found, rows[-1].checkpoint_id if len(rows) == TASKS else ""
 
     def _written(self, tasks: Iterable[_Task]) -> tuple[tuple[str, ...], tuple[Change, ...]]:
         nodes: dict[str, None] = {}
         changes: list[Change] = []
-        for path, _, writes in tasks:
-            node = path.removeprefix(PULL_PREFIX) if path.startswith(PULL_PREFIX) else ""
+        for task in tasks:
+            is_node = task.path.startswith(PULL_PREFIX)
+            node = task.path.removeprefix(PULL_PREFIX) if is_node else ""
             if node and node != START:
                 nodes[node] = None
-            if isinstance(writes, int):
-                changes.append(Change(node=node, key="", text=str(writes), cut=True))
+            if isinstance(task.writes, int):
+                changes.append(Change(node=node, key="", text=str(task.writes), cut=True))
                 continue
-            for key, value in writes:
+            for key, value in task.writes:
                 if _is_of_the_state(key):
                     changes.append(self._change(node, key, value))
         return tuple(nodes), tuple(changes)
@@ -225,27 +229,24 @@ class _Page:
         if since is not None:
             rows = rows.filter(created_at__gt=since)
         if not newest:
-            rows = rows.filter(created_at__lte=page[0][4])
+            rows = rows.filter(created_at__lte=page[0].created_at)
         if self.by is not None:
             rows = rows.filter(interrupt__in=self._visible())
         found: dict[str, list[DecisionTaken]] = {}
-        for row in rows.order_by("-created_at", "-pk").values_list(
-            "pk", "interrupt", "interrupt__title", "type", "by_label", "via", "created_at"
-        )[:DECISIONS]:
-            told: dict[str, Any] = dict(zip(_TAKEN, row, strict=True))
-            taken = DecisionTaken(**told)
-            after = [row[0] for row in page if row[4] >= taken.created_at]
+        columns = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
+        rows = rows.order_by("-created_at", "-pk")
+        for values in rows.values(*columns, title=F("interrupt__title"))[:DECISIONS]:
+            taken = DecisionTaken(**values)
+            after = [row for row in page if row.created_at >= taken.created_at]
             # The page is newest first, so the last of these is the first step after it.
-            found.setdefault(after[-1] if after else page[0][0], []).append(taken)
+            step = after[-1] if after else page[0]
+            found.setdefault(step.checkpoint_id, []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
 
     def _visible(self) -> QuerySet[Any]:
         return get_policy().visible_interrupts(
             self.by, Interrupt.objects.using(self.using).filter(thread=self.thread)
         )
-
-
-_TAKEN = ("id", "interrupt_id", "title", "type", "by_label", "via", "created_at")
 
 
 def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
@@ -256,8 +257,8 @@ def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
     if source == "fork":  # a copy: what led to it stands where it was made
         return []
     if source == "update":
-        return [task for task in tasks if not task[0] and task[1] == epoch]
-    return [task for task in tasks if task[0]]
+        return [task for task in tasks if not task.path and task.epoch == epoch]
+    return [task for task in tasks if task.path]
 
 
 def _is_of_the_state(key: str) -> bool:
@@ -268,13 +269,15 @@ def _is_of_the_state(key: str) -> bool:
     )
 
 
-def _ended(stored: Sequence[Any], checkpoint_id: str, epoch: int) -> list[_Task]:
+def _ended(row: Any) -> list[_Task]:
     """Returns what is stored with a checkpoint of the tasks that led to it, as _tasks does."""
     try:
-        led_here = verify_payloads(stored, checkpoint_id)[-1]
-        return [(path, epoch, codec.decode(data)) for _, path, data in unpack_tasks(led_here)]
+        led_here = verify_payloads(row, row.checkpoint_id).writes
+        return [
+            _Task(task.path, row.epoch, codec.decode(task.data)) for task in unpack_tasks(led_here)
+        ]
     except PayloadError:
-        return [("", epoch, len(bytes(stored[-2])))]
+        return [_Task("", row.epoch, len(bytes(row.writes)))]
 
 
 def _unpacked(data: Any, digest: str) -> Any:
