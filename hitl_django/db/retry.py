@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from django.db import OperationalError, connections, router
+from django.db import OperationalError, connections
 
-from hitl_django.models import Run
+from .alias import write_alias
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,5 +64,5 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def _is_outermost() -> bool:
-    connection = connections[router.db_for_write(Run)]
+    connection = connections[write_alias()]
     return not connection.in_atomic_block and connection.get_autocommit()

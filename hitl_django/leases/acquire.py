@@ -8,13 +8,11 @@ import socket
 import threading
 from uuid import UUID
 
-from django.db import router
-
 from hitl_django.checkpoints import ThreadKey
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.models import Run, Thread
 from hitl_django.notifications import EventLog
 
 from . import queries, transitions
@@ -29,7 +27,7 @@ def claim(run_id: UUID | str) -> Lease | None:
     That is where the run isn't due, where another worker has a live lease, which makes a repeated
     hint harmless, and where the run was parked instead, having got nowhere too often.
     """
-    using = router.db_for_write(Run)
+    using = write_alias()
     claiming = WriteBatch(using)
     # The predicate lets one of any number of workers win: the lease is free or run out as the
     # database sees it at this statement. Attempts are counted here, where a worker that dies
@@ -83,11 +81,7 @@ def renew(lease: Lease) -> bool:
     """Extends the lease; False where it was given back, or another worker has claimed since."""
     # The epoch alone would let a heartbeat that comes just after the last commit lease a thread
     # to nobody: the run's answer would then have to wait for that lease to run out.
-    return bool(queries.RENEW.run(_using(), **lease.fence_values(), duration=lease_duration()))
-
-
-def _using() -> str:
-    return router.db_for_write(Thread)
+    return bool(queries.RENEW.run(write_alias(), **lease.fence_values(), duration=lease_duration()))
 
 
 def _owner() -> str:

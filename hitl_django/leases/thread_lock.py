@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db import router
-
+from hitl_django.db.alias import write_alias
 from hitl_django.models import Thread
 
 from . import queries
@@ -19,7 +18,7 @@ def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thre
     Every transaction that touches more than one table of a thread takes this lock first, so that
     no two of them can wait for each other. On SQLite the lock is the transaction itself.
     """
-    using = router.db_for_write(Thread)
+    using = write_alias()
     if pk is not None:
         rows = queries.LOCK.run(using, thread=pk)
     else:

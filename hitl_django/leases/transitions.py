@@ -9,9 +9,8 @@ import traceback
 from functools import partial
 from typing import Any
 
-from django.db import router
-
 from hitl_django import signals
+from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import QuestionChangedError
 from hitl_django.engine.savers.checkpoint import Outcome
@@ -97,7 +96,7 @@ def _pause_behind_lock(lease: Lease, outcome: Outcome, using: str, last_event: i
 
 def park(lease: Lease, error: str) -> None:
     """Parks a run: everything stored stays, and an operator may queue the run again."""
-    batch = WriteBatch(router.db_for_write(Run))
+    batch = WriteBatch(write_alias())
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
     batch.guard(queries.LET_GO, lease.fence_values())
     _leave(lease, Run.State.PARKED, batch, escape_unstorable(error)[:ERROR_LENGTH])
@@ -111,7 +110,7 @@ def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     The run stays QUEUED, for the sweep to enqueue again, or is parked where trying again can't
     help. Its attempts aren't set back: a fault that stays parks the run in the end.
     """
-    batch = WriteBatch(router.db_for_write(Run))
+    batch = WriteBatch(write_alias())
     # What went wrong may have been a commit, and nobody knows what became of its events.
     lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
-from django.db import connections, router, transaction
+from django.db import connections, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from hitl_django.checkpoints import DjangoSaver
+from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.models import Checkpoint, Run, RunEvent, Thread
 
@@ -33,7 +35,7 @@ def delete_ended(days: float, limit: int) -> int:
     ``BATCH`` threads at most. Threads that can't be deleted, because rows of the project's own
     forbid it, keep none of the others: the first such error is raised when those are gone.
     """
-    using = router.db_for_write(Thread)
+    using = write_alias()
     deleted, refused = 0, list[Exception]()
     for chosen in _ended(using, days):
         gone, failures = _delete(using, days, chosen[: limit - deleted])
@@ -79,7 +81,7 @@ def prune_ended(days: float) -> Iterator[int]:
     goes how many they are. One that can't be pruned keeps none of the others: the first such error
     is raised behind them.
     """
-    using = router.db_for_write(Thread)
+    using = write_alias()
     # What is left of a pruned thread has no parent any more.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
@@ -109,17 +111,14 @@ def delete_events(days: float, limit: int) -> int:
     A transaction holds those of ``BATCH`` runs at most. The runs stay, and say which of their
     events are kept.
     """
-    using = router.db_for_write(Run)
+    using = write_alias()
     # As the index has it: runs of which nothing is kept any more are not looked at.
     old = Run.objects.using(using).filter(finished_at__lt=_before(days))
     kept = old.filter(first_event__lte=F("last_event"))
     pruned = 0
     while pruned < limit:
         with transaction.atomic(using=using):
-            found = kept.order_by("finished_at")
-            if connections[using].features.has_select_for_update_skip_locked:
-                found = found.select_for_update(skip_locked=True, of=("self",))
-            runs = list(found.values_list("pk", flat=True)[: min(BATCH, limit - pruned)])
+            runs = _lock(kept.order_by("finished_at"), min(BATCH, limit - pruned))
             RunEvent.objects.using(using).filter(run__in=runs).delete()
             rows = Run.objects.using(using).filter(pk__in=runs)
             rows.update(first_event=F("last_event") + 1)
@@ -149,7 +148,8 @@ def _before(days: float) -> Combinable:
     return Now() - timedelta(days=days)
 
 
-def _lock(threads: QuerySet[Thread]) -> list[int]:
-    if connections[threads.db].features.has_select_for_update_skip_locked:
-        threads = threads.select_for_update(skip_locked=True, of=("self",))
-    return list(threads.values_list("pk", flat=True))
+def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
+    """Locks the first rows that nobody else holds, where the database can; returns their keys."""
+    if connections[rows.db].features.has_select_for_update_skip_locked:
+        rows = rows.select_for_update(skip_locked=True, of=("self",))
+    return list(rows.values_list("pk", flat=True)[:most])
