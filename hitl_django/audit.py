@@ -19,6 +19,7 @@ from django.db import router, transaction
 from django.db.models import BigIntegerField, PositiveIntegerField, Q, TextField
 from django.utils.timezone import is_aware
 
+from hitl_django.db.alias import write_alias
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import Parameter, PreparedUpdate
 from hitl_django.db.retry import retry_on_conflict
@@ -85,6 +86,13 @@ def append(
         batch.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
     thread.audit_seq, thread.audit_hash = entry.seq, entry.hash
+
+
+def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
+    """Adds an entry as ``append`` does, in a batch of its own that is written at once."""
+    batch = WriteBatch(write_alias())
+    append(batch, thread, verb, **entry)
+    batch.run()
 
 
 def entry_hash(entry: AuditEntry, thread_id: str) -> str:

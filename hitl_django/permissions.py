@@ -1,24 +1,37 @@
 """Who may see, decide and operate: asked by the admin, the API and the services alike.
 
-What a user may not see looks as if it didn't exist. A policy of your own subclasses
+What a user may not see looks as if it didn't exist: ``select_visible`` narrows a queryset to what
+somebody may see, and ``find_row`` looks a row up in that. A policy of your own subclasses
 ``ModelPermissionPolicy`` and is named by ``HITL["POLICY"]``. Code that acts for nobody
 (``by=None``) is never asked about.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
+from django.core.exceptions import ValidationError
 from django.db import router
 from django.db.models import Exists, Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
+from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread, WebhookEndpoint
 
 M = TypeVar("M", bound=Model)
+Subject = TypeVar("Subject", Interrupt, Run)
+
+#: The method of the policy that says which rows of a model a user may see.
+_NARROWED_BY: dict[type[Model] | None, str] = {
+    Thread: "visible_threads",
+    Run: "visible_runs",
+    Interrupt: "visible_interrupts",
+    WebhookEndpoint: "visible_webhooks",
+}
 
 
 class ModelPermissionPolicy:
@@ -142,6 +155,52 @@ def may_start(user: Any, graph: str, via: str) -> bool:
     if via == "api" and not registry.is_startable_over_api(graph):
         return False
     return get_policy().may_start(user, graph)
+
+
+def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
+    """Narrows a queryset to the rows that ``by`` may see; None is the program, which sees all."""
+    if by is None:
+        return rows
+    narrow = getattr(get_policy(), _NARROWED_BY[rows.model._meta.concrete_model])
+    narrowed: QuerySet[M] = narrow(by, rows)
+    return narrowed
+
+
+def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
+    """Narrows a queryset to the rows whose thread, question or webhook ``by`` may see.
+
+    ``name`` is the field that leads there.
+    """
+    related: Any = rows.model._meta.get_field(name).related_model
+    every = related.objects.using(rows._db)  # type: ignore[attr-defined]
+    seen = select_visible(every, by)
+    # Where all or nothing can be seen, no subquery says so at less cost.
+    if seen is every:
+        return rows
+    return rows.none() if seen.query.is_empty() else rows.filter(**{f"{name}__in": seen})
+
+
+def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any) -> M:
+    """Returns the row with this key; raises ``absent`` where there is none, or can't be any."""
+    try:
+        found = rows.filter(**key)
+    except (TypeError, ValueError, ValidationError):  # such as an id that is no UUID
+        raise absent from None
+    row = found.first()
+    if row is None:
+        raise absent
+    return row
+
+
+def refuse_unless_may(
+    by: Any, may: Callable[[Any, Subject], bool], row: Subject, message: str
+) -> None:
+    """Raises NotAllowedError unless ``by`` may do that with a question or a run.
+
+    The error names the row and its thread, on whose record it is.
+    """
+    if by is not None and not may(by, row):
+        raise NotAllowedError(message, thread_id=row.thread.thread_id, subject=str(row.pk))
 
 
 def get_policy() -> ModelPermissionPolicy:

@@ -14,7 +14,6 @@ from django.db.models.functions import Now
 from hitl_django import audit, leases
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
 
@@ -56,11 +55,8 @@ def _append(error: NotAllowedError, verb: str, by: Any, via: str) -> None:
         thread = leases.lock_thread(pk=found.pk)
         if _has_enough(thread, by):  # those that came at the same time count now
             return
-        batch = WriteBatch(write_alias())
-        audit.append(
-            batch, thread, "refuse", by=by, via=via, subject=error.subject, detail={"type": verb}
-        )
-        batch.run()
+        detail = {"type": verb}
+        audit.append_alone(thread, "refuse", by=by, via=via, subject=error.subject, detail=detail)
 
 
 def _has_enough(thread: Thread, by: Any) -> bool:

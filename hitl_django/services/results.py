@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -63,20 +64,15 @@ class DecisionInfo:
     @classmethod
     def of(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
         return cls(
-            id=decision.pk,
-            interrupt_id=decision.interrupt_id,
-            version=decision.version,
+            **read_fields(cls, decision, but=("run_id", "type", "complete", "repeated")),
             run_id=run_id,
             type=str(decision.type),
-            value=decision.value,
-            reason=decision.reason,
-            refusal=decision.refusal,
-            by_label=decision.by_label,
-            via=decision.via,
-            created_at=decision.created_at,
             complete=decision.effective is True,
-            approvals=decision.approvals,
-            quorum=decision.quorum,
-            patch=decision.patch,
             repeated=repeated,
         )
+
+
+def read_fields(info: type[Any], row: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
+    """Returns what a row has of the fields of a dataclass, less those that are told otherwise."""
+    names = info.__dataclass_fields__
+    return {name: getattr(row, name) for name in names if name not in but}

@@ -25,8 +25,10 @@ from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.notifications import outbox, webhooks
 from hitl_django.notifications.webhooks.addresses import AddressRefused
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, select_visible, select_visible_through
 from hitl_django.task_queue import dispatcher
+
+from .results import read_fields
 
 logger = logging.getLogger("hitl_django")
 
@@ -57,8 +59,7 @@ class WebhookInfo:
 
     @classmethod
     def of(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
-        names = set(cls.__dataclass_fields__) - {"secret"}
-        return cls(**{name: getattr(endpoint, name) for name in names}, secret=secret)
+        return cls(**read_fields(cls, endpoint, but=["secret"]), secret=secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ class DeliveryInfo:
 
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryInfo:
-        return cls(**{name: getattr(delivery, name) for name in cls.__dataclass_fields__})
+        return cls(**read_fields(cls, delivery))
 
 
 def create_webhook(
@@ -186,9 +187,8 @@ def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 @retry_on_conflict
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """Sends a message again that was delivered or given up, under the id it had."""
-    delivery = _deliveries().filter(pk=_uuid(delivery_id), endpoint__in=_seen(by)).first()
-    if delivery is None:
-        raise WebhookNotFound
+    seen = select_visible_through(_deliveries(), "endpoint", by)
+    delivery = find_row(seen, WebhookNotFound, pk=delivery_id)
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
         # Zero rows: it is pending already, so it will be sent anyway.
@@ -231,15 +231,9 @@ def _checked(**given: Any) -> dict[str, Any]:
 
 
 def _managed(webhook_id: UUID | str, by: Any) -> WebhookEndpoint:
-    row = _seen(by).filter(pk=_uuid(webhook_id)).first()
-    if row is None:
-        raise WebhookNotFound
+    row = find_row(select_visible(_rows(), by), WebhookNotFound, pk=webhook_id)
     _refuse_if_not_allowed(by)
     return row
-
-
-def _seen(by: Any) -> QuerySet[WebhookEndpoint]:
-    return _rows() if by is None else get_policy().visible_webhooks(by, _rows())
 
 
 def _refuse_if_not_allowed(by: Any) -> None:
@@ -257,10 +251,3 @@ def _deliveries() -> QuerySet[Delivery]:
 
 def _name(by: Any) -> Any:
     return audit.SYSTEM if by is None else by.pk
-
-
-def _uuid(value: UUID | str) -> UUID:
-    try:
-        return value if isinstance(value, UUID) else UUID(value)
-    except (ValueError, AttributeError, TypeError):
-        raise WebhookNotFound from None

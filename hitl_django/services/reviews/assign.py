@@ -14,12 +14,10 @@ from django.utils.timezone import is_naive, make_aware
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.errors import NotAllowedError
 from hitl_django.models import Interrupt
 from hitl_django.models.review import unclaimed
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
 from . import lookup, queue_filters
@@ -42,8 +40,8 @@ def assign(
     refusal = denied_log.record_denial("assign", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        if by is not None and not get_policy().may_assign(by, interrupt):
-            raise _not_allowed("You may not assign this question.", interrupt)
+        message = "You may not assign this question."
+        refuse_unless_may(by, get_policy().may_assign, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         _refuse_who_may_not(interrupt, to)
         names = {
@@ -56,11 +54,8 @@ def assign(
             **names,
         )
         detail = {"to": names["assignee_label"], "group": names["group_label"]}
-        batch = WriteBatch(write_alias())
-        audit.append(
-            batch, thread, "assign", by=by, via=via, subject=str(interrupt.pk), detail=detail
-        )
-        batch.run()
+        subject = str(interrupt.pk)
+        audit.append_alone(thread, "assign", by=by, via=via, subject=subject, detail=detail)
 
 
 @retry_on_conflict
@@ -75,8 +70,8 @@ def snooze(
     refusal = denied_log.record_denial("snooze", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        if by is not None and not get_policy().may_decide(by, interrupt):
-            raise _not_allowed("You may not put this question off.", interrupt)
+        message = "You may not put this question off."
+        refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         if by is not None:
             lookup.refuse_if_held(interrupt, thread, by)
@@ -87,11 +82,8 @@ def snooze(
         if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):
             raise lookup.held_error(lookup.find(interrupt.pk, by))
         detail = {"until": None if until is None else until.isoformat()}
-        batch = WriteBatch(write_alias())
-        audit.append(
-            batch, thread, "snooze", by=by, via=via, subject=str(interrupt.pk), detail=detail
-        )
-        batch.run()
+        subject = str(interrupt.pk)
+        audit.append_alone(thread, "snooze", by=by, via=via, subject=subject, detail=detail)
 
 
 def _moment(until: datetime | None, now: datetime) -> datetime | None:
@@ -109,9 +101,8 @@ def _moment(until: datetime | None, now: datetime) -> datetime | None:
 def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
     if to is None:
         return
-    policy = get_policy()
-    seen = policy.visible_interrupts(to, _row(interrupt)).exists()
-    if not seen or not policy.may_decide(to, interrupt):
+    seen = select_visible(_row(interrupt), to).exists()
+    if not seen or not get_policy().may_decide(to, interrupt):
         raise InvalidInputError(
             "The question can't be assigned to a user who may not decide it.",
             [("to", "may not decide the question")],
@@ -120,7 +111,3 @@ def _refuse_who_may_not(interrupt: Interrupt, to: Any) -> None:
 
 def _row(interrupt: Interrupt) -> Any:
     return Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
-
-
-def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:
-    return NotAllowedError(message, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))

@@ -22,12 +22,11 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
-from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
+from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import LARGE_COLUMNS, queue_order, unclaimed
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
 from . import deadlines, lookup, queue_filters
@@ -77,7 +76,8 @@ def claim(
         if take_over:
             lookup.lock(interrupt_id, by)
         interrupt = lookup.find(interrupt_id, by)
-        _refuse_if_not_allowed(interrupt, by)
+        message = "You may not decide this question."
+        refuse_unless_may(by, get_policy().may_decide, interrupt, message)
         lookup.refuse_if_closed(interrupt)
         # Zero rows: somebody else holds it, or it was closed meanwhile.
         if not _hold(
@@ -171,19 +171,12 @@ class _Taking:
 
 
 def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
-    rows = _waiting(by, graph, group)
+    rows = queue_filters.waiting(by, graph=graph, group=group)
     for candidates in _candidates(rows, by, group):
         taken = _take_first(rows, candidates, by, taking)
         if taken is not None:
             return taken
     return None
-
-
-def _waiting(by: Any, graph: str | None, group: Any) -> QuerySet[Interrupt]:
-    rows = queue_filters.waiting(by)
-    if graph is not None:
-        rows = rows.filter(graph=graph)
-    return rows if group is None else rows.filter(group=group)
 
 
 def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list[UUID]]:
@@ -240,9 +233,7 @@ def _take_over(interrupt: Interrupt, by: Any, via: str, seconds: float | None) -
 
 def _record(thread: Thread, verb: str, interrupt: Interrupt, by: Any, via: str) -> None:
     detail = {"from": interrupt.claimed_label, "version": interrupt.version}
-    batch = WriteBatch(write_alias())
-    audit.append(batch, thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
-    batch.run()
+    audit.append_alone(thread, verb, by=by, via=via, subject=str(interrupt.pk), detail=detail)
 
 
 def _row(interrupt: Interrupt) -> QuerySet[Interrupt]:
@@ -258,15 +249,6 @@ def _refuse_nobody(by: Any) -> None:
         raise ValueError("A question is held by somebody: by is a user.")
 
 
-def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
-    if not get_policy().may_decide(by, interrupt):
-        raise _not_allowed("You may not decide this question.", interrupt)
-
-
 def _refuse_unless_may_take_over(interrupt: Interrupt, by: Any) -> None:
-    if by is not None and not get_policy().may_take_over(by, interrupt):
-        raise _not_allowed("You may not take this question from who holds it.", interrupt)
-
-
-def _not_allowed(message: str, interrupt: Interrupt) -> NotAllowedError:
-    return NotAllowedError(message, thread_id=interrupt.thread.thread_id, subject=str(interrupt.pk))
+    message = "You may not take this question from who holds it."
+    refuse_unless_may(by, get_policy().may_take_over, interrupt, message)

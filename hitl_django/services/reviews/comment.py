@@ -13,15 +13,14 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.errors import NotAllowedError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Comment
 from hitl_django.models.fields import digest_json
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
+from ..results import read_fields
 from . import lookup
 
 
@@ -38,14 +37,7 @@ class CommentInfo:
 
     @classmethod
     def of(cls, comment: Comment) -> CommentInfo:
-        return cls(
-            id=comment.pk,
-            interrupt_id=comment.interrupt_id,
-            text=comment.text,
-            by_label=comment.by_label,
-            via=comment.via,
-            created_at=comment.created_at,
-        )
+        return cls(**read_fields(cls, comment))
 
 
 @retry_on_conflict
@@ -60,12 +52,8 @@ def comment(
     refusal = denied_log.record_denial("comment", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)
-        if by is not None and not get_policy().may_comment(by, interrupt):
-            raise NotAllowedError(
-                "You may not comment on this question.",
-                thread_id=thread.thread_id,
-                subject=str(interrupt.pk),
-            )
+        message = "You may not comment on this question."
+        refuse_unless_may(by, get_policy().may_comment, interrupt, message)
         made = Comment.objects.using(write_alias()).create(
             interrupt=interrupt,
             by=by,
@@ -75,11 +63,8 @@ def comment(
             created_at=thread.now,
         )
         detail = {"comment": str(made.pk), "text": digest_json(made.text)}
-        batch = WriteBatch(write_alias())
-        audit.append(
-            batch, thread, "comment", by=by, via=via, subject=str(interrupt.pk), detail=detail
-        )
-        batch.run()
+        subject = str(interrupt.pk)
+        audit.append_alone(thread, "comment", by=by, via=via, subject=subject, detail=detail)
         return CommentInfo.of(made)
 
 

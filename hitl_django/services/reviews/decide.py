@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
 
-from hitl_django import leases, signals
+from hitl_django import signals
 from hitl_django.checkpoints.queries import AnswersRow
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -19,12 +18,11 @@ from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
     InterruptNotFound,
-    NotAllowedError,
     StaleQuestionError,
 )
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log, queries
 from ..results import DecisionInfo
@@ -70,7 +68,7 @@ def decide(
     request = Request.of(
         type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
     )
-    pk, shown = _uuid(interrupt_id), _Shown(digest, version)
+    pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
     with denied_log.record_denial("decide", by=by, via=via):
         for _ in range(MOST_READS):
             with suppress(record_decision.OvertakenError):
@@ -189,9 +187,8 @@ def check_answer(
     Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
     """
     request = Request.of(type, value, resume=resume, by=by, via="", reason=reason, key="")
-    interrupt = _seen([_uuid(interrupt_id)], by).first()
-    if interrupt is None:
-        raise InterruptNotFound
+    rows = select_visible(lookup.rows_with_run(), by)
+    interrupt = find_row(rows, InterruptNotFound, pk=interrupt_id)
     return _checked(interrupt, request, by)
 
 
@@ -208,7 +205,8 @@ def find_refusals(
     request = Request.of(type, UNSET, by=by, via="", reason="", key="")
     wanted = list(interrupt_ids)
     refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
-    for interrupt in _seen(wanted, by).iterator(chunk_size=20):  # payloads can be large
+    rows = select_visible(lookup.rows_with_run().filter(pk__in=wanted), by)
+    for interrupt in rows.iterator(chunk_size=20):  # payloads can be large
         del refused[interrupt.pk]
         try:
             _checked(interrupt, request, by)
@@ -236,7 +234,7 @@ def _refuse_unless_visible(interrupt: Interrupt, by: Any) -> None:
     if by is None:
         return
     every = Interrupt.objects.using(write_alias())
-    visible = get_policy().visible_interrupts(by, every)
+    visible = select_visible(every, by)
     # Who may see all of them may see this one, and no query has to be made of it.
     if visible is not every and not visible.filter(pk=interrupt.pk).exists():
         raise InterruptNotFound
@@ -276,29 +274,14 @@ def _lock(pk: UUID) -> _Found:
     message tells the truth. The lock is not what makes one decision win: the UPDATE that closes
     the question is.
     """
-    try:
-        thread = leases.lock_thread(interrupt=pk)
-    except Thread.DoesNotExist:
-        raise InterruptNotFound from None
+    thread = lookup.lock_thread(pk)
     interrupt = Interrupt.objects.using(write_alias()).select_related("run").get(pk=pk)
     interrupt.thread = interrupt.run.thread = thread
     return _Found(thread, interrupt, None)
 
 
-def _seen(pks: list[UUID], by: Any) -> QuerySet[Interrupt]:
-    """Returns those of the questions that the user may see."""
-    rows = Interrupt.objects.using(write_alias()).select_related("run", "thread")
-    found = rows.filter(pk__in=pks)
-    return found if by is None else get_policy().visible_interrupts(by, found)
-
-
 def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
-    if by is not None and not get_policy().may_decide(by, interrupt):
-        raise NotAllowedError(
-            "You may not decide this question.",
-            thread_id=interrupt.thread.thread_id,
-            subject=str(interrupt.pk),
-        )
+    refuse_unless_may(by, get_policy().may_decide, interrupt, "You may not decide this question.")
 
 
 def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
@@ -326,10 +309,3 @@ def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | No
 def _refuse_if_unheard(interrupt: Interrupt) -> None:
     if interrupt.run.state not in Run.ANSWERABLE:
         raise lookup.unheard_error(interrupt.run)
-
-
-def _uuid(value: UUID | str) -> UUID:
-    try:
-        return value if isinstance(value, UUID) else UUID(value)
-    except (ValueError, AttributeError, TypeError):
-        raise InterruptNotFound from None

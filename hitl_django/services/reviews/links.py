@@ -28,7 +28,6 @@ from django.utils import timezone
 from hitl_django import answers, audit, leases
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import APPROVE
 from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
@@ -37,15 +36,14 @@ from hitl_django.errors import (
     InterruptNotFound,
     LinkNotFound,
     LinkSpentError,
-    NotAllowedError,
 )
 from hitl_django.models import Interrupt, ReviewLink, Run, Thread
 from hitl_django.page_urls import find_url
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
-from ..results import DecisionInfo
-from . import decide, quorum
+from ..results import DecisionInfo, read_fields
+from . import decide, lookup, quorum
 from .record_decision import Guest, Request
 
 VIA = "link"
@@ -135,9 +133,8 @@ def make_link(
         )
         row.save(using=write_alias(), force_insert=True)
         told = {"link": str(row.pk), "name": row.name, "decisions": row.decisions}
-        batch = WriteBatch(write_alias())
-        audit.append(batch, thread, "link", by=by, via=via, subject=str(interrupt.pk), detail=told)
-        batch.run()
+        subject = str(interrupt.pk)
+        audit.append_alone(thread, "link", by=by, via=via, subject=subject, detail=told)
         row.refresh_from_db(write_alias(), fields=["created_at"])
         return _info(row, url=_address(row.pk, secret))
 
@@ -145,12 +142,7 @@ def make_link(
 @retry_on_conflict
 def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> LinkInfo:
     """Takes a link back that hasn't been used; LinkSpentError where it has."""
-    try:
-        row = _rows().filter(pk=UUID(str(link_id))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise LinkNotFound
+    row = find_row(_rows(), LinkNotFound, pk=link_id)
     refusal = denied_log.record_denial("revoke", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread = leases.lock_thread(interrupt=row.interrupt_id)
@@ -161,30 +153,19 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
         if not open_links.update(revoked_at=Now()):
             row.refresh_from_db(write_alias())
             raise LinkSpentError(state=str(_state(row)))
-        batch = WriteBatch(write_alias())
-        audit.append(
-            batch,
-            thread,
-            "revoke",
-            by=by,
-            via=via,
-            subject=str(row.interrupt_id),
-            detail={"link": str(row.pk), "name": row.name},
-        )
-        batch.run()
+        detail = {"link": str(row.pk), "name": row.name}
+        subject = str(row.interrupt_id)
+        audit.append_alone(thread, "revoke", by=by, via=via, subject=subject, detail=detail)
         row.refresh_from_db(write_alias())
         return _info(row)
 
 
 def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     """Lists the links to a question that were made, newest first."""
-    pk = _uuid(interrupt_id)
-    found = Interrupt.objects.using(write_alias()).select_related("thread").filter(pk=pk)
-    interrupt = found.first()
-    if interrupt is None:
-        raise InterruptNotFound
+    questions = Interrupt.objects.using(write_alias()).select_related("thread")
+    interrupt = find_row(questions, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
-    rows = list(_rows().filter(interrupt=pk))
+    rows = list(_rows().filter(interrupt=interrupt))
     makers = _Makers(rows)
     return [_info(row, makers=makers) for row in rows]
 
@@ -308,7 +289,7 @@ class _Makers:
     def _visible(self, maker: Any) -> set[UUID]:
         theirs = [row.interrupt_id for row in self._rows if row.created_by_id == maker.pk]
         asked = Interrupt.objects.using(write_alias()).filter(pk__in=theirs)
-        return {*get_policy().visible_interrupts(maker, asked).values_list("pk", flat=True)}
+        return {*select_visible(asked, maker).values_list("pk", flat=True)}
 
 
 def _is_held(row: ReviewLink, now: datetime) -> bool:
@@ -321,13 +302,8 @@ def _is_held(row: ReviewLink, now: datetime) -> bool:
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     """Returns the locked thread and the open question, if the user may make links to it."""
-    pk = _uuid(interrupt_id)
-    try:
-        thread = leases.lock_thread(interrupt=pk)
-    except Thread.DoesNotExist:
-        raise InterruptNotFound from None
-    interrupts = Interrupt.objects.using(write_alias()).select_related("thread", "run")
-    interrupt = interrupts.get(pk=pk)
+    thread = lookup.lock_thread(interrupt_id)
+    interrupt = lookup.rows_with_run().get(pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     quorum.refuse_own(interrupt, APPROVE, by)
     if interrupt.quorum > 1:
@@ -347,14 +323,10 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception
     if by is None:
         return
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
-    if not get_policy().visible_interrupts(by, rows).exists():
+    if not select_visible(rows, by).exists():
         raise absent
-    if not get_policy().may_make_link(by, interrupt):
-        raise NotAllowedError(
-            "You may not make links to this question.",
-            thread_id=interrupt.thread.thread_id,
-            subject=str(interrupt.pk),
-        )
+    message = "You may not make links to this question."
+    refuse_unless_may(by, get_policy().may_make_link, interrupt, message)
 
 
 def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
@@ -392,8 +364,7 @@ def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
 
 
 def _info(row: ReviewLink, *, url: str = "", makers: _Makers | None = None) -> LinkInfo:
-    names = set(LinkInfo.__dataclass_fields__) - {"state", "url"}
-    shown = {name: getattr(row, name) for name in names}
+    shown = read_fields(LinkInfo, row, but=["state", "url"])
     return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)
 
 
@@ -404,10 +375,3 @@ def _digest(secret: bytes) -> str:
 def _rows() -> QuerySet[ReviewLink]:
     rows = ReviewLink.objects.using(write_alias())
     return rows.select_related("interrupt__run", "interrupt__thread", "created_by")
-
-
-def _uuid(value: UUID | str) -> UUID:
-    try:
-        return value if isinstance(value, UUID) else UUID(value)
-    except (ValueError, AttributeError, TypeError):
-        raise InterruptNotFound from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from hitl_django import leases
@@ -19,30 +20,33 @@ from hitl_django.errors import (
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, select_visible
 
 from ..results import DecisionInfo
 
 
 def find(interrupt_id: UUID | str, by: Any) -> Interrupt:
     """Returns a question with its run and thread; one that the user may not see doesn't exist."""
-    pk = _uuid(interrupt_id)
-    found = Interrupt.objects.using(write_alias()).select_related("run", "thread").filter(pk=pk)
-    if by is not None:
-        found = get_policy().visible_interrupts(by, found)
-    interrupt = found.defer(*LARGE_COLUMNS).first()
-    if interrupt is None:
-        raise InterruptNotFound
-    return interrupt
+    rows = select_visible(rows_with_run(), by).defer(*LARGE_COLUMNS)
+    return find_row(rows, InterruptNotFound, pk=interrupt_id)
 
 
 def lock(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     """Returns the same with its thread locked: what follows sees it as nobody can change it."""
+    return lock_thread(interrupt_id), find(interrupt_id, by)
+
+
+def lock_thread(interrupt_id: UUID | str) -> Thread:
+    """Locks the thread of a question, whoever may see it."""
     try:
-        thread = leases.lock_thread(interrupt=_uuid(interrupt_id))
+        return leases.lock_thread(interrupt=parse_id(interrupt_id))
     except Thread.DoesNotExist:
         raise InterruptNotFound from None
-    return thread, find(interrupt_id, by)
+
+
+def rows_with_run() -> QuerySet[Interrupt]:
+    """Returns all questions, each to be read with its run and its thread."""
+    return Interrupt.objects.using(write_alias()).select_related("run", "thread")
 
 
 def refuse_if_closed(interrupt: Interrupt) -> None:
@@ -112,7 +116,8 @@ def overtaken_error(interrupt: Interrupt) -> HitlError:
     return already_decided_error(interrupt)
 
 
-def _uuid(value: UUID | str) -> UUID:
+def parse_id(value: UUID | str) -> UUID:
+    """Returns the id of a question; InterruptNotFound for what is none."""
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):

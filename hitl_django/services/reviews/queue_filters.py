@@ -16,7 +16,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import queue_order
 from hitl_django.models.search import has_words
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import select_visible
 
 from . import quorum
 
@@ -32,10 +32,17 @@ OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
 ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
-def waiting(user: Any) -> QuerySet[Interrupt]:
-    """Returns the open questions that the user may see; None sees all."""
+def waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
+    """Returns the open questions that the user may see; None sees all.
+
+    ``graph`` and ``group`` (a Group or its key) narrow them.
+    """
     rows = Interrupt.objects.using(write_alias()).filter(PENDING).order_by()
-    return rows if user is None else get_policy().visible_interrupts(user, rows)
+    if graph is not None:
+        rows = rows.filter(graph=graph)
+    if group is not None:
+        rows = rows.filter(group=group)
+    return select_visible(rows, user)
 
 
 def first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:

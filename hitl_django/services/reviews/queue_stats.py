@@ -27,9 +27,9 @@ from django.db.models.lookups import GreaterThanOrEqual
 from hitl_django.db.alias import write_alias
 from hitl_django.decision_types import DECISION_TYPES, EXPIRE
 from hitl_django.graph_registry import registry
-from hitl_django.models import Decision, Interrupt
+from hitl_django.models import Decision
 from hitl_django.models.review import queue_order
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import select_visible_through
 
 from . import queue_filters
 
@@ -124,11 +124,7 @@ def count_queue(
     ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
     user is in, of which something waits. With them all of it is one query.
     """
-    rows = queue_filters.waiting(user)
-    if graph is not None:
-        rows = rows.filter(graph=graph)
-    if group is not None:
-        rows = rows.filter(group=group)
+    rows = queue_filters.waiting(user, graph=graph, group=group)
     parts = _parts(user, queue_filters.groups_of(user) if groups is None else groups, group)
     figures: list[tuple[str, Any]] = [
         (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
@@ -195,9 +191,7 @@ def _first_of(rows: QuerySet[Any]) -> Subquery:
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
     """Says how the queue that the user may see goes; None sees all of it."""
-    rows = queue_filters.waiting(user)
-    if graph is not None:
-        rows = rows.filter(graph=graph)
+    rows = queue_filters.waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
     seconds = sorted(
@@ -222,12 +216,9 @@ def _own_row(user: Any) -> QuerySet[Any]:
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
     """Gives the latest decisions of people: type, when it was asked, when it was decided."""
-    using = write_alias()
-    made = Decision.objects.using(using).filter(effective=True, created_at__gte=Now() - WITHIN)
-    made = made.exclude(type=EXPIRE)
-    if user is not None:
-        seen = get_policy().visible_interrupts(user, Interrupt.objects.using(using).order_by())
-        made = made.none() if seen.query.is_empty() else made.filter(interrupt__in=seen)
+    recent = {"effective": True, "created_at__gte": Now() - WITHIN}
+    made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
+    made = select_visible_through(made, "interrupt", user)
     if graph is not None:
         made = made.filter(interrupt__graph=graph)
     latest = made.order_by("-created_at", "-id")[:SAMPLE]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from hitl_django import answers, audit, notifications
 from hitl_django.answers import AnswerOptions
@@ -186,7 +186,7 @@ def record(
     decision.approvals = interrupt.approvals + 1
     if decision.approvals >= interrupt.quorum:
         return _close(interrupt, decision, request, thread)
-    return _vote(interrupt, decision, request, thread)
+    return _leave_open(interrupt, decision, request, thread, approvals=F("approvals") + 1)
 
 
 def _close(
@@ -209,7 +209,12 @@ def _close(
     # The predicate is the whole guarantee: of any number of concurrent callers one UPDATE matches.
     # Reading first and saving later would let two reviewers win under READ COMMITTED, and the
     # thread's lock doesn't exist on SQLite. Zero rows: somebody else won meanwhile.
-    guards: list[tuple[PreparedUpdate, dict[str, Any]]] = [(queries.CLOSE, _as_seen(interrupt))]
+    as_seen = {
+        "interrupt": interrupt.pk,
+        "version": interrupt.version,
+        "approvals": interrupt.approvals,
+    }
+    guards: list[tuple[PreparedUpdate, dict[str, Any]]] = [(queries.CLOSE, as_seen)]
     # A run that is QUEUED or RUNNING already, because another of its questions was answered, stays
     # so: whoever advances it finds this answer among the pending writes, or at its pause finds the
     # question decided and queues the run again. Zero rows: somebody changed the run by hand, as
@@ -244,15 +249,6 @@ def _close(
     return decision
 
 
-def _vote(interrupt: Interrupt, decision: Decision, request: Request, thread: Thread) -> Decision:
-    """Counts an approval, and leaves the question to others."""
-    # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
-    # rows: somebody has approved, proposed something else or decided meanwhile.
-    if not _rows_as_seen(interrupt).update(approvals=F("approvals") + 1):
-        raise lookup.overtaken_error(interrupt)
-    return _leave_open(interrupt, decision, request, thread)
-
-
 def _propose(
     interrupt: Interrupt,
     proposal: dict[str, Any],
@@ -266,22 +262,24 @@ def _propose(
     version approves no other.
     """
     digest = digest_json([interrupt.payload, proposal["answer"]])
-    changes = {"proposal": proposal, "payload_digest": digest, "approvals": 1}
-    # Zero rows: as for a vote.
-    if not _rows_as_seen(interrupt).update(version=F("version") + 1, **changes):
-        raise lookup.overtaken_error(interrupt)
     decision.version, decision.payload_digest = interrupt.version + 1, digest
     decision.approvals = 1
-    return _leave_open(interrupt, decision, request, thread)
+    changes = {"proposal": proposal, "payload_digest": digest, "approvals": 1}
+    return _leave_open(interrupt, decision, request, thread, version=F("version") + 1, **changes)
 
 
 def _leave_open(
-    interrupt: Interrupt,
-    decision: Decision,
-    request: Request,
-    thread: Thread,
+    interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
 ) -> Decision:
-    """Adds a vote to the record of a question that stays open, its row being updated already."""
+    """Counts an approval with these changes of the question's row, and leaves it to others."""
+    rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
+    as_seen = rows.filter(
+        status=Interrupt.Status.PENDING, version=interrupt.version, approvals=interrupt.approvals
+    )
+    # As for the last of them: of approvals that come at once, each counts the ones before it. Zero
+    # rows: somebody has approved, proposed something else or decided meanwhile.
+    if not as_seen.update(**changes):
+        raise lookup.overtaken_error(interrupt)
     decision.effective = None
     batch = WriteBatch(write_alias())
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
@@ -289,28 +287,9 @@ def _leave_open(
     batch.run()
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
-        rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
         rows.filter(claimed_by=request.by).update(**unclaimed())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision
-
-
-def _rows_as_seen(interrupt: Interrupt) -> QuerySet[Interrupt]:
-    """Returns the row of a question, if it is open and still what was looked at."""
-    return Interrupt.objects.using(write_alias()).filter(
-        pk=interrupt.pk,
-        status=Interrupt.Status.PENDING,
-        version=interrupt.version,
-        approvals=interrupt.approvals,
-    )
-
-
-def _as_seen(interrupt: Interrupt) -> dict[str, Any]:
-    return {
-        "interrupt": interrupt.pk,
-        "version": interrupt.version,
-        "approvals": interrupt.approvals,
-    }
 
 
 def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:

@@ -11,11 +11,10 @@ from hitl_django import audit, leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.db.write_batch import WriteBatch
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunStateError
 from hitl_django.models import Comment, Decision, Interrupt, ReviewLink, Run, RunEvent, Thread
 from hitl_django.models.review import ERASED_COLUMNS
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .. import denied_log
 
@@ -52,19 +51,13 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
         audit.erase(thread)
-        batch = WriteBatch(write_alias())
-        audit.append(batch, thread, "forget", by=by, via=via, subject=thread_id, detail={})
-        batch.run()
+        audit.append_alone(thread, "forget", by=by, via=via, subject=thread_id, detail={})
 
 
 def _operated(thread_id: str, by: Any) -> Thread:
     """Returns the locked thread, if the user may operate its runs."""
-    runs = Run.objects.using(write_alias()).filter(thread__thread_id=thread_id)
-    if by is not None:
-        runs = get_policy().visible_runs(by, runs)
-    run = runs.select_related("thread").first()
-    if run is None:
-        raise NoSuchThread
+    runs = Run.objects.using(write_alias()).select_related("thread")
+    run = find_row(select_visible(runs, by), NoSuchThread, thread__thread_id=thread_id)
     thread = leases.lock_thread(pk=run.thread_id)
     if by is not None and not get_policy().may_operate(by, run):
         raise NotAllowedError(

@@ -19,7 +19,7 @@ from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.errors import EventsPrunedError, RunNotFound
 from hitl_django.models import Run, RunEvent
 from hitl_django.models.events import MODES
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, select_visible
 
 ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 PAGE = 100
@@ -120,20 +120,12 @@ class EventReader:
     """Reads a run for somebody who may see it, which is asked once."""
 
     def __init__(self, run_id: UUID | str, *, by: Any = None) -> None:
-        try:
-            pk = UUID(str(run_id))
-        except ValueError:
-            raise RunNotFound from None
         self.using = write_alias()
-        runs = Run.objects.using(self.using).filter(pk=pk).select_related("thread")
-        policy = get_policy()
-        run = (runs if by is None else policy.visible_runs(by, runs)).first()
-        if run is None:
-            raise RunNotFound
-        self.run_id = pk
-        self.hides = OF_STATE
-        if by is None or policy.may_view_state(by, run.thread):
-            self.hides = frozenset()
+        runs = Run.objects.using(self.using).select_related("thread")
+        run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
+        self.run_id = run.pk
+        sees_state = by is None or get_policy().may_view_state(by, run.thread)
+        self.hides = frozenset[str]() if sees_state else OF_STATE
 
     def has_news(self, after: int) -> bool:
         """Tells whether it is time to read again, if only to learn that the run is gone."""
@@ -145,10 +137,8 @@ class EventReader:
         # The run comes first: what it says of its events is there when they are read. What has come
         # since is left for the next time: with the last event and without the end of the run,
         # nothing would be news any more.
-        runs = Run.objects.using(self.using).filter(pk=self.run_id)
-        run = runs.only("state", "first_event", "last_event").first()
-        if run is None:
-            raise RunNotFound
+        runs = Run.objects.using(self.using).only("state", "first_event", "last_event")
+        run = find_row(runs, RunNotFound, pk=self.run_id)
         if after + 1 < run.first_event:
             raise EventsPrunedError(run.last_event)
         new = {"seq__gt": after, "seq__lte": run.last_event}

@@ -19,16 +19,23 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.state.schema import check_input, get_hints
 from hitl_django.engine.types import RunnableConfig
-from hitl_django.errors import CheckpointNotFound, NoSuchThread, NotAllowedError, RunStateError
+from hitl_django.errors import CheckpointNotFound, NoSuchThread, RunStateError
 from hitl_django.graph_registry import compatibility, registry
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
-from hitl_django.permissions import get_policy, may_start
+from hitl_django.permissions import (
+    find_row,
+    get_policy,
+    may_start,
+    refuse_unless_may,
+    select_visible,
+)
 from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
 from ..results import RunInfo
 from .cancel import cancel_run
+from .state import find_thread
 
 #: What a thread's newest run may be for another to take its place: the worker of one that runs
 #: has to have been silent for longer than its lease.
@@ -58,7 +65,7 @@ def fork(
     using = write_alias()
     with denied_log.record_denial("fork", by=by, via=via):
         thread, last = _operated(thread_id, by)
-        _refuse_input(thread, last, values, by, via)
+        _refuse_input(last, values, by, via)
         registered = registry.get(last.graph)
         _check_values(registered, values, as_node)
         place = _place(thread, checkpoint_id)
@@ -103,37 +110,24 @@ def fork(
 
 def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
     """Returns a thread and its newest run, if the user may operate it."""
-    using = write_alias()
-    threads = Thread.objects.using(using).filter(thread_id=thread_id)
-    runs = Run.objects.using(using).filter(thread__thread_id=thread_id).select_related("thread")
-    if by is not None:
-        threads = get_policy().visible_threads(by, threads)
-        runs = get_policy().visible_runs(by, runs)
-    thread, run = threads.first(), runs.order_by("-created_at", "-pk").first()
-    if thread is None or run is None:
-        raise NoSuchThread
-    if by is not None and not get_policy().may_operate(by, run):
-        raise NotAllowedError(
-            "You may not go on from a checkpoint of this thread.",
-            thread_id=thread.thread_id,
-            subject=str(run.pk),
-        )
+    thread = find_thread(thread_id, by)
+    runs = Run.objects.using(write_alias()).select_related("thread").order_by("-created_at", "-pk")
+    run = find_row(select_visible(runs, by), NoSuchThread, thread=thread)
+    message = "You may not go on from a checkpoint of this thread."
+    refuse_unless_may(by, get_policy().may_operate, run, message)
     return thread, run
 
 
-def _refuse_input(thread: Thread, last: Run, values: Any, by: Any, via: str) -> None:
+def _refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
     """Keeps values out of a graph that says who starts it: they are an input by another name."""
     if by is None or values is None:
         return
     graph = last.graph
     says_who = registry.starters_of(graph)
     says_where = via == "api" and not registry.is_startable_over_api(graph)
-    if (says_who or says_where) and not may_start(by, graph, via):
-        raise NotAllowedError(
-            "You may not give this run other values.",
-            thread_id=thread.thread_id,
-            subject=str(last.pk),
-        )
+    if says_who or says_where:
+        message = "You may not give this run other values."
+        refuse_unless_may(by, lambda user, run: may_start(user, run.graph, via), last, message)
 
 
 def _check_values(registered: Registered, values: Any, as_node: str | None) -> None:

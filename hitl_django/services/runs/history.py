@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.db.models.functions import Length
 
 from hitl_django.checkpoints.codec import codec, unpack
@@ -24,11 +24,12 @@ from hitl_django.checkpoints.thread_position import PULL_PREFIX, read_line
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import PayloadError
-from hitl_django.errors import NoSuchThread, NotAllowedError
 from hitl_django.graph_registry import registry
-from hitl_django.models import Checkpoint, Decision, Interrupt, PendingWrite, Thread
+from hitl_django.models import Checkpoint, Decision, PendingWrite, Thread
 from hitl_django.notifications.redaction import redact_value
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import select_visible_through
+
+from .state import find_thread, refuse_unless_may_view_state
 
 STEPS, MOST_STEPS = 20, 100
 #: Tasks of a page whose writes are shown, and the bytes of them that are read.
@@ -98,16 +99,9 @@ def thread_history(
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them.
     """
-    using = write_alias()
-    threads = Thread.objects.using(using).filter(thread_id=thread_id)
-    if by is not None:
-        threads = get_policy().visible_threads(by, threads)
-    thread = threads.first()
-    if thread is None:
-        raise NoSuchThread
-    if by is not None and not get_policy().may_view_state(by, thread):
-        raise NotAllowedError("You may not see the state of this thread.")
-    return _Page(using, thread, by).read(before, max(1, min(limit, MOST_STEPS)))
+    thread = find_thread(thread_id, by)
+    refuse_unless_may_view_state(by, thread)
+    return _Page(write_alias(), thread, by).read(before, max(1, min(limit, MOST_STEPS)))
 
 
 class _Task(NamedTuple):
@@ -230,23 +224,17 @@ class _Page:
             rows = rows.filter(created_at__gt=since)
         if not newest:
             rows = rows.filter(created_at__lte=page[0].created_at)
-        if self.by is not None:
-            rows = rows.filter(interrupt__in=self._visible())
+        rows = select_visible_through(rows, "interrupt", self.by)
         found: dict[str, list[DecisionTaken]] = {}
-        columns = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
-        rows = rows.order_by("-created_at", "-pk")
-        for values in rows.values(*columns, title=F("interrupt__title"))[:DECISIONS]:
-            taken = DecisionTaken(**values)
+        names = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
+        made = rows.order_by("-created_at", "-pk").values(*names, title=F("interrupt__title"))
+        for columns in made[:DECISIONS]:
+            taken = DecisionTaken(**columns)
             after = [row for row in page if row.created_at >= taken.created_at]
             # The page is newest first, so the last of these is the first step after it.
             step = after[-1] if after else page[0]
             found.setdefault(step.checkpoint_id, []).append(taken)
         return {at: tuple(reversed(several)) for at, several in found.items()}
-
-    def _visible(self) -> QuerySet[Any]:
-        return get_policy().visible_interrupts(
-            self.by, Interrupt.objects.using(self.using).filter(thread=self.thread)
-        )
 
 
 def _own(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:

@@ -12,10 +12,10 @@ from hitl_django import audit, leases, notifications
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
+from hitl_django.errors import RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
 from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
@@ -95,21 +95,11 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
     """Returns the run and its locked thread, if the user may operate the run."""
-    pk = _uuid(run_id)
-    runs = Run.objects.using(write_alias()).filter(pk=pk)
-    if by is not None:
-        runs = get_policy().visible_runs(by, runs)
-    thread_pk = runs.values_list("thread_id", flat=True).first()
-    if thread_pk is None:
-        raise RunNotFound
-    thread = leases.lock_thread(pk=thread_pk)
-    run = Run.objects.using(write_alias()).select_related("thread").get(pk=pk)
-    if by is not None and not get_policy().may_operate(by, run):
-        raise NotAllowedError(
-            "You may not cancel or retry this run.",
-            thread_id=thread.thread_id,
-            subject=str(run.pk),
-        )
+    runs = Run.objects.using(write_alias())
+    found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
+    thread = leases.lock_thread(pk=found.thread_id)
+    run = runs.select_related("thread").get(pk=found.pk)
+    refuse_unless_may(by, get_policy().may_operate, run, "You may not cancel or retry this run.")
     return run, thread
 
 
@@ -124,10 +114,3 @@ def _refuse_if_overtaken(run: Run) -> None:
             state=str(run.state),
             allowed=RETRYABLE,
         )
-
-
-def _uuid(value: UUID | str) -> UUID:
-    try:
-        return value if isinstance(value, UUID) else UUID(value)
-    except (ValueError, AttributeError, TypeError):
-        raise RunNotFound from None

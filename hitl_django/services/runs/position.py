@@ -15,11 +15,12 @@ from hitl_django.checkpoints.thread_position import ThreadHead
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.subgraphs import split_path
-from hitl_django.errors import NoSuchThread, UnknownGraphError
+from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry, svg
 from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.permissions import get_policy
+
+from .state import find_thread
 
 #: Questions of one thread that are looked at.
 QUESTIONS = 100
@@ -43,12 +44,7 @@ class Position:
 
 def thread_position(thread_id: str, *, by: Any = None) -> Position:
     """Returns where a thread is; ThreadNotFound for one that the user may not see."""
-    threads = Thread.objects.using(write_alias()).filter(thread_id=thread_id)
-    if by is not None:
-        threads = get_policy().visible_threads(by, threads)
-    thread = threads.first()
-    if thread is None:
-        raise NoSuchThread
+    thread = find_thread(thread_id, by)
     try:
         registered = registry.get(thread.graph)
     except UnknownGraphError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
@@ -28,7 +29,7 @@ from hitl_django.graph_registry.registry import Registered
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.events import chosen
 from hitl_django.notifications import EventLog
-from hitl_django.permissions import get_policy, may_start
+from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible
 from hitl_django.task_queue import dispatcher
 
 from .. import denied_log, queries
@@ -86,7 +87,7 @@ def start(
         subject = find_subject(subject, asked)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
-        on_pending, registered.events if events is None else chosen(events),
+        on_pending == "discard", registered.events if events is None else chosen(events),
     )  # fmt: skip
 
     try:
@@ -104,30 +105,23 @@ def start(
         return found
 
 
+@dataclass
 class _Start:
     """One call of ``start``, its arguments checked."""
 
-    def __init__(
-        self,
-        registered: Registered,
-        input: Any,  # noqa: A002
-        digest: str,
-        by: Any,
-        asked: Any,
-        via: str,
-        key: str | None,
-        subject: Model | None,
-        thread_id: str | None,
-        metadata: dict[str, Any] | None,
-        on_pending: str,
-        events: str,
-    ) -> None:
-        self.registered, self.input, self.digest = registered, input, digest
-        self.by, self.via, self.key = by, via, key
-        #: Whose permissions count; None where the caller has seen to that.
-        self.asked = asked
-        self.subject, self.thread_id, self.metadata = subject, thread_id, metadata
-        self.discard, self.events = on_pending == "discard", events
+    registered: Registered
+    input: Any
+    digest: str
+    by: Any
+    #: Whose permissions count; None where the caller has seen to that.
+    asked: Any
+    via: str
+    key: str | None
+    subject: Model | None
+    thread_id: str | None
+    metadata: dict[str, Any] | None
+    discard: bool
+    events: str
 
     def found(self) -> RunInfo | None:
         """Returns the run that the same key started before."""
@@ -156,10 +150,9 @@ class _Start:
         """
         if self.by is None or run.started_by_id == self.by.pk:
             return True
-        policy, rows = get_policy(), Run.objects.using(write_alias()).filter(pk=run.pk)
-        return policy.visible_runs(self.by, rows).exists() and policy.may_view_state(
-            self.by, run.thread
-        )
+        rows = Run.objects.using(write_alias()).filter(pk=run.pk)
+        may_view_state = get_policy().may_view_state
+        return select_visible(rows, self.by).exists() and may_view_state(self.by, run.thread)
 
     def begin(self) -> RunInfo:
         """Starts a run on a thread of its own, which nobody else sees before all is written."""
@@ -257,8 +250,7 @@ class _Start:
         """Makes sure that the thread is free for a new run."""
         if self.asked is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
-            visible = get_policy().visible_threads(self.asked, found)
-            if not visible.exists():
+            if not select_visible(found, self.asked).exists():
                 raise NoSuchThread
         if thread.graph not in ("", self.registered.name):
             raise InvalidInputError(
@@ -304,18 +296,13 @@ class _Start:
         if not self.discard:
             interrupts = Interrupt.objects.using(write_alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
-            if self.by is not None:
-                waiting = get_policy().visible_interrupts(self.by, waiting)
+            waiting = select_visible(waiting, self.by)
             raise OpenQuestionsError(
                 f"The thread {thread.thread_id!r} waits for answers, which a new run would lose.",
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
-        if self.asked is not None and not get_policy().may_operate(self.asked, live):
-            raise NotAllowedError(
-                "You may not cancel the run that waits for answers.",
-                thread_id=thread.thread_id,
-                subject=str(live.pk),
-            )
+        message = "You may not cancel the run that waits for answers."
+        refuse_unless_may(self.asked, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())
         closed = cancel_run(batch, live, thread, questions=Interrupt.Status.SUPERSEDED)
         audit.append(

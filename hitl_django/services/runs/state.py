@@ -14,7 +14,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.errors import NoSuchThread, NotAllowedError, RunNotFound, RunStateError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, Thread
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, select_visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,8 @@ def thread_state(
     ThreadNotFound for a thread that the user may not see, NotAllowedError where its values are not
     for them, UnknownGraphError if its graph is registered no more.
     """
-    threads = Thread.objects.using(write_alias()).filter(thread_id=thread_id)
-    if by is not None:
-        threads = get_policy().visible_threads(by, threads)
-    thread = threads.first()
-    if thread is None:
-        raise NoSuchThread
-    if by is not None and not get_policy().may_view_state(by, thread):
-        raise NotAllowedError("You may not see the state of this thread.")
+    thread = find_thread(thread_id, by)
+    refuse_unless_may_view_state(by, thread)
 
     graph = registry.get(thread.graph).graph.with_saver(DjangoSaver())
     place: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": ""}
@@ -78,23 +72,26 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
     RunStateError for a run that hasn't succeeded, and for one whose thread has gone on since: only
     the newest state of a thread is its result.
     """
-    try:
-        pk = UUID(str(run_id))
-    except ValueError:
-        raise RunNotFound from None
-    runs = Run.objects.using(write_alias()).select_related("thread").filter(pk=pk)
-    if by is not None:
-        runs = get_policy().visible_runs(by, runs)
-    run = runs.first()
-    if run is None:
-        raise RunNotFound
-    if by is not None and not get_policy().may_view_state(by, run.thread):
-        raise NotAllowedError("You may not see the state of this thread.")
+    runs = Run.objects.using(write_alias()).select_related("thread")
+    run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
+    refuse_unless_may_view_state(by, run.thread)
     _refuse_if_not_last(run)
 
     graph = registry.get(run.graph).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
     return render_json(graph.get_state(config).values)
+
+
+def find_thread(thread_id: str, by: Any) -> Thread:
+    """Returns a thread; one that the user may not see doesn't exist."""
+    threads = Thread.objects.using(write_alias())
+    return find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
+
+
+def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
+    """Raises NotAllowedError unless the user may see what the thread's channels hold."""
+    if by is not None and not get_policy().may_view_state(by, thread):
+        raise NotAllowedError("You may not see the state of this thread.")
 
 
 def render_json(values: Any) -> Any:
