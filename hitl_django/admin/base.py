@@ -24,8 +24,8 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.forms.json_input import visible
-from hitl_django.models import Interrupt, Run
-from hitl_django.permissions import get_policy
+from hitl_django.models import Run
+from hitl_django.permissions import find_row, select_visible, select_visible_through
 
 from .outage_page import answer_outages
 
@@ -66,6 +66,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     view_on_site = False
     #: Lookups that pages link to, besides those of the list's filters.
     linked_lookups: Sequence[str] = ()
+    #: The field that leads to the thread, question or webhook with which a row is seen.
+    visible_through = ""
 
     def url(self, page: str, request: HttpRequest, *args: Any) -> str:
         """Returns the address of one of the model's pages, with the list's filters."""
@@ -96,7 +98,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Narrows the model's rows to those the user may see."""
-        raise NotImplementedError
+        if self.visible_through:
+            return select_visible_through(rows, self.visible_through, request.user)
+        return select_visible(rows, request.user)
 
     def rows(self) -> QuerySet[Any]:
         """Returns the rows of a detail page, not yet narrowed to what the user may see."""
@@ -109,14 +113,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
         """Returns a row; one that the user may not see doesn't exist."""
-        try:
-            pk = self.opts.pk.to_python(object_id)
-        except forms.ValidationError:
-            raise Http404 from None
-        found = self.visible(request, self.rows()).filter(pk=pk).first()
-        if found is None:
-            raise Http404(_("There is no such page."))
-        return found
+        seen = self.visible(request, self.rows())
+        return find_row(seen, Http404(_("There is no such page.")), pk=object_id)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -149,11 +147,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
     def change_view(
         self,
@@ -248,6 +242,12 @@ def format_age(moment: Any) -> str:
     return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
+def format_state(state: str) -> str:
+    """Returns the badge of a run's state."""
+    label = Run.State(state).label
+    return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
+
+
 def format_entry(row: Any, title: str, *words: Any) -> str:
     """Returns a row's first column: a link to its page, and below it a line in small print."""
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words))
@@ -265,12 +265,6 @@ def describe_place(row: Any) -> str:
     return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
 
 
-def visible_interrupts(request: HttpRequest, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
-    """Returns the questions that the user may see."""
-    rows = Interrupt.objects.all() if rows is None else rows
-    return get_policy().visible_interrupts(request.user, rows)
-
-
 def can_view_runs(request: HttpRequest) -> bool:
     """Says whether the user may see runs at all, so that a link to one leads somewhere."""
-    return not get_policy().visible_runs(request.user, Run.objects.all()).query.is_empty()
+    return not select_visible(Run.objects.all(), request.user).query.is_empty()

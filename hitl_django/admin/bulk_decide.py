@@ -37,8 +37,9 @@ from hitl_django.errors import (
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
+from hitl_django.permissions import select_visible
 
-from .base import View, describe_place, visible_interrupts
+from .base import View, describe_place
 from .list_columns import get_checkbox_value
 from .question_page import QuestionPages
 from .quorum_display import SELF_APPROVAL
@@ -211,8 +212,8 @@ class BulkPages(QuestionPages):
     def _chosen(
         self, request: HttpRequest, choices: Sequence[ListedQuestion]
     ) -> dict[UUID, Interrupt]:
-        rows = visible_interrupts(request).filter(pk__in=[choice.pk for choice in choices])
-        found = rows.select_related("run").defer(*LARGE_COLUMNS)
+        rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
+        found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
 
     def _line(

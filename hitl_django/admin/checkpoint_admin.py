@@ -64,6 +64,7 @@ class EngineAdmin(ReadOnlyAdmin):
 
     list_filter = (ThreadIdFilter,)
     list_select_related = ("thread",)
+    visible_through = "thread"
     ordering = ("-pk",)
     paginator = BoundedPaginator
     payloads: ClassVar[tuple[str, ...]] = ("data",)
@@ -71,11 +72,7 @@ class EngineAdmin(ReadOnlyAdmin):
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         if not request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}"):
             return rows.none()
-        threads = get_policy().visible_threads(request.user, Thread.objects.all())
-        # Where all or nothing can be seen, no subquery says so at less cost.
-        if threads.query.is_empty():
-            return rows.none()
-        return rows.filter(thread__in=threads) if threads.query.where else rows
+        return super().visible(request, rows)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return bool(hitl.ADMIN_ENGINE) and super().has_module_permission(request)

@@ -52,12 +52,9 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
     """Returns what a page shows of a decision."""
     if decision is None:
         return {"decision": None}
+    answer = display_answer(item, decision.value)
     changed = list_patch_differences(item, decision.patch)
-    return {
-        "decision": decision,
-        "answer": display_answer(item, decision.value),
-        "changed": changed,
-    }
+    return {"decision": decision, "answer": answer, "changed": changed}
 
 
 def list_differences(old: JSON, new: JSON) -> list[Difference]:

@@ -17,6 +17,8 @@ from hitl_django import services
 from hitl_django.forms.json_input import visible
 from hitl_django.services.reviews import queue_filters
 
+from .base import GraphFilter
+
 #: The parameter of the list that says whose.
 TAB_PARAMETER = "show"
 
@@ -54,21 +56,11 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
     return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]
 
 
-class WaitingGraphFilter(admin.SimpleListFilter):
+class WaitingGraphFilter(GraphFilter):
     """Filters by graph, among those of which something waits."""
-
-    title = _("graph")
-    parameter_name = "graph"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, visible(name)) for name in services.waiting_graphs(request.user)]
-
-    def has_output(self) -> bool:
-        # With a single graph there is nothing to choose, unless it is what was chosen.
-        return len(self.lookup_choices) > 1 or bool(self.value())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(graph=self.value()) if self.value() else queryset
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return _counts(pk_attname, "graph", self.lookup_choices)

@@ -20,7 +20,6 @@ from .base import (
     can_view_runs,
     describe_place,
     format_entry,
-    visible_interrupts,
 )
 from .diff_display import get_decision_context
 from .payload_display import display_raw
@@ -34,9 +33,6 @@ class InterruptAdmin(ReadOnlyAdmin):
     empty_text = _("No question was asked yet. Questions appear here as soon as a graph asks one.")
     search_fields = ("title",)
     search_help_text = _("Searches the questions' titles.")
-
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return visible_interrupts(request, rows)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*LARGE_COLUMNS)
@@ -59,14 +55,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     list_display = ("question", "type", "decider", "via", "created_at")
     list_filter = ("type", "via")
     list_select_related = ("interrupt",)
+    visible_through = "interrupt"
     empty_text = _("Nothing was decided yet.")
     search_fields = ("interrupt__title",)
     search_help_text = _("Searches the questions' titles.")
-
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        seen = visible_interrupts(request)
-        # Where nothing can be seen, no subquery says so at less cost.
-        return rows.none() if seen.query.is_empty() else rows.filter(interrupt__in=seen)
 
     def rows(self) -> QuerySet[Any]:
         return Decision.objects.select_related("interrupt__run")

@@ -17,9 +17,8 @@ from django.utils.translation import gettext_lazy
 from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import select_visible
 
-from .base import visible_interrupts
 from .payload_display import MAX_TEXT
 
 #: Moments on a page.
@@ -106,7 +105,7 @@ def _bounded(rows: QuerySet[Any], name: str, until: datetime | None) -> QuerySet
 
 
 def _runs(request: HttpRequest, thread: Thread, until: datetime | None) -> Iterator[HistoryEntry]:
-    rows = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
+    rows = select_visible(Run.objects.filter(thread=thread), request.user)
     rows = rows.defer("error", "traceback")
     for run in _bounded(rows, "created_at", until):
         url = find_admin_page(Run, "change", run.pk, request=request)
@@ -122,7 +121,7 @@ def _questions(
     request: HttpRequest, thread: Thread, until: datetime | None
 ) -> Iterator[HistoryEntry]:
     rows = Interrupt.objects.filter(thread=thread).defer(*LARGE_COLUMNS)
-    rows = get_policy().visible_interrupts(request.user, rows)
+    rows = select_visible(rows, request.user)
     for item in _bounded(rows, "created_at", until):
         url = find_admin_page(ReviewItem, "change", item.pk, request=request)
         yield HistoryEntry(item.created_at, "question", _("Asked"), item.title, "", url)
@@ -152,7 +151,7 @@ def _entries(
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
     """Returns the record of a thread without what is about questions that the user may not see."""
     questions = Interrupt.objects.filter(thread=thread)
-    seen = visible_interrupts(request, questions)
+    seen = select_visible(questions, request.user)
     entries = AuditEntry.objects.filter(thread=thread)
     if seen is questions:  # nothing is hidden from this user
         return entries

@@ -21,9 +21,9 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, LinkSpentError, NotAllowedError
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision, Interrupt, ReviewLink
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import find_row, get_policy, select_visible
 
-from .base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry, visible_interrupts
+from .base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry
 
 STATES: dict[str, Any] = {
     services.LinkState.OPEN: _("can be used"),
@@ -75,12 +75,12 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
     empty_text = _("No link was made yet. One is made on the page of a question.")
     actions = ("take_back",)
+    visible_through = "interrupt"
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        seen = visible_interrupts(request)
-        if seen.query.is_empty() or not request.user.has_perm("hitl_django.link_interrupt"):
+        if not request.user.has_perm("hitl_django.link_interrupt"):
             return rows.none()
-        return rows.filter(interrupt__in=seen)
+        return super().visible(request, rows)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkChangeList
@@ -180,12 +180,8 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     def _question(self, request: HttpRequest) -> Interrupt:
         """Returns the question that the address names, if the user may make links to it."""
-        try:
-            pk = Interrupt._meta.pk.to_python(request.GET.get("interrupt", ""))
-        except forms.ValidationError:
-            raise Http404 from None
-        rows = Interrupt.objects.select_related("run", "thread")
-        question = visible_interrupts(request, rows).filter(pk=pk).first()
-        if question is None or not get_policy().may_make_link(request.user, question):
+        rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
+        question = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
+        if not get_policy().may_make_link(request.user, question):
             raise Http404
         return question

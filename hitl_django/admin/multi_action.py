@@ -80,12 +80,8 @@ class ActionBlock:
         members: Mapping[int, RequestedAction],
         starts: list[JSON],
     ) -> None:
-        self.question_forms, self.number, self.members, self.starts = (
-            question_forms,
-            number,
-            members,
-            starts,
-        )
+        self.question_forms, self.number = question_forms, number
+        self.members, self.starts = members, starts
         self.action, self.start = next(iter(members.values())), starts[0]
         self.form = None if question_forms.are_too_many else self._args_form()
         # Nothing can be changed without a form, so that isn't offered.

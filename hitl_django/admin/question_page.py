@@ -37,10 +37,11 @@ from hitl_django.errors import (
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
 
 from .answer_forms import QuestionForms, TypedText
-from .base import ReadOnlyAdmin, View, can_view_runs, visible_interrupts
+from .base import ReadOnlyAdmin, View, can_view_runs
 from .decision_messages import format_confirmation
 from .diff_display import get_decision_context
 from .multi_action import make_question_forms
@@ -64,6 +65,7 @@ REFUSALS = (
     AlreadyApprovedError,
     ClaimRequiredError,
     HeldError,
+    NotAllowedError,
     RunStateError,
     StaleQuestionError,
 )
@@ -75,9 +77,6 @@ GOES_ON = {
 
 class QuestionPages(ReadOnlyAdmin):
     """A question's own page, its payload as a file, and the decision on it."""
-
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return visible_interrupts(request, rows)
 
     def rows(self) -> QuerySet[Any]:
         # A question that is closed keeps its page, which says what became of it.
@@ -129,10 +128,8 @@ class QuestionPages(ReadOnlyAdmin):
             message = run_action(item, verb, request.user, form)
         except InterruptNotFound:
             raise Http404 from None
-        except NotAllowedError as error:
-            return self._refuse(request, item, kept, error, status=403)
-        except HeldError as error:
-            return self._refuse(request, item, kept, error, status=409)
+        except (NotAllowedError, HeldError) as error:
+            return self._refuse(request, item, kept, error)
         except AlreadyDecidedError:
             return HttpResponseRedirect(here)
         if message is not None:
@@ -160,10 +157,8 @@ class QuestionPages(ReadOnlyAdmin):
             made = self._record(request, item, question_forms, *decision)
         except InterruptNotFound:
             raise Http404 from None
-        except NotAllowedError as error:
-            return self._refuse(request, item, question_forms.typed_texts(), error, status=403)
         except REFUSALS as error:
-            return self._refuse(request, item, question_forms.typed_texts(), error, status=409)
+            return self._refuse(request, item, question_forms.typed_texts(), error)
         except (AlreadyDecidedError, IdempotencyKeyReusedError):
             item = self.get_object(request, str(item.pk))
             if item.status == Interrupt.Status.PENDING:
@@ -181,9 +176,7 @@ class QuestionPages(ReadOnlyAdmin):
         """Refuses what was meant for another version, unless it is what made this one."""
         made = question_forms.recorded(request.user)
         if made is None:
-            return self._refuse(
-                request, item, question_forms.typed_texts(), StaleQuestionError(), status=409
-            )
+            return self._refuse(request, item, question_forms.typed_texts(), StaleQuestionError())
         self._confirm(request, item, made)
         return HttpResponseRedirect(self._next_url(request, item))
 
@@ -303,18 +296,12 @@ class QuestionPages(ReadOnlyAdmin):
         return self._show_notice(request, item, notice, kept, status, forms=forms, **context)
 
     def _refuse(
-        self,
-        request: HttpRequest,
-        item: Interrupt,
-        kept: Sequence[TypedText],
-        error: Exception,
-        *,
-        status: int,
+        self, request: HttpRequest, item: Interrupt, kept: Sequence[TypedText], error: Exception
     ) -> TemplateResponse:
         item = self.get_object(request, str(item.pk))
-        return self._show_notice(
-            request, item, add_nothing_sent(describe_conflict(error)), kept, status
-        )
+        notice = add_nothing_sent(describe_conflict(error))
+        status = 403 if isinstance(error, NotAllowedError) else 409
+        return self._show_notice(request, item, notice, kept, status)
 
     def _show_notice(
         self,
@@ -347,7 +334,7 @@ class QuestionPages(ReadOnlyAdmin):
         """Returns the open question that took the place of one that was superseded."""
         if item.status != Interrupt.Status.SUPERSEDED:
             return None
-        waiting = visible_interrupts(request, ReviewItem.pending.filter(thread=item.thread_id))
+        waiting = select_visible(ReviewItem.pending.filter(thread=item.thread_id), request.user)
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def _next_url(self, request: HttpRequest, item: Interrupt) -> str:
@@ -357,7 +344,7 @@ class QuestionPages(ReadOnlyAdmin):
         is theirs or free.
         """
         filters = request.GET.get("_changelist_filters", "")
-        waiting = visible_interrupts(request, ReviewItem.pending.exclude(pk=item.pk))
+        waiting = select_visible(ReviewItem.pending.exclude(pk=item.pk), request.user)
         others = waiting.filter(thread=item.thread_id).order_by("created_at", "index", "id")
         if beside := others.values_list("pk", flat=True).first():
             return self.url("change", request, beside)

@@ -16,11 +16,11 @@ from django.utils.functional import cached_property
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews.quorum import is_own
 
 from .answer_forms import QuestionForms
-from .base import format_age, visible_interrupts
+from .base import format_age
 from .decision_texts import describe_next_nodes
 from .payload_display import (
     MAX_TEXT,
@@ -162,7 +162,7 @@ def display_question(item: Interrupt, question_forms: QuestionForms | None) -> l
 def find_other_questions(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
     """Returns the open questions of the same thread that the user may see as well."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
-    rows = visible_interrupts(request, rows).select_related("run", "thread", "assignee")
+    rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])
 
 

@@ -91,26 +91,11 @@ class ReviewItemAdmin(BulkPages):
             return HttpResponseRedirect(self.url("changelist", request))
         return HttpResponseRedirect(self.url("change", request, taken))
 
-    @admin.display(description=_("select"))
-    def pick(self, item: Any) -> str:
-        return list_columns.format_checkbox(item)
-
-    @admin.display(description=_("question"))
-    def question(self, item: Any) -> str:
-        return list_columns.format_question(item)
-
-    @admin.display(description=_("about"))
-    def subject(self, item: Any) -> str:
-        return list_columns.format_subject(item)
-
-    @admin.display(description=_("waiting"), ordering="created_at")
-    def waiting(self, item: Any) -> str:
-        return list_columns.format_waiting(item)
-
-    @admin.display(description=_("due"))
-    def due(self, item: Any) -> str:
-        return list_columns.format_due(item)
-
-    @admin.display(description=_("held by"))
-    def holder(self, item: Any) -> str:
-        return list_columns.format_holder(item)
+    pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
+    question = staticmethod(admin.display(description=_("question"))(list_columns.format_question))
+    subject = staticmethod(admin.display(description=_("about"))(list_columns.format_subject))
+    waiting = staticmethod(
+        admin.display(description=_("waiting"), ordering="created_at")(list_columns.format_waiting)
+    )
+    due = staticmethod(admin.display(description=_("due"))(list_columns.format_due))
+    holder = staticmethod(admin.display(description=_("held by"))(list_columns.format_holder))

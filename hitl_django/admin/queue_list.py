@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.models import ReviewItem
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
@@ -199,17 +199,15 @@ class QueueChangeList(ChangeList):
                     "the graphs that your permissions cover."
                 ),
             ]
-        if self.tab == "mine":
-            return [_("You hold nothing, and nothing is assigned to you.")]
         if self.tab == "free":
             return self._why_none_is_free()
-        if self.tab == "held":
-            return [_("Nobody else holds a question.")]
-        if self.tab == "overdue":
-            return [_("Nothing is overdue.")]
-        if self.tab == "snoozed":
-            return [_("Nothing is put off.")]
-        return self._all_put_off()
+        words = {
+            "mine": _("You hold nothing, and nothing is assigned to you."),
+            "held": _("Nobody else holds a question."),
+            "overdue": _("Nothing is overdue."),
+            "snoozed": _("Nothing is put off."),
+        }
+        return [words[self.tab]] if self.tab in words else self._all_put_off()
 
     def _why_none_is_free(self) -> list[str]:
         counts = self.counts
@@ -228,7 +226,7 @@ class QueueChangeList(ChangeList):
     def _all_put_off(self) -> list[str]:
         words = [_("Everything that waits is put off.")]
         put_off = ReviewItem.pending.filter(get_tab_condition("snoozed", self.user))
-        rows = get_policy().visible_interrupts(self.user, put_off).order_by("snoozed_until")
+        rows = select_visible(put_off, self.user).order_by("snoozed_until")
         first = rows.values_list("snoozed_until", flat=True).first()
         if first is not None:
             moment = localize(localtime(first))

@@ -35,14 +35,12 @@ from hitl_django.forms.json_input import visible
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.strict_json import parse_strict
 from hitl_django.models import Interrupt, Run
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, select_visible
+from hitl_django.services.runs.cancel import CANCELLABLE
+from hitl_django.services.runs.operate import RETRYABLE
 
-from .base import View, visible_interrupts
+from .base import View
 
-RETRYABLE = (Run.State.FAILED, Run.State.PARKED)
-CANCELLABLE = frozenset(
-    state for state, following in Run.TRANSITIONS.items() if Run.State.CANCELLED in following
-)
 #: Open questions that a page lists before they are closed.
 LISTED = 20
 MISSING = (RunNotFound, ThreadNotFound, CheckpointNotFound)
@@ -229,6 +227,6 @@ class RunOperations:
     def _at_stake(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
         """Returns what is lost with a run: the questions that it still asks."""
         questions = Interrupt.objects.filter(run=run, status=Interrupt.Status.PENDING)
-        seen = visible_interrupts(request, questions).order_by("created_at", "index", "id")
+        seen = select_visible(questions, request.user).order_by("created_at", "index", "id")
         titles = list(seen.values_list("title", flat=True)[:LISTED])
         return {"questions": titles, "unlisted": questions.count() - len(titles)}

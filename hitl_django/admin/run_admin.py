@@ -9,16 +9,15 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, select_visible
 
-from .base import GraphFilter, LinkedChangeList, ReadOnlyAdmin, format_entry, visible_interrupts
+from .base import GraphFilter, LinkedChangeList, ReadOnlyAdmin, format_entry, format_state
 from .history_display import describe_entry, get_reason, visible_entries
 from .payload_display import MAX_TEXT
 from .question_status import link_subject
@@ -73,9 +72,6 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
     search_fields = ("thread__thread_id__startswith",)
     search_help_text = _("Searches for the beginning of a thread id.")
 
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return get_policy().visible_runs(request.user, rows)
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RunChangeList
 
@@ -84,7 +80,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         questions = Interrupt.objects.filter(run=OuterRef("pk"), status=Interrupt.Status.PENDING)
-        questions = visible_interrupts(request, questions).order_by("created_at", "id")
+        questions = select_visible(questions, request.user).order_by("created_at", "id")
         rows = super().get_queryset(request).defer("error", "traceback")
         return rows.annotate(
             error_start=Left("error", ERROR_LENGTH), waits_at=Subquery(questions.values("node")[:1])
@@ -104,9 +100,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:
-        return format_html(
-            '<span class="hitl-state hitl-state-{}">{}</span>', run.state, run.get_state_display()
-        )
+        return format_state(run.state)
 
     @admin.display(description=_("started by"), ordering="started_by_label")
     def starter(self, run: Run) -> str:
@@ -151,10 +145,10 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     def _sees_thread(self, request: HttpRequest, run: Run) -> bool:
         threads = Thread.objects.filter(pk=run.thread_id)
-        return get_policy().visible_threads(request.user, threads).exists()
+        return select_visible(threads, request.user).exists()
 
     def _questions(self, request: HttpRequest, run: Run) -> list[Interrupt]:
-        questions = visible_interrupts(request, Interrupt.objects.filter(run=run))
+        questions = select_visible(Interrupt.objects.filter(run=run), request.user)
         questions = questions.defer(*LARGE_COLUMNS).order_by("created_at", "index", "id")
         return list(questions.prefetch_related("decisions")[:MAX_QUESTIONS])
 

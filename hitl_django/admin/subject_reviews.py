@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import select_visible
 
 #: Runs, and open questions, that the page of an object shows.
 SHOWN = 20
@@ -54,11 +54,9 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )
-    runs = get_policy().visible_runs(request.user, Run.objects.filter(thread__in=threads))
-    pending = get_policy().visible_interrupts(
-        request.user,
-        Interrupt.objects.filter(thread__in=threads, status=Interrupt.Status.PENDING),
-    )
+    runs = select_visible(Run.objects.filter(thread__in=threads), request.user)
+    asked = Interrupt.objects.filter(thread__in=threads, status=Interrupt.Status.PENDING)
+    pending = select_visible(asked, request.user)
     shown: Any = None
     if not runs.query.is_empty():
         shown = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:SHOWN])

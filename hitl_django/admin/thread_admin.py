@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import CharField, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -15,9 +14,9 @@ from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Run, Thread
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import get_policy, select_visible
 
-from .base import GraphFilter, ReadOnlyAdmin, format_entry
+from .base import GraphFilter, ReadOnlyAdmin, format_entry, format_state
 from .checkpoint_admin import link_rows
 from .history_display import read_history
 from .question_status import link_subject
@@ -46,11 +45,8 @@ class ThreadAdmin(ReadOnlyAdmin):
     search_fields = ("thread_id__startswith",)
     search_help_text = _("Searches for the beginning of a thread id.")
 
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return get_policy().visible_threads(request.user, rows)
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        runs = get_policy().visible_runs(request.user, Run.objects.filter(thread=OuterRef("pk")))
+        runs = select_visible(Run.objects.filter(thread=OuterRef("pk")), request.user)
         newest = runs.order_by("-created_at", "-pk").values("state")[:1]
         rows = super().get_queryset(request).select_related("subject_type").defer("metadata")
         return rows.annotate(newest_state=Subquery(newest, output_field=CharField()))
@@ -61,12 +57,7 @@ class ThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state_badge(self, thread: Any) -> str:
-        if not thread.newest_state:
-            return "–"
-        label = Run.State(thread.newest_state).label
-        return format_html(
-            '<span class="hitl-state hitl-state-{}">{}</span>', thread.newest_state, label
-        )
+        return format_state(thread.newest_state) if thread.newest_state else "–"
 
     @admin.display(description=_("about"))
     def about(self, thread: Thread) -> str:
@@ -76,7 +67,7 @@ class ThreadAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""
-        runs = get_policy().visible_runs(request.user, Run.objects.filter(thread=thread))
+        runs = select_visible(Run.objects.filter(thread=thread), request.user)
         newest = list(runs.defer("error", "traceback").order_by("-created_at", "-pk")[:MAX_RUNS])
         may = bool(newest) and get_policy().may_operate(request.user, newest[0])
         return self.page(

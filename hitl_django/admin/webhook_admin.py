@@ -79,9 +79,6 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
     change_view = admin.ModelAdmin.change_view
     add_form_template = change_form_template = "hitl_django/admin/webhook.html"
 
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return get_policy().visible_webhooks(request.user, rows)
-
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return get_policy().may_manage_webhooks(request.user)
 
@@ -168,12 +165,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
     list_filter = ("state", "event")
     linked_lookups = ("endpoint__id__exact",)
     list_select_related = ("endpoint",)
+    visible_through = "endpoint"
     empty_text = _("No message was sent yet.")
     actions = ("send_again",)
-
-    def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        seen = get_policy().visible_webhooks(request.user, WebhookEndpoint.objects.all())
-        return rows.none() if seen.query.is_empty() else rows.filter(endpoint__in=seen)
 
     def rows(self) -> QuerySet[Any]:
         return Delivery.objects.select_related("endpoint")

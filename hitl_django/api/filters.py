@@ -7,7 +7,7 @@ from typing import Any
 import django_filters as filters
 from django import forms
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, QuerySet, When
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -25,6 +25,13 @@ INDEXED_MATCHES = 100
 
 ANY, ME, NOBODY = "any", "me", "nobody"
 SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
+
+#: Of what waits; ``free`` is another for each user.
+CONDITIONS = {
+    "held": queue_filters.HELD,
+    "overdue": queue_filters.OVERDUE,
+    "snoozed": queue_filters.SNOOZED,
+}
 
 
 class OrderFilter(filters.ChoiceFilter):
@@ -161,10 +168,10 @@ class InterruptFilterSet(filters.FilterSet):
         choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Whose turn it is."
     )
     group = TextFilter("group__name", max_length=150, label="Those of a group, by its name.")
-    free = YesNoFilter(method="by_free", label="What you could take; or what you couldn't.")
-    held = YesNoFilter(method="by_held", label="What somebody holds; or what nobody does.")
-    overdue = YesNoFilter(method="by_overdue", label="What is past its due time; or what isn't.")
-    snoozed = YesNoFilter(method="by_snoozed", label="What is put off; or what isn't.")
+    free = YesNoFilter(method="by_condition", label="What you could take; or what you couldn't.")
+    held = YesNoFilter(method="by_condition", label="What somebody holds; or what nobody does.")
+    overdue = YesNoFilter(method="by_condition", label="What is past its due time; or what isn't.")
+    snoozed = YesNoFilter(method="by_condition", label="What is put off; or what isn't.")
     search = TextFilter(
         method="by_words", max_length=200, label="Words of the title, or their beginnings."
     )
@@ -178,19 +185,14 @@ class InterruptFilterSet(filters.FilterSet):
             return queryset.filter(assignee=self.request.user.pk)
         return queryset.filter(assignee=None, group=None)
 
-    def by_free(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(
-            queryset, queue_filters.PENDING & queue_filters.free_for(self.request.user), value
-        )
-
-    def by_held(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue_filters.PENDING & queue_filters.HELD, value)
-
-    def by_overdue(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue_filters.PENDING & queue_filters.OVERDUE, value)
-
-    def by_snoozed(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return _either(queryset, queue_filters.PENDING & queue_filters.SNOOZED, value)
+    def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        """Selects what the condition of that name holds for, or what it doesn't."""
+        condition = CONDITIONS.get(name) or queue_filters.free_for(self.request.user)
+        if value == "true":  # as it is, since there may be an index for it
+            return queryset.filter(queue_filters.PENDING & condition)
+        # NULL is no third case.
+        holds = Case(When(queue_filters.PENDING & condition, then=True), default=False)
+        return queryset.alias(holds=holds).filter(holds=False)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         search = queue_filters.Search.of(queryset, value)
@@ -210,14 +212,6 @@ class DeliveryFilterSet(filters.FilterSet):
     state = filters.ChoiceFilter(choices=Delivery.State.choices)
     event = filters.ChoiceFilter(choices=Delivery.Event.choices)
     ordering = OrderFilter("created_at")
-
-
-def _either(queryset: QuerySet[Any], condition: Q, value: str) -> QuerySet[Any]:
-    """Selects what a condition holds for, or what it doesn't; NULL is no third case."""
-    if value == "true":  # as it is, since there may be an index for it
-        return queryset.filter(condition)
-    holds = Case(When(condition, then=True), default=False)
-    return queryset.alias(holds=holds).filter(holds=False)
 
 
 class StrictFilterBackend(DjangoFilterBackend):

@@ -67,48 +67,24 @@ def _unserializable(error: errors.UnserializableError, root: str) -> dict[str, A
     return {"errors": list_errors([InvalidParam("unserializable", str(error), pointer)])}
 
 
-def _limit(error: errors.PayloadLimitError, root: str) -> dict[str, Any]:
-    return {"limit": error.limit, "found": error.found}
-
-
-def _open_questions(error: errors.OpenQuestionsError, root: str) -> dict[str, Any]:
-    return {"pending": list(error.pending_ids)}
-
-
 def _winning_decision(error: errors.AlreadyDecidedError, root: str) -> dict[str, Any]:
     decision = error.decision
     shown = None if decision is None else DecisionSerializer(decision).data
     return {"interrupt_status": error.status, "decision": shown}
 
 
-def _run_state(error: errors.RunStateError, root: str) -> dict[str, Any]:
-    return {"run_state": error.state, "allowed": list(error.allowed)}
-
-
-def _held(error: errors.HeldError, root: str) -> dict[str, Any]:
-    return {"holder": error.holder_label, "until": error.until}
-
-
-def _last_event(error: errors.EventsPrunedError, root: str) -> dict[str, Any]:
-    return {"last": error.last}
-
-
-def _nothing(error: Exception, root: str) -> dict[str, Any]:
-    return {}
-
-
-NO_EXTENSIONS = ProblemExtensions(_nothing, {})
+NO_EXTENSIONS = ProblemExtensions(lambda error, root: {}, {})
 BODY_FAULTS = ProblemExtensions(_body_faults, _FAULTS)
 INPUT_FAULTS = ProblemExtensions(_input_faults, _FAULTS, sometimes=frozenset({"errors"}))
 ANSWER_FAULTS = ProblemExtensions(_answer_faults, _FAULTS)
 UNSERIALIZABLE = ProblemExtensions(_unserializable, _FAULTS)
 LIMIT = ProblemExtensions(
-    _limit,
+    lambda error, root: {"limit": error.limit, "found": error.found},
     {"limit": {"type": "integer"}, "found": {"type": "integer"}},
     sometimes=frozenset({"limit", "found"}),  # a host's own limit doesn't say
 )
 OPEN_QUESTIONS = ProblemExtensions(
-    _open_questions,
+    lambda error, root: {"pending": list(error.pending_ids)},
     {
         "pending": {
             "type": "array",
@@ -128,10 +104,11 @@ WINNING_DECISION = ProblemExtensions(
     },
 )
 HELD = ProblemExtensions(
-    _held, {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}}
+    lambda error, root: {"holder": error.holder_label, "until": error.until},
+    {"holder": {"type": "string"}, "until": {"type": "string", "format": "date-time"}},
 )
 LAST_EVENT = ProblemExtensions(
-    _last_event,
+    lambda error, root: {"last": error.last},
     {
         "last": {
             "type": "integer",
@@ -140,7 +117,7 @@ LAST_EVENT = ProblemExtensions(
     },
 )
 RUN_STATE = ProblemExtensions(
-    _run_state,
+    lambda error, root: {"run_state": error.state, "allowed": list(error.allowed)},
     {
         "run_state": {"type": "string", "enum": list(Run.State.values)},
         "allowed": {"type": "array", "items": {"type": "string", "enum": list(Run.State.values)}},

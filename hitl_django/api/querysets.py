@@ -13,7 +13,7 @@ from django.db.models import Case, Q, QuerySet, When
 from hitl_django.db.alias import write_alias
 from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, Interrupt, Run, Thread, WebhookEndpoint
-from hitl_django.permissions import get_policy, may_start
+from hitl_django.permissions import may_start, select_visible, select_visible_through
 from hitl_django.services.reviews import queue_filters
 
 # All read from where writes go: a replica that lags would show a question as open that the
@@ -36,13 +36,12 @@ def can_see_graph(user: Any, name: str) -> bool:
 
 def visible_threads(user: Any) -> QuerySet[Thread]:
     """Returns the threads that ``user`` may see."""
-    return get_policy().visible_threads(user, Thread.objects.using(write_alias()))
+    return select_visible(Thread.objects.using(write_alias()), user)
 
 
 def visible_runs(user: Any) -> QuerySet[Run]:
     """Returns the runs that ``user`` may see."""
-    rows = Run.objects.using(write_alias()).select_related("thread")
-    return get_policy().visible_runs(user, rows)
+    return select_visible(Run.objects.using(write_alias()).select_related("thread"), user)
 
 
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
@@ -51,8 +50,7 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
     ``is_held``, ``is_snoozed`` and ``is_overdue`` are true of open questions only.
     """
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
-    seen = get_policy().visible_interrupts(user, rows)
-    return seen.annotate(
+    return select_visible(rows, user).annotate(
         is_held=_holds_while_open(queue_filters.HELD),
         is_snoozed=_holds_while_open(queue_filters.SNOOZED),
         is_overdue=_holds_while_open(queue_filters.OVERDUE),
@@ -65,9 +63,9 @@ def _holds_while_open(condition: Q) -> Case:
 
 def visible_webhooks(user: Any) -> QuerySet[WebhookEndpoint]:
     """Returns the webhooks that ``user`` may see."""
-    return get_policy().visible_webhooks(user, WebhookEndpoint.objects.using(write_alias()))
+    return select_visible(WebhookEndpoint.objects.using(write_alias()), user)
 
 
 def visible_deliveries(user: Any) -> QuerySet[Delivery]:
     """Returns the messages to the webhooks that ``user`` may see."""
-    return Delivery.objects.using(write_alias()).filter(endpoint__in=visible_webhooks(user))
+    return select_visible_through(Delivery.objects.using(write_alias()), "endpoint", user)

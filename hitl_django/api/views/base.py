@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
-from django.shortcuts import get_object_or_404
+from django.http import Http404
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
@@ -19,6 +19,8 @@ from rest_framework.serializers import Serializer
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
+
+from hitl_django.permissions import find_row
 
 from ..filters import StrictFilterBackend
 from ..invalid_params import InvalidParam, convert_to_parameter, flatten_errors
@@ -139,7 +141,7 @@ class Resource(APIView):
 
         Raises Http404 where there is none: what the user may not see is as if it didn't exist.
         """
-        return get_object_or_404(select(self.request.user), **key)
+        return find_row(select(self.request.user), Http404, **key)
 
     def read_body(self) -> dict[str, Any]:
         """Returns the body's fields; a missing, misshapen or unknown one is refused by pointer."""
@@ -160,6 +162,18 @@ class Resource(APIView):
                 if isinstance(serializer, Query):
                     faults = (convert_to_parameter(fault) for fault in faults)
                 raise InvalidRequest(*faults) from None
+
+    def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
+        """Returns the answer of a list that is never paged, in the shape of one that is."""
+        results = self.render(serializer_class, things, many=True)
+        return Response({"next": None, "previous": None, "results": results})
+
+    def render_made(
+        self, serializer_class: type[Serializer[Any]], thing: Any, *, status: int = 202
+    ) -> Response:
+        """Returns the answer that shows what was made, and where it is from now on."""
+        shown = self.render(serializer_class, thing)
+        return Response(shown, status=status, headers={"Location": shown["url"]})
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
         """Returns ``thing`` as the serializer shows it."""

@@ -28,8 +28,7 @@ class GraphList(Resource):
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
         graphs = [registry.look(name) for name in querysets.list_visible_graphs(request.user)]
-        results = self.render(GraphSerializer, graphs, many=True)
-        return Response({"next": None, "previous": None, "results": results})
+        return self.render_all(GraphSerializer, graphs)
 
 
 class GraphDetail(Resource):

@@ -130,8 +130,7 @@ class DecisionList(DecisionResource):
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the decisions on a question, newest first; votes and refused ones included."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
-        results = self.render(DecisionSerializer, interrupt.decisions.all(), many=True)
-        return Response({"next": None, "previous": None, "results": results})
+        return self.render_all(DecisionSerializer, interrupt.decisions.all())
 
     @operation(
         "decide",

@@ -24,9 +24,7 @@ class LinkList(Resource):
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """Lists the links to a question, newest first, without their addresses."""
-        found = services.list_links(interrupt_id, by=request.user)
-        results = self.render(LinkSerializer, found, many=True)
-        return Response({"next": None, "previous": None, "results": results})
+        return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
 
     @operation(
         "make_link",

@@ -83,10 +83,8 @@ class RunList(Collection):
         if "subject" in body:
             body["subject"] = services.SubjectKey(**body["subject"])
         run = services.start(by=request.user, via="api", **body)
-        shown = self.render(RunInfoSerializer, run)
         # A key that was used before names the run it started: nothing was accepted just now.
-        status = 202 if run.created else 200
-        return Response(shown, status=status, headers={"Location": shown["url"]})
+        return self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)
 
 
 class RunDetail(Resource):
@@ -155,5 +153,4 @@ class RunRetry(Resource):
         """Queues a failed or parked run again; it goes on from the last thing it stored."""
         self.read_body()
         run = services.retry(run_id, by=request.user, via="api")
-        shown = self.render(RunInfoSerializer, run)
-        return Response(shown, status=202, headers={"Location": shown["url"]})
+        return self.render_made(RunInfoSerializer, run)

@@ -64,9 +64,7 @@ class ThreadDetail(Resource):
     @operation("get_thread", responses={200: ResponseSpec("The thread.", ThreadDetailSerializer)})
     def get(self, request: Request, thread_id: str) -> Response:
         """Shows a thread, and the last of its runs."""
-        found = select_with_last_run(request.user).filter(thread_id=thread_id).first()
-        if found is None:
-            raise Http404
+        found = self.find(select_with_last_run, thread_id=thread_id)
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(
@@ -160,5 +158,4 @@ class ThreadFork(Resource):
         wanted = self.read_body()
         at = wanted.pop("checkpoint")
         run = services.fork(thread_id, at, by=request.user, via="api", **wanted)
-        shown = self.render(RunInfoSerializer, run)
-        return Response(shown, status=202, headers={"Location": shown["url"]})
+        return self.render_made(RunInfoSerializer, run)

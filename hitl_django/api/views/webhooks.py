@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -52,10 +51,7 @@ class WebhookList(Resource):
     )
     def get(self, request: Request) -> Response:
         """Lists the webhooks that you may see, newest first; all on one page."""
-        results = self.render(
-            WebhookSerializer, querysets.visible_webhooks(request.user), many=True
-        )
-        return Response({"next": None, "previous": None, "results": results})
+        return self.render_all(WebhookSerializer, querysets.visible_webhooks(request.user))
 
     @operation(
         "create_webhook",
@@ -82,12 +78,8 @@ class WebhookDetail(Resource):
     @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
     def get(self, request: Request, webhook_id: UUID) -> Response:
         """Says where a webhook leads, what it hears of, and how it is."""
-        return Response(
-            self.render(
-                WebhookSerializer,
-                self.find(querysets.visible_webhooks, pk=webhook_id),
-            )
-        )
+        webhook = self.find(querysets.visible_webhooks, pk=webhook_id)
+        return Response(self.render(WebhookSerializer, webhook))
 
     @operation(
         "change_webhook",
@@ -132,17 +124,14 @@ class WebhookTest(Resource):
     @operation(
         "try_webhook",
         body=EmptyBody,
-        responses={
-            202: ResponseSpec(
-                "A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,)
-            )
-        },
+        responses=QUEUED,
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Sends a message that tells of nothing, to see whether it arrives."""
         self.read_body()
-        return _render_queued(self, services.try_webhook(webhook_id, by=request.user))
+        delivery = services.try_webhook(webhook_id, by=request.user)
+        return self.render_made(DeliverySerializer, delivery)
 
 
 class DeliveryList(Collection):
@@ -171,12 +160,8 @@ class DeliveryDetail(Resource):
     @operation("get_delivery", responses={200: ResponseSpec("The message.", DeliverySerializer)})
     def get(self, request: Request, delivery_id: UUID) -> Response:
         """Says how far a message has come."""
-        return Response(
-            self.render(
-                DeliverySerializer,
-                self.find(querysets.visible_deliveries, pk=delivery_id),
-            )
-        )
+        delivery = self.find(querysets.visible_deliveries, pk=delivery_id)
+        return Response(self.render(DeliverySerializer, delivery))
 
 
 class Redelivery(Resource):
@@ -185,19 +170,11 @@ class Redelivery(Resource):
     @operation(
         "redeliver",
         body=EmptyBody,
-        responses={
-            202: ResponseSpec(
-                "A worker has yet to send it.", DeliverySerializer, headers=(LOCATION,)
-            )
-        },
+        responses=QUEUED,
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         """Sends a message again that was delivered or given up, under the id it had."""
         self.read_body()
-        return _render_queued(self, services.redeliver(delivery_id, by=request.user))
-
-
-def _render_queued(view: Resource, delivery: Any) -> Response:
-    shown = view.render(DeliverySerializer, delivery)
-    return Response(shown, status=202, headers={"Location": shown["url"]})
+        delivery = services.redeliver(delivery_id, by=request.user)
+        return self.render_made(DeliverySerializer, delivery)
