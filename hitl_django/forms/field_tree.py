@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .fields import AnswerField
 from .shape import JSON, MISSING, Shape
 
 
+class TreeNode:
+    """What the nodes have in common."""
+
+    def children(self) -> Iterable[Node]:
+        """Returns the nodes right below."""
+        return ()
+
+    def nodes(self) -> Iterator[Node]:
+        """Yields the node and all below it."""
+        yield self  # type: ignore[misc]
+        for child in self.children():
+            yield from child.nodes()
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yields the fields of the node and of all below it."""
+        return (node for node in self.nodes() if isinstance(node, Leaf))
+
+
 @dataclass
-class Leaf:
+class Leaf(TreeNode):
     """A value that one field asks for."""
 
     name: str
     field: AnswerField
 
-    def nodes(self) -> Iterator[Node]:
-        """Yields the node and all below it."""
-        yield self
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yields the fields of the node."""
-        yield self
-
 
 @dataclass
-class Group:
+class Group(TreeNode):
     """An object: its members, and what it was before.
 
     ``absent`` is the name of the box that takes the whole object away, where it may be away.
@@ -41,16 +51,8 @@ class Group:
     absent: str = ""
     errors: list[str] = field(default_factory=list)
 
-    def nodes(self) -> Iterator[Node]:
-        """Yields the node and all below it."""
-        yield self
-        for member in self.members.values():
-            yield from member.nodes()
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yields the fields of the object and of all in it."""
-        for member in self.members.values():
-            yield from member.leaves()
+    def children(self) -> Iterable[Node]:
+        return self.members.values()
 
     def is_optional(self) -> bool:
         return self.shape.nullable or not self.wanted
@@ -65,7 +67,7 @@ class Entry:
 
 
 @dataclass
-class Rows:
+class Rows(TreeNode):
     """A list of objects: those it has, and after them blank ones to fill in.
 
     ``count`` is the name of the hidden input that says how many ``blank`` ones there are.
@@ -81,16 +83,8 @@ class Rows:
     entries: list[Entry] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    def nodes(self) -> Iterator[Node]:
-        """Yields the node and all below it."""
-        yield self
-        for entry in self.entries:
-            yield from entry.node.nodes()
-
-    def leaves(self) -> Iterator[Leaf]:
-        """Yields the fields of all entries."""
-        for entry in self.entries:
-            yield from entry.node.leaves()
+    def children(self) -> Iterable[Node]:
+        return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
         """Returns what a list without entries is, where nothing was taken out of it."""

@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin.refusal_messages import Notice
 from hitl_django.audit import SYSTEM
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.forms.json_input import visible
 from hitl_django.models import Decision
 from hitl_django.services import LinkInfo, LinkState
 
-
-@dataclass(frozen=True)
-class ClosedMessage:
-    """A headline, and the sentences below it."""
-
-    headline: Any
-    lines: tuple[Any, ...] = ()
-    tone: str = "warning"
-
-
-UNKNOWN = ClosedMessage(
+UNKNOWN = Notice(
     _("This link leads nowhere"),
     (_("It may have been copied in part. Open it again from where you got it."),),
 )
-TOO_LARGE = ClosedMessage(
+TOO_LARGE = Notice(
     _("This is too large to be sent"),
     (
         _("Nothing of yours was recorded."),
         _("Your browser’s Back button leads to what you wrote. Shorten it, and send it again."),
     ),
 )
-UNREADABLE = ClosedMessage(
+UNREADABLE = Notice(
     _("What was sent can't be read"),
     (_("Nothing of yours was recorded."), _("Open the link again.")),
 )
-NOT_OFFERED = ClosedMessage(_("This can't be done here"))
-AWAY = ClosedMessage(
+NOT_OFFERED = Notice(_("This can't be done here"))
+AWAY = Notice(
     _("This can't be shown right now"), (_("Wait a minute, and then open the link again."),)
 )
-FAILED = ClosedMessage(
+FAILED = Notice(
     _("Something went wrong here"),
     (_("Open the link again. It says whether your answer was recorded."),),
 )
-TOO_OFTEN = ClosedMessage(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
+TOO_OFTEN = Notice(_("Too many calls"), (_("Wait a minute, and then open the link again."),))
 
 #: Above a form that may not have been sent from the page.
 UNSIGNED = _(
@@ -55,29 +43,27 @@ UNSIGNED = _(
     "Look at it once more, and press the button again."
 )
 
-BY_STATE: dict[str, ClosedMessage] = {
-    LinkState.USED: ClosedMessage(_("This link has been used"), tone="done"),
-    LinkState.EXPIRED: ClosedMessage(
-        _("This link has expired"), (_("It was for a limited time."),)
-    ),
-    LinkState.REVOKED: ClosedMessage(
+BY_STATE: dict[str, Notice] = {
+    LinkState.USED: Notice(_("This link has been used"), tone="done"),
+    LinkState.EXPIRED: Notice(_("This link has expired"), (_("It was for a limited time."),)),
+    LinkState.REVOKED: Notice(
         _("This link was taken back"), (_("Whoever made it has decided that it no longer holds."),)
     ),
-    LinkState.VOID: ClosedMessage(_("This link no longer holds")),
-    LinkState.STALE: ClosedMessage(
+    LinkState.VOID: Notice(_("This link no longer holds")),
+    LinkState.STALE: Notice(
         _("The question has changed"),
         (_("This link was for what was asked before. Nothing of yours was recorded."),),
     ),
-    LinkState.DECIDED: ClosedMessage(
+    LinkState.DECIDED: Notice(
         _("Somebody else has decided"), (_("Nothing of yours was recorded."),)
     ),
-    LinkState.CLOSED: ClosedMessage(
+    LinkState.CLOSED: Notice(
         _("This is no longer asked"), (_("There is nothing left to decide."),)
     ),
-    LinkState.WAITING: ClosedMessage(
+    LinkState.WAITING: Notice(
         _("This can't be decided right now"), (_("Open the link again later."),)
     ),
-    LinkState.HELD: ClosedMessage(
+    LinkState.HELD: Notice(
         _("Somebody else is at it right now"),
         (_("Nothing of yours was recorded."), _("Open the link again later.")),
     ),
@@ -88,13 +74,13 @@ ASK_FOR_ANOTHER = frozenset(
 )
 
 
-def get_closed_message(link: LinkInfo, decision: Decision | None) -> ClosedMessage:
+def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
     """Returns what to say of a link that can't be used."""
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
         type_ = DECISION_TYPES.get(decision.type)
         line = "" if type_ is None else type_.thanks
-        return ClosedMessage(thanks % {"name": visible(link.name)}, (line,), "done")
+        return Notice(thanks % {"name": visible(link.name)}, (line,), "done")
     words = BY_STATE[link.state]
     if link.state not in ASK_FOR_ANOTHER:
         return words
@@ -102,7 +88,7 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> ClosedMessa
     if maker := get_maker(link):
         sentence = gettext("If you still want to decide, ask %(maker)s for another link.")
         whom = sentence % {"maker": maker}
-    return ClosedMessage(words.headline, (*words.lines, whom), words.tone)
+    return Notice(words.headline, (*words.lines, whom), words.tone)
 
 
 def get_maker(link: LinkInfo) -> str:

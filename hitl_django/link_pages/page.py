@@ -27,6 +27,7 @@ from hitl_django import services
 from hitl_django.admin.answer_forms import QuestionForms
 from hitl_django.admin.multi_action import make_question_forms
 from hitl_django.admin.question_view import display_question, display_why
+from hitl_django.admin.refusal_messages import Notice
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
@@ -50,7 +51,6 @@ from .closed_page import (
     UNKNOWN,
     UNREADABLE,
     UNSIGNED,
-    ClosedMessage,
     get_closed_message,
     get_maker,
 )
@@ -166,7 +166,7 @@ class LinkPage(View):
     def _say(
         self,
         request: HttpRequest,
-        message: ClosedMessage,
+        message: Notice,
         *,
         status: int,
         again: bool = False,
