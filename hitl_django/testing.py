@@ -21,7 +21,8 @@ from django.utils.module_loading import import_string
 
 from hitl_django.task_queue import dispatcher
 
-_run_ids: list[str] = []
+#: The ids of the runs that are due, in the order in which they were enqueued.
+run_ids: list[str] = []
 
 
 class CollectingDispatcher(dispatcher.Dispatcher):
@@ -32,7 +33,7 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 
     def enqueue(self, function: str, argument: str) -> None:
         if function == dispatcher.ADVANCE:
-            _run_ids.append(argument)
+            run_ids.append(argument)
 
 
 @contextmanager
@@ -42,19 +43,19 @@ def inline() -> Iterator[Callable[[], int]]:
     It works inside a TestCase too, whose transaction is never committed.
     """
     path = f"{CollectingDispatcher.__module__}.{CollectingDispatcher.__qualname__}"
-    earlier = _run_ids[:]
-    _run_ids.clear()
+    earlier = run_ids[:]
+    run_ids.clear()
     with override_settings(HITL={**(getattr(settings, "HITL", None) or {}), "DISPATCH": path}):
         try:
             yield _advance_all
         finally:
-            _run_ids[:] = earlier
+            run_ids[:] = earlier
 
 
 def _advance_all() -> int:
     advance = import_string(dispatcher.ADVANCE)
     done = 0
-    while _run_ids:
-        advance(_run_ids.pop(0))
+    while run_ids:
+        advance(run_ids.pop(0))
         done += 1
     return done

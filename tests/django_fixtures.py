@@ -36,7 +36,7 @@ def _no_webhooks_of_another_test() -> None:
 @pytest.fixture(autouse=True)
 def _no_shapes_of_another_test() -> None:
     """Has each test store the shapes of its graphs itself: their rows go with the test."""
-    compatibility._stored.clear()
+    compatibility.clear_shapes()
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,7 @@ def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
 
 
 @retry_on_conflict
-def _delete_superseded(using: str, thread_id: str) -> _Unreachable | None:
+def _delete_superseded(using: str, thread_id: str) -> Unreachable | None:
     """Deletes the checkpoints that the newest don't need; returns what only they led to."""
     with transaction.atomic(using=using):
         thread = _lock(using, thread_id__in=[thread_id]).get(thread_id)
@@ -79,7 +79,7 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
 @retry_on_conflict
 def _delete_checkpoints(
     using: str, thread: int, places: set[CheckpointPlace], runs: Sequence[str]
-) -> _Unreachable:
+) -> Unreachable:
     """Deletes checkpoints of a thread; returns what only they led to."""
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
@@ -130,7 +130,7 @@ class _History:
         open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
         return keep_latest(metadata, roots) | (set(open_at) & self.places.keys())
 
-    def without(self, kept: Iterable[CheckpointPlace]) -> _Unreachable:
+    def without(self, kept: Iterable[CheckpointPlace]) -> Unreachable:
         """Deletes all checkpoints but these; returns what nothing leads to any more."""
         kept = set(kept)
         checkpoints = [pk for place, pk in self.places.items() if place not in kept]
@@ -144,7 +144,7 @@ class _History:
         for part in _batches(checkpoints):
             self._rows(Checkpoint).filter(pk__in=part).delete()
         writes = self._rows(PendingWrite).values_list("pk", "ns", "checkpoint_id", named=True)
-        return _Unreachable(
+        return Unreachable(
             self.using,
             [row.pk for row in writes.iterator() if (row.ns, row.checkpoint_id) not in kept],
             self._unnamed(named),
@@ -195,13 +195,14 @@ class _History:
             yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns, named=True)
 
 
-class _Unreachable:
+class Unreachable:
     """Writes and values that no checkpoint leads to any more."""
 
     def __init__(self, using: str, writes: Sequence[int], values: Sequence[int]) -> None:
         self.using, self.writes, self.values = using, writes, values
 
     def delete(self) -> None:
+        """Deletes them, in batches."""
         for model, keys in ((PendingWrite, self.writes), (ChannelBlob, self.values)):
             for part in _batches(keys):
                 model._default_manager.using(self.using).filter(pk__in=part).delete()

@@ -80,6 +80,12 @@ def remove_unused() -> int:
     return unused.filter(pk__in=found).delete()[0] if found else 0
 
 
+def clear_shapes() -> None:
+    """Clears what this process knows of the stored shapes; for tests."""
+    _stored.clear()
+    _looked.clear()
+
+
 def refuse_if_changed(
     thread: ThreadKey,
     stored: str,

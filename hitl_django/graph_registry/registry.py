@@ -7,7 +7,8 @@ Code only: a row that named a graph by import path would be a way to run code. E
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -143,6 +144,21 @@ def unregister(name: str) -> None:
         _duplicates.pop(name, None)
         _built.pop(name, None)
         _failed.pop(name, None)
+
+
+@contextmanager
+def hide_graphs() -> Iterator[None]:
+    """Hides all graphs from the block, and forgets those that it registers; for tests."""
+    tables: tuple[dict[str, Any], ...] = (_entries, _duplicates, _built, _failed)
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
+    try:
+        yield
+    finally:
+        for table, before in zip(tables, kept, strict=True):
+            table.clear()
+            table.update(before)
 
 
 def names() -> list[str]:

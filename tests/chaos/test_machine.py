@@ -61,7 +61,7 @@ class Runs(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         FAILING.clear()
-        testing._run_ids.clear()
+        testing.run_ids.clear()
         self.states: dict[Any, str] = {}
         self.keys: dict[str, Any] = {}
         self.questions: dict[Any, tuple[str, int]] = {}
@@ -187,8 +187,8 @@ class Runs(RuleBasedStateMachine):
 
     @rule()
     def deliver(self) -> None:
-        if testing._run_ids:
-            run = testing._run_ids.pop(0)
+        if testing.run_ids:
+            run = testing.run_ids.pop(0)
             before = {str(pk): state for pk, state in self.states.items()}
             runner.advance(run)
             for pk in self.states:
@@ -250,7 +250,7 @@ class Runs(RuleBasedStateMachine):
         idle = due.filter(thread__lease_until__isnull=True)
         wanted = {str(pk) for pk in idle.values_list("pk", flat=True)}
         sweep()
-        assert wanted <= set(testing._run_ids)
+        assert wanted <= set(testing.run_ids)
 
     @rule(which=WHICH, then=st.sampled_from(["park", "cancel", "answer", "keep"]))
     def let_question_expire(self, which: int, then: str) -> None:
@@ -270,7 +270,7 @@ class Runs(RuleBasedStateMachine):
 
     @rule()
     def drop_hints(self) -> None:
-        testing._run_ids.clear()
+        testing.run_ids.clear()
 
     @rule()
     def break_or_mend(self) -> None:

@@ -131,7 +131,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     """Advances the run, with a stop at the n-th such point; tells what the worker said then."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
-    claim, commit, write = leases.claim, DjangoSaver.commit, WriteBatch._run_in_turn
+    claim, commit, write = leases.claim, DjangoSaver.commit, WriteBatch.commit
 
     def claim_and_stop(run_id: str) -> Any:
         lease = claim(run_id)
@@ -142,10 +142,9 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         stop()
         commit(saver, made)
 
-    def write_and_stop(batch: WriteBatch, *where: Any) -> Any:
-        found = write(batch, *where)
-        stop()  # all rows are written, and the transaction is still open
-        return found
+    def write_and_stop(batch: WriteBatch, **how: Any) -> Any:
+        batch.before_commit(stop)  # all rows are written, and the transaction is still open
+        return write(batch, **how)
 
     if where == "node":
         Recording.at_begin = lambda name: stop()
@@ -154,9 +153,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
     elif where == "commit":
         DjangoSaver.commit = stop_and_commit  # type: ignore[method-assign]
     else:
-        WriteBatch._run_in_turn = write_and_stop  # type: ignore[method-assign]
-        # One statement that is a transaction by itself has no such point: it is taken apart.
-        WriteBatch._is_one = lambda *args: False  # type: ignore[method-assign]
+        WriteBatch.commit = write_and_stop  # type: ignore[method-assign]
 
     said: list[str] = []
     listener = logging.Handler()

@@ -145,7 +145,7 @@ class DatabaseWorld:
 
     def __init__(self, shape: str) -> None:
         self.graph = registry.get(shape).graph
-        self.hints = testing._run_ids
+        self.hints = testing.run_ids
         self.hints.clear()
         # What a run tells beyond its states is taken down by the worker, which this world isn't.
         info = services.start(shape, EMPTY, events=())

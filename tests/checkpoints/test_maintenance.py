@@ -297,7 +297,7 @@ def test_pruning_that_was_cut_short_is_completed_by_the_next(
     saver = DjangoSaver()
     chain(saver, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance._Unreachable, "delete", lambda dead: None)
+        patch.setattr(maintenance.Unreachable, "delete", lambda dead: None)
         saver.prune(["t"])
     assert counts() == [1, 0, 6]
     saver.prune(["t"])

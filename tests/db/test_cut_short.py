@@ -110,7 +110,7 @@ def test_of_a_history_all_goes_that_is_to_go_or_nothing(
     saver = history(run_id="one")
     saver.commit(told(6, saver.get_tuple(place()).config, run_id="two"))  # type: ignore[union-attr]
     # What nothing leads to any more goes later, in batches.
-    monkeypatch.setattr(maintenance._Unreachable, "delete", lambda dead: None)
+    monkeypatch.setattr(maintenance.Unreachable, "delete", lambda dead: None)
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"]), least=4)
     else:
@@ -171,7 +171,7 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
     GraphShape.objects.all().delete()
 
     def take_up() -> None:
-        compatibility._stored.clear()
+        compatibility.clear_shapes()
         compatibility.take_up(run.pk, key, "", registry.get("approval"))
 
     cut_everywhere(take_up, least=2)
@@ -179,7 +179,7 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
 
 
 def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
-    compatibility._stored.clear()
+    compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
         compatibility.remember(registry.get("approval"))
     compatibility.remember(registry.get("approval"))

@@ -13,8 +13,7 @@ from django.db.models import F
 from hitl_django import leases, services
 from hitl_django.db import retry
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.leases import transitions
-from hitl_django.models import Decision, Interrupt, Run, RunEvent, Thread
+from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.worker import runner
 from tests.chaos import invariants
 
@@ -81,37 +80,6 @@ def test_another_error_is_an_error(code: Any) -> None:
     with pytest.raises(OperationalError):
         act()
     assert len(tries) == 1
-
-
-@pytest.mark.promise("P10")
-def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Asking for the second time it looks first, in the transaction, at what was answered.
-    run = services.start("panel", {"log": []}, events=["updates"]).id
-    runner.advance(str(run))
-    left, right = Interrupt.objects.order_by("task_path")
-    services.decide(left.pk, "respond", "L")
-    undone: list[int] = []
-    pause = transitions._pause_behind_lock
-
-    def pause_and_undo(*args: Any) -> None:
-        pause(*args)
-        if len(undone) < 2:
-            undone.append(1)
-            undo()
-
-    monkeypatch.setattr(transitions, "_pause_behind_lock", pause_and_undo)
-    runner.advance(str(run))
-    assert len(undone) == 2
-    assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
-    assert invariants.faults() == []
-    services.decide(right.pk, "respond", "R")
-    runner.advance(str(run))
-    assert Run.objects.get().state == "succeeded"
-    seen = list(RunEvent.objects.order_by("seq").values_list("seq", flat=True))
-    assert seen == list(range(1, len(seen) + 1))
-    assert invariants.faults() == []
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ writes it there.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -23,17 +23,12 @@ from hitl_django.models import Run
 
 from .pages import PAGES, Page
 
-#: Where the registry keeps what is registered.
-REGISTERED = ("_entries", "_duplicates", "_built", "_failed")
-
 Reader = Callable[[Page], dict[str, Any]]
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Reader:
+def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """Runs the snippets of a page, and returns the names that they leave behind."""
-    for name in REGISTERED:
-        monkeypatch.setattr(registry, name, {})
 
     def run(page: Page) -> dict[str, Any]:
         # Type hints are looked up in the module that a class says it is from.
@@ -44,7 +39,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Reader:
             exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
         return module.__dict__
 
-    return run
+    with registry.hide_graphs():
+        yield run
 
 
 @pytest.mark.django_db

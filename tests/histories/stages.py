@@ -16,7 +16,7 @@ def make() -> None:
     with testing.inline() as advance:
         start("gated-at-its-breakpoint", "history-gated", advance)
         services.start("history-everything", {"log": []}, thread_id="queued")
-        testing._run_ids.clear()
+        testing.run_ids.clear()
         start("paused", "history-everything", advance)
         start("finished", "history-everything", advance)
         answer("finished", advance, most=99)
@@ -24,7 +24,7 @@ def make() -> None:
         answer("under-way", advance, most=3)
         start("decided", "history-everything", advance)
         answer("decided", lambda: 0, most=2)
-        testing._run_ids.clear()
+        testing.run_ids.clear()
 
 
 def start(thread_id: str, graph: str, advance: Callable[[], int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,10 +12,16 @@ from django.conf import settings
 from django.db import OperationalError
 from django.test import override_settings
 
+from hitl_django import services, testing
 from hitl_django.checkpoints import ThreadKey
+from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.task.runtime import RunControl
+from hitl_django.graph_registry import registry
 from hitl_django.leases import Lease, acquire, renewal
+from hitl_django.models import Run
 from hitl_django.notifications import EventLog
+from hitl_django.worker import runner
+from tests import graphs
 
 
 class Renewals:
@@ -162,3 +169,23 @@ def test_a_run_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Ren
             asked.wait(0.001)
         with renewal.keep_renewed(a_lease(2), Control(), 0.01):
             assert asked.wait(20)
+
+
+@pytest.mark.parametrize("signal", [SystemExit, KeyboardInterrupt])
+def test_the_end_of_the_process_is_a_crash_not_a_failure(
+    db: None, signal: type[BaseException]
+) -> None:
+    def die(state: Any) -> Any:
+        raise signal
+
+    graph = StateGraph(graphs.Count).add_node("node", die)
+    registry.register("die")(lambda: graph.add_edge("__start__", "node"))
+    try:
+        with testing.inline(), pytest.raises(signal):
+            runner.advance(str(services.start("die", {"count": 1}).id))
+    finally:
+        registry.unregister("die")
+    run = Run.objects.select_related("thread").get()
+    assert (run.state, run.error) == ("running", "")
+    assert run.thread.lease_until is not None
+    assert not renewal._renewals._runs

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, Permission
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, connections
+from django.db import OperationalError, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F
 from django.db.models.functions import Now
@@ -300,10 +300,24 @@ class TestTheAudit:
         assert "Every audit trail holds" not in said
 
     def test_a_thread_that_grows_meanwhile_is_sound(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        # As if somebody had decided between reading the thread and reading its entries.
-        stale = Thread(pk=Thread.objects.get(thread_id="thread 3").pk, thread_id="thread 3")
-        assert [each.pk for each in audit._doubtful([stale])] == [stale.pk]
-        assert list(audit.faults()) == []
+        # A run is cancelled between reading its thread and reading the thread's entries.
+        runs = list(Run.objects.filter(thread__thread_id="thread 0").values_list("pk", flat=True))
+        again: list[str] = []
+        look = audit.first_fault
+
+        def cancel_first(execute: Any, sql: str, *rest: Any) -> Any:
+            if runs and f'FROM "{AuditEntry._meta.db_table}"' in sql:
+                services.cancel(runs.pop())
+            return execute(sql, *rest)
+
+        def watched(thread: Thread) -> int | None:
+            again.append(thread.thread_id)
+            return look(thread)
+
+        monkeypatch.setattr(audit, "first_fault", watched)
+        with connection.execute_wrapper(cancel_first):
+            assert list(audit.faults()) == []
+        assert again == ["thread 0"]
 
     def test_is_not_looked_at_unless_asked(self) -> None:
         self.of(3).delete()

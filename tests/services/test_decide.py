@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
+from django_q.models import OrmQ
 
 from hitl_django import answers, audit, services, signals
+from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import (
     HitlError,
     InvalidAnswerError,
@@ -31,6 +33,7 @@ from hitl_django.errors import (
 )
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.services.reviews import decide
+from hitl_django.worker import runner
 from tests.reading import values_of
 
 from .conftest import asked
@@ -128,6 +131,60 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
         return found
 
     monkeypatch.setattr(decide, "_read", and_then)
+
+
+@pytest.mark.promise("P9")
+@pytest.mark.django_db(transaction=True)
+def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = services.start("approval", {"text": "x"})
+    runner.advance(str(run.id))
+    OrmQ.objects.all().delete()
+    question = Interrupt.objects.get()
+    meanwhile(monkeypatch, lambda: services.decide(question.pk, "reject"))
+    with pytest.raises(AlreadyDecidedError):
+        services.decide(question.pk, "approve")
+    assert OrmQ.objects.count() == 1
+
+
+@pytest.mark.promise("P1")
+@pytest.mark.django_db(transaction=True)
+def test_a_decision_that_finds_its_question_closed_writes_nothing(
+    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = WriteBatch.run
+
+    def late(batch: WriteBatch) -> Any:
+        Interrupt.objects.update(status="cancelled", version=2)
+        return run(batch)
+
+    entries = AuditEntry.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
+        patch.setattr(WriteBatch, "run", late)
+        with pytest.raises(AlreadyDecidedError):
+            services.decide(question.pk, "respond", 1)
+    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
+    question: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = WriteBatch.run
+
+    def late(batch: WriteBatch) -> Any:
+        Run.objects.update(state="parked")
+        return run(batch)
+
+    entries = AuditEntry.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
+        patch.setattr(WriteBatch, "run", late)
+        with pytest.raises(RunStateError, match="parked"):
+            services.decide(question.pk, "respond", 1)
+    question.refresh_from_db()
+    assert question.status == "pending"
+    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
 
 
 @pytest.mark.parametrize(

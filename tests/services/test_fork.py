@@ -290,7 +290,6 @@ def test_who_may_not_operate_may_not_fork(
 def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
     advance: Advance, unchanged: Unchanged
 ) -> None:
-    made = registry._entries["steps"]
     thread = ran(advance)
     try:
         registry.unregister("steps")
@@ -314,7 +313,7 @@ def test_a_graph_that_has_changed_since_is_refused_with_the_reason(
         assert log_of(thread) == ["a", "b", "other"]
     finally:
         registry.unregister("steps")
-        registry.register("steps")(made.factory)
+        registry.register("steps")(graphs.steps)
 
 
 def test_the_fork_is_the_newest_checkpoint_even_after_one_by_a_faster_clock(
@@ -360,7 +359,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ran(advance)
-    at, delete, refused = after(thread, 3), maintenance._Unreachable.delete, []
+    at, delete, refused = after(thread, 3), maintenance.Unreachable.delete, []
 
     def delete_later(dead: Any) -> None:
         with pytest.raises(CheckpointNotFound) as error:
@@ -368,7 +367,7 @@ def test_nobody_goes_on_from_a_checkpoint_whose_values_are_about_to_be_deleted(
         refused.append(error)
         delete(dead)
 
-    monkeypatch.setattr(maintenance._Unreachable, "delete", delete_later)
+    monkeypatch.setattr(maintenance.Unreachable, "delete", delete_later)
     DjangoSaver().prune([thread])
     assert len(refused) == 1
     assert log_of(thread) == ["a", "b", "c", "d", "e"]

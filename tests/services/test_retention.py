@@ -35,7 +35,6 @@ from tests import graphs
 from tests.chaos import invariants
 
 from .conftest import asked
-from .test_queue_order import plan
 
 pytestmark = pytest.mark.django_db
 SECRET = "canary 4711"
@@ -131,31 +130,6 @@ def test_threads_go_in_batches_and_those_longest_ended_first(
     assert retention.delete_ended(30, 100) == 2
 
 
-def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(retention, "BATCH", 4)
-    at = timezone.now() - timedelta(days=50)
-    for number in range(10):
-        Thread.objects.create(thread_id=str(number), ended_at=at)
-    Thread.objects.create(thread_id="goes on")
-    looks = list(retention._ended("default", 30))
-    assert [len(look) for look in looks] == [4, 4, 2]
-    assert {pk for look in looks for pk in look} == kept() - {Thread.objects.latest("pk").pk}
-
-
-def test_threads_are_looked_at_in_the_order_in_which_they_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(retention, "BATCH", 2)
-    for number in range(6):
-        at = timezone.now() - timedelta(days=50 + number // 3)
-        Thread.objects.create(thread_id=str(number), ended_at=at)
-    in_order = list(Thread.objects.order_by("ended_at", "pk").values_list("pk", flat=True))
-    assert [pk for look in retention._ended("default", 30) for pk in look] == in_order
-    assert in_order != sorted(in_order)
-
-
 def test_a_live_run_keeps_its_own_thread_only(advance: Callable[[], int]) -> None:
     goes_on, _, pruned = (ended(advance) for _ in range(3))
     Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
@@ -187,13 +161,6 @@ def test_events_go_of_runs_that_ended_long_ago_and_of_no_others(
         run.refresh_from_db()
         is_kept = run.pk in (runs[1].pk, goes_on.pk)
         assert run.first_event == (1 if is_kept else run.last_event + 1)
-
-
-def test_what_has_ended_is_read_along_its_index() -> None:
-    found = plan(retention._at_rest("default", 30).order_by("ended_at", "pk")[:10])
-    assert "hitl_thread_ended" in found, found
-    assert "sort" not in found.lower(), found
-    assert "TEMP" not in found, found
 
 
 def test_what_has_ended_can_be_pruned_and_still_be_read(advance: Callable[[], int]) -> None:
@@ -405,13 +372,13 @@ class TestShapes:
     @pytest.fixture(autouse=True)
     def _due(self, advance: Callable[[], int]) -> None:
         self.advance = advance
-        compatibility._looked.clear()
+        compatibility.clear_shapes()
 
     def age(self, days: float = 2) -> None:
         GraphShape.objects.update(created_at=timezone.now() - timedelta(days=days))
 
     def swept(self) -> int:
-        compatibility._looked.clear()
+        compatibility.clear_shapes()
         sweep()
         return GraphShape.objects.count()
 

@@ -249,15 +249,22 @@ def test_what_a_decision_is_validated_against_shares_one_budget(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)
-    budgets: list[schema_keywords.Budget | None] = []
+    made: list[schema_keywords.Budget] = []
+    known: list[int] = []
     apply = json_schema.find_faults
 
-    def watched(*given: Any) -> list[tuple[str, str]]:
-        budgets.append(schema_keywords._budget.get())
-        return apply(*given)
+    class Counted(schema_keywords.Budget):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
 
+    def watched(*given: Any) -> list[tuple[str, str]]:
+        known.append(len(made))
+        with schema_keywords.limit_work():  # which makes one, unless one is open
+            return apply(*given)
+
+    monkeypatch.setattr(schema_keywords, "Budget", Counted)
     monkeypatch.setattr(json_schema, "find_faults", watched)
     services.decide(question.pk, "approve", {"approved": True, "amount": 5})
-    assert budgets
-    assert None not in budgets
-    assert len(set(map(id, budgets))) == 1
+    assert set(known) == {1}
+    assert len(made) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from django.db import transaction
@@ -17,12 +17,9 @@ from django_q.tasks import async_task
 from hitl_django import services, worker
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
-from hitl_django.errors import AlreadyDecidedError
 from hitl_django.models import Interrupt, Run
 from hitl_django.notifications import webhooks
-from hitl_django.services.reviews import decide
 from hitl_django.task_queue import dispatcher
-from hitl_django.worker import runner
 from tests.messages import enqueue_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,26 +34,6 @@ def test_the_queues_row_is_part_of_the_transaction() -> None:
         assert OrmQ.objects.count() == 1
         transaction.set_rollback(True)
     assert not OrmQ.objects.exists()
-
-
-@pytest.mark.promise("P9")
-def test_a_decision_that_comes_too_late_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = services.start("approval", {"text": "x"})
-    runner.advance(str(run.id))
-    OrmQ.objects.all().delete()
-    question = Interrupt.objects.get()
-    read = decide._read
-
-    def overtaken(pk: Any) -> Any:
-        found = read(pk)
-        monkeypatch.setattr(decide, "_read", read)
-        services.decide(question.pk, "reject")
-        return found
-
-    monkeypatch.setattr(decide, "_read", overtaken)
-    with pytest.raises(AlreadyDecidedError):
-        services.decide(question.pk, "approve")
-    assert OrmQ.objects.count() == 1
 
 
 @pytest.mark.promise("P22")

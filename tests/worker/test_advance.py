@@ -299,23 +299,6 @@ def test_a_loop_fails_at_the_step_limit(advance: Advance) -> None:
     assert "Recursion limit of 7 reached" in run.error
 
 
-@pytest.mark.parametrize("signal", [SystemExit, KeyboardInterrupt])
-def test_the_end_of_the_process_is_a_crash_not_a_failure(
-    advance: Advance, made: Callable[..., None], signal: type[BaseException]
-) -> None:
-    def die(state: Any) -> Any:
-        raise signal
-
-    made("die", die)
-    info = services.start("die", {"count": 1})
-    with pytest.raises(signal):
-        runner.advance(str(info.id))
-    run = run_of(info)
-    assert (run.state, run.error) == ("running", "")
-    assert run.thread.lease_until is not None
-    assert not renewal._renewals._runs
-
-
 @pytest.mark.promise("P11")
 def test_a_run_that_kills_its_workers_is_parked_after_five(
     advance: Advance, made: Callable[..., None]
@@ -584,14 +567,14 @@ def test_a_process_that_is_told_to_stop_leaves_its_run_and_takes_up_no_other(
     registry.register("told")(lambda: graph)
     try:
         info, other = services.start("told", {"log": []}), services.start("steps", {"log": []})
-        testing._run_ids.clear()
+        testing.run_ids.clear()
         runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert run.thread.attempts == 0
         runner.advance(str(other.id))
         assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
-        assert testing._run_ids == [str(info.id), str(other.id)]
+        assert testing.run_ids == [str(info.id), str(other.id)]
 
         monkeypatch.setattr(runner, "_drain_reason", None)  # as in the process that comes next
         assert advance() == 2

@@ -33,7 +33,7 @@ def advance(db: None) -> Iterator[Advance]:
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
     """Replaces the graph "evolving" by one with these nodes in a row; names with ? ask."""
-    compatibility._stored.clear()
+    compatibility.clear_shapes()
 
     def node(name: str) -> Any:
         return lambda state: {"log": [interrupt(name) if name.endswith("?") else name]}
@@ -51,7 +51,7 @@ def deploy() -> Iterator[Deploy]:
 
     yield put
     registry.unregister("evolving")
-    compatibility._stored.clear()
+    compatibility.clear_shapes()
 
 
 def paused(deploy: Deploy, advance: Advance) -> Interrupt:

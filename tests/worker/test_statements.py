@@ -18,21 +18,18 @@ from hitl_django.db.row_mapper import RowMapper
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
-from hitl_django.errors import AlreadyDecidedError, LeaseLostError, RunStateError
+from hitl_django.errors import LeaseLostError
 from hitl_django.graph_registry import registry
 from hitl_django.leases import RunFence
 from hitl_django.leases import queries as lease_statements
 from hitl_django.models import (
-    AuditEntry,
     Checkpoint,
-    Decision,
     Interrupt,
     PendingWrite,
     Run,
     Thread,
 )
 from hitl_django.services import queries as service_statements
-from hitl_django.services.reviews import decide
 from hitl_django.worker import runner
 from tests import databases, graphs
 from tools.benchmarks.counts import counting
@@ -211,47 +208,6 @@ def test_a_claim_of_a_run_that_was_cancelled_meanwhile_is_given_back(
         assert leases.claim(info.id) is None
     thread = Thread.objects.get()
     assert (thread.lease_until, thread.lease_owner, thread.attempts) == (None, "", 0)
-
-
-@pytest.mark.promise("P1")
-def test_a_decision_that_finds_its_question_closed_writes_nothing(
-    counted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, question = paused(counted)
-    run = WriteBatch.run
-
-    def late(batch: WriteBatch) -> Any:
-        Interrupt.objects.update(status="cancelled", version=2)
-        return run(batch)
-
-    entries = AuditEntry.objects.count()
-    with monkeypatch.context() as patch:
-        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
-        patch.setattr(WriteBatch, "run", late)
-        with pytest.raises(AlreadyDecidedError):
-            services.decide(question.pk, "respond", 1)
-    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
-
-
-def test_a_decision_for_a_run_that_was_changed_by_hand_writes_nothing(
-    counted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, question = paused(counted)
-    run = WriteBatch.run
-
-    def late(batch: WriteBatch) -> Any:
-        Run.objects.update(state="parked")
-        return run(batch)
-
-    entries = AuditEntry.objects.count()
-    with monkeypatch.context() as patch:
-        patch.setattr(decide, "_needs_no_lock", lambda interrupt: False)
-        patch.setattr(WriteBatch, "run", late)
-        with pytest.raises(RunStateError, match="parked"):
-            services.decide(question.pk, "respond", 1)
-    question.refresh_from_db()
-    assert question.status == "pending"
-    assert (Decision.objects.count(), AuditEntry.objects.count()) == (0, entries)
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt])

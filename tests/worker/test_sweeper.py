@@ -31,7 +31,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 def forget(*infos: services.RunInfo) -> None:
     """Lose the hints, and let the time pass after which a sweep looks again."""
-    testing._run_ids.clear()
+    testing.run_ids.clear()
     runs = Run.objects.filter(pk__in=[info.id for info in infos])
     runs.update(hinted_at=Now() - timedelta(seconds=settings.HITL.get("SWEEP_SECONDS", 30) + 1))
 
@@ -72,7 +72,7 @@ def test_a_dead_workers_run_is_taken_up_when_its_lease_is_over(advance: Advance)
 
 def test_a_run_that_was_just_hinted_is_left_alone(advance: Advance) -> None:
     services.start("steps", {"log": []})
-    testing._run_ids.clear()
+    testing.run_ids.clear()
     sweep()
     assert advance() == 0
 
@@ -82,7 +82,7 @@ def test_a_run_is_hinted_once_per_period_however_many_sweeps(advance: Advance) -
     forget(info)
     for _ in range(3):
         sweep()
-    assert testing._run_ids == [str(info.id)]
+    assert testing.run_ids == [str(info.id)]
 
 
 @pytest.mark.database("postgresql")
@@ -132,8 +132,8 @@ def test_a_sweep_takes_those_that_wait_longest_and_no_more_than_its_batch(
     Run.objects.filter(pk=first.id).update(hinted_at=Now() - timedelta(hours=1))
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         sweep()
-    assert len(testing._run_ids) == 2
-    assert testing._run_ids[0] == str(first.id)
+    assert len(testing.run_ids) == 2
+    assert testing.run_ids[0] == str(first.id)
 
 
 def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advance) -> None:
@@ -141,7 +141,7 @@ def test_what_does_not_fit_into_a_batch_is_left_to_the_next_sweep(advance: Advan
     forget(*infos)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         assert [len(sweep()) for _ in range(4)] == [2, 2, 1, 0]
-    assert sorted(testing._run_ids) == sorted(str(info.id) for info in infos)
+    assert sorted(testing.run_ids) == sorted(str(info.id) for info in infos)
 
 
 @pytest.mark.promise("P8")

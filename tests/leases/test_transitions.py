@@ -1,0 +1,49 @@
+"""What becomes of a lease and of its run where the database undoes a transition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl_django import services
+from hitl_django.db import retry
+from hitl_django.leases import transitions
+from hitl_django.models import Interrupt, Run, RunEvent, Thread
+from hitl_django.worker import runner
+from tests.chaos import invariants
+from tests.db.test_retry import undo
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.promise("P10")
+def test_a_pause_that_is_undone_is_stored_once_with_each_event_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retry, "FIRST", 0)
+    # Asking for the second time it looks first, in the transaction, at what was answered.
+    run = services.start("panel", {"log": []}, events=["updates"]).id
+    runner.advance(str(run))
+    left, right = Interrupt.objects.order_by("task_path")
+    services.decide(left.pk, "respond", "L")
+    undone: list[int] = []
+    pause = transitions._pause_behind_lock
+
+    def pause_and_undo(*args: Any) -> None:
+        pause(*args)
+        if len(undone) < 2:
+            undone.append(1)
+            undo()
+
+    monkeypatch.setattr(transitions, "_pause_behind_lock", pause_and_undo)
+    runner.advance(str(run))
+    assert len(undone) == 2
+    assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
+    assert invariants.faults() == []
+    services.decide(right.pk, "respond", "R")
+    runner.advance(str(run))
+    assert Run.objects.get().state == "succeeded"
+    seen = list(RunEvent.objects.order_by("seq").values_list("seq", flat=True))
+    assert seen == list(range(1, len(seen) + 1))
+    assert invariants.faults() == []

@@ -1,0 +1,58 @@
+"""A process that has worked says so, once in a while."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+from django.db import DatabaseError
+from django.db.models.functions import Now
+
+from hitl_django import services
+from hitl_django.models import WorkerHeartbeat
+from hitl_django.task_queue import heartbeat
+
+
+@pytest.fixture(autouse=True)
+def _unreported(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "_reported", None)
+
+
+def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeat.report()
+    row = WorkerHeartbeat.objects.get()
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
+    heartbeat.report()
+    assert services.worker_health().workers == 0
+    monkeypatch.setattr(heartbeat, "_reported", None)
+    heartbeat.report()
+    assert WorkerHeartbeat.objects.get().pk == row.pk
+    health = services.worker_health()
+    assert (health.workers, health.is_alive, health.is_silent) == (1, True, False)
+
+
+def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeat.report()
+    monkeypatch.setattr("os.getpid", lambda: 4_000_000)
+    heartbeat.report()
+    assert WorkerHeartbeat.objects.count() == 2
+
+
+def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
+    WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
+    heartbeat.report()
+    assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
+
+
+def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def fail(pid: int) -> None:
+        tried.append(pid)
+        raise DatabaseError
+
+    monkeypatch.setattr(heartbeat, "_write", fail)
+    heartbeat.report()
+    assert tried == [os.getpid()]

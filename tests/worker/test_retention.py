@@ -1,0 +1,47 @@
+"""In which order threads that have ended are looked at, and along which index."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from hitl_django.models import Thread
+from hitl_django.worker import retention
+from tests.services.test_queue_order import plan
+
+pytestmark = pytest.mark.django_db
+
+
+def test_threads_that_ended_at_the_same_moment_are_each_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 4)
+    at = timezone.now() - timedelta(days=50)
+    for number in range(10):
+        Thread.objects.create(thread_id=str(number), ended_at=at)
+    ended = set(Thread.objects.values_list("pk", flat=True))
+    Thread.objects.create(thread_id="goes on")
+    looks = list(retention._ended("default", 30))
+    assert [len(look) for look in looks] == [4, 4, 2]
+    assert {pk for look in looks for pk in look} == ended
+
+
+def test_threads_are_looked_at_in_the_order_in_which_they_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for number in range(6):
+        at = timezone.now() - timedelta(days=50 + number // 3)
+        Thread.objects.create(thread_id=str(number), ended_at=at)
+    in_order = list(Thread.objects.order_by("ended_at", "pk").values_list("pk", flat=True))
+    assert [pk for look in retention._ended("default", 30) for pk in look] == in_order
+    assert in_order != sorted(in_order)
+
+
+def test_what_has_ended_is_read_along_its_index() -> None:
+    found = plan(retention._at_rest("default", 30).order_by("ended_at", "pk")[:10])
+    assert "hitl_thread_ended" in found, found
+    assert "sort" not in found.lower(), found
+    assert "TEMP" not in found, found
