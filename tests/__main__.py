@@ -34,7 +34,7 @@ ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect
 
 
 def main(arguments: Sequence[str]) -> int:
-    environment = dict(os.environ)
+    environment = keep_bytecode(os.environ)
     url = environment.pop("DATABASE_URL", "")
     part, arguments = chosen(arguments)
     if part is not None:
@@ -49,6 +49,17 @@ def main(arguments: Sequence[str]) -> int:
         environment["DATABASE_URL"] = found
         codes.append(run("PostgreSQL", ["--database-only", *arguments], environment))
     return total(codes)
+
+
+def keep_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which modules are compiled once, and not by every process.
+
+    Where none of that may be left beside the sources, as in many containers, it is left in ``var``.
+    """
+    kept = dict(environment)
+    if kept.pop("PYTHONDONTWRITEBYTECODE", ""):
+        kept.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "var" / "bytecode"))
+    return kept
 
 
 def chosen(arguments: Sequence[str]) -> tuple[str | None, list[str]]:

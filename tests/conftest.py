@@ -6,9 +6,12 @@ loaded. Everything else has ``tests/django_fixtures.py`` as a plugin.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,8 +21,9 @@ from hypothesis import HealthCheck, settings
 
 from tests import clock
 
+TESTS = Path(__file__).parent
 #: Folders whose tests need no Django.
-PLAIN = (Path(__file__).with_name("engine"),)
+PLAIN = (TESTS / "engine",)
 #: Set for the workers of a run that needs none.
 WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
 
@@ -61,6 +65,12 @@ LONG = (*IN_TURN, "crash", "cluster", "long")
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 #: Folders whose tests are about no room of their own.
 ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
+#: Folders that the quick part has nothing of.
+NOT_QUICK = SLOW | ACROSS | {"browser"}
+#: Markers of what is no single case: many that are made up, or a process of its own.
+NOT_ONE = ("hypothesis", "process")
+#: Folders that get pages, hundreds of them, and how many tests of a module the quick part takes.
+PAGES, FIRST = frozenset({"admin", "api"}), 5
 #: Under which name a test's figures are kept until the run has ended.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
@@ -91,6 +101,18 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests import django_fixtures
 
         config.pluginmanager.register(django_fixtures)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out what the quick part has nothing of: to import it takes as long as to test."""
+    is_left_out = collection_path.parent == TESTS and collection_path.name in NOT_QUICK
+    return True if is_left_out and config.getoption("--part") == "quick" else None
+
+
+def pytest_collection_finish() -> None:
+    """Has what was imported never be looked at again for garbage, of which it has none."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
@@ -188,14 +210,23 @@ def in_rest(item: pytest.Item) -> bool:
 
 def is_quick(item: pytest.Item) -> bool:
     """Say whether a test is a first case of a room, that starts nothing and waits for nothing."""
-    if (SLOW | ACROSS).intersection(folders(item)):
+    if NOT_QUICK.intersection(folders(item)):
         return False
-    return distance(item) == 0 and not any(item.get_closest_marker(name) for name in LONG)
+    if distance(item) or any(item.get_closest_marker(name) for name in (*LONG, *NOT_ONE)):
+        return False
+    return not PAGES.intersection(folders(item)) or item.originalname in first_tests(item.path)
+
+
+@cache
+def first_tests(path: Path) -> frozenset[str]:
+    """Return the names of the first tests of a module."""
+    found = re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text())
+    return frozenset(found[:FIRST])
 
 
 def folders(item: pytest.Item) -> tuple[str, ...]:
     """Return the folders that a test is in, from ``tests`` on."""
-    return item.path.relative_to(Path(__file__).parent).parts
+    return item.path.relative_to(TESTS).parts
 
 
 def distance(item: pytest.Item) -> int:

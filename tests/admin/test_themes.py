@@ -132,6 +132,7 @@ def test_a_decided_question_tells_what_became_of_it(
     assert landmarks(root.get(page_of(item)).content.decode()) == []
 
 
+@pytest.mark.process
 @pytest.mark.skipif(bool(settings.THEME), reason="this is the process of a theme")
 @pytest.mark.parametrize("theme", [supported(theme) for theme in THEMES])
 def test_so_it_is_in_a_theme(theme: str) -> None:

@@ -17,7 +17,11 @@ from hitl_django.models import AuditEntry, Decision, Interrupt
 from .servers import HOST, PASSWORD, PATIENCE, USER, Server
 from .test_event_servers import begin
 
-pytestmark = [pytest.mark.promise("P21"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.promise("P21"),
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.process,
+]
 
 KINDS = ["gunicorn", "gunicorn sync", "uvicorn", "daphne", "hypercorn"]
 #: Under ASGI Django reads a body to its end before anybody else sees the request.

@@ -17,6 +17,8 @@ from django.contrib.auth import get_user_model
 
 from .document import document
 
+pytestmark = pytest.mark.process
+
 INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 NAME = "hitl_made_client"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import PARTS, ROOT, chosen, spread, total
+from tests.__main__ import PARTS, ROOT, chosen, keep_bytecode, spread, total
+from tests.conftest import NOT_QUICK, uses_database
 from tests.conftest import PARTS as KEPT
-from tests.conftest import uses_database
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,24 @@ def test_a_run_is_about_a_part_unless_tests_are_named(
     others = [argument for argument in arguments if argument not in PARTS]
     assert chosen(arguments) == (part, others)
     assert part is None or part in KEPT
+
+
+def test_the_quick_part_has_a_test_of_every_folder_that_is_about_a_room() -> None:
+    command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=keep_bytecode(os.environ), capture_output=True, text=True
+    )
+    quick = {line.split("/")[1] for line in done.stdout.splitlines() if line.startswith("tests/")}
+    rooms = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert quick == rooms - NOT_QUICK, done.stdout[-1000:]
+
+
+def test_what_is_compiled_is_kept_and_not_beside_sources_where_that_is_unwanted() -> None:
+    assert keep_bytecode({"HOME": "/home"}) == {"HOME": "/home"}
+    unwanted = {"PYTHONDONTWRITEBYTECODE": "1"}
+    assert keep_bytecode(unwanted) == {"PYTHONPYCACHEPREFIX": str(ROOT / "var" / "bytecode")}
+    named = {"PYTHONPYCACHEPREFIX": "/elsewhere"}
+    assert keep_bytecode(unwanted | named) == named
 
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])

@@ -96,6 +96,7 @@ def test_a_cache_is_used_by_many_threads_at_once() -> None:
 # Keys.
 
 
+@pytest.mark.process
 def test_the_same_input_has_the_same_key_in_every_process() -> None:
     said = (
         "from hitl_django.engine.loop.node_cache import make_cache_key\n"

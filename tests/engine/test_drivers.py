@@ -437,7 +437,8 @@ def test_a_long_run_of_wide_steps_keeps_nothing_of_those_behind_it() -> None:
         kept.append(sum(type(found) is Future for found in gc.get_objects()))
         return {"log": ["again"]}
 
-    gc.collect()  # what earlier tests left doesn't go meanwhile
+    gc.collect()
+    gc.freeze()  # what earlier tests left isn't looked at, and doesn't go meanwhile
     graph = StateGraph(State)
     for name in "ab":
         graph.add_node(name, node).add_edge("__start__", name)
