@@ -34,7 +34,7 @@ def _load_queue() -> None:
     from hitl_django.task_queue import dispatcher
 
     try:
-        dispatcher.dispatcher()
+        dispatcher.get_dispatcher()
     except Exception:  # a system check says what
         pass
 
@@ -43,4 +43,4 @@ def install_schedules(*, using: str, **kwargs: Any) -> None:
     """Lets the queue arrange for the sweep, without which a lost message is lost for good."""
     from hitl_django.task_queue import dispatcher
 
-    dispatcher.dispatcher().install(using)
+    dispatcher.get_dispatcher().install(using)

@@ -1,4 +1,4 @@
-"""The record of who did what with a thread: append-only, each entry hashed over the one before.
+"""The audit trail of a thread, who did what: append-only, each entry hashed over the one before.
 
 The head of the chain stands on the thread's row, so whoever appends holds that row's lock and two
 entries can't follow the same one. Someone who can write to the tables can still rewrite the whole
@@ -62,7 +62,7 @@ def append(
     guest: str = "",
     is_new: bool = False,
 ) -> None:
-    """Adds an entry of the history of a thread whose row ``lock_thread`` has locked to a batch.
+    """Adds an audit entry to a batch, for a thread whose row ``lock_thread`` has locked.
 
     A batch takes one entry of a thread: the next one moves the same head of the chain, and a
     statement changes a row once. ``guest`` is the name of somebody without an account who did it.
@@ -74,14 +74,14 @@ def append(
         verb=verb,
         subject=subject,
         actor_id=None if by is None else by.pk,
-        actor_label=guest or label(by),
+        actor_label=guest or label_user(by),
         via=via,
         # The actor's row may be deleted and its column emptied; the hash must still hold then.
         detail={**detail, "actor_id": None if by is None else str(by.pk)},
         at=thread.now,
         prev_hash=thread.audit_hash,
     )
-    entry.hash = entry_hash(entry, thread.thread_id)
+    entry.hash = hash_entry(entry, thread.thread_id)
     if not is_new:
         batch.guard(_CHAIN, {"thread": thread.pk, "seq": entry.seq, "hash": entry.hash})
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
@@ -95,44 +95,44 @@ def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
     batch.run()
 
 
-def entry_hash(entry: AuditEntry, thread_id: str) -> str:
-    """Works out the hash of an entry from what it says and the hash before it."""
-    told = {
+def hash_entry(entry: AuditEntry, thread_id: str) -> str:
+    """Returns the hash of an entry: over its columns and the hash before it."""
+    hashed = {
         "thread": thread_id,
         "seq": entry.seq,
-        "at": _utc(entry.at),
+        "at": _format_utc(entry.at),
         "verb": entry.verb,
         "subject": entry.subject,
         "actor": entry.actor_label,
         "via": entry.via,
-        "detail": _digested(entry.detail),
+        "detail": _digest_reason(entry.detail),
     }
-    return hashlib.sha256(entry.prev_hash.encode() + canonical_json(told)).hexdigest()
+    return hashlib.sha256(entry.prev_hash.encode() + canonical_json(hashed)).hexdigest()
 
 
-def erase(thread: Thread) -> None:
-    """Replaces the reasons in a thread's entries by their digests; the hashes still hold."""
+def erase_reasons(thread: Thread) -> None:
+    """Replaces the reasons in a thread's audit entries by their digests; the hashes still hold."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
     for entry in entries.filter(thread=thread).order_by().iterator():
-        if (detail := _digested(entry.detail)) != entry.detail:
+        if (detail := _digest_reason(entry.detail)) != entry.detail:
             entries.filter(pk=entry.pk).update(detail=detail)
 
 
-def _digested(detail: dict[str, Any]) -> dict[str, Any]:
+def _digest_reason(detail: dict[str, Any]) -> dict[str, Any]:
     reason = detail.get("reason")
     if not isinstance(reason, str) or not reason:
         return detail
     return {**detail, "reason": {"digest": digest_json(reason)}}
 
 
-def first_fault(thread: Thread) -> int | None:
+def find_first_fault(thread: Thread) -> int | None:
     """Returns the seq of the first entry that was changed, removed or moved; None if all hold."""
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry)).filter(thread=thread)
-    return _first_fault(thread, entries.order_by("seq").iterator())
+    return _check_chain(thread, entries.order_by("seq").iterator())
 
 
-def faults() -> Iterator[tuple[str, int]]:
-    """Gives each thread whose record doesn't hold, with the seq of its first bad entry.
+def find_faults() -> Iterator[tuple[str, int]]:
+    """Yields each thread whose audit trail doesn't hold, with the seq of its first bad entry.
 
     Threads are read in batches and entries one after the other, so the memory it takes doesn't
     depend on how many there are.
@@ -141,22 +141,22 @@ def faults() -> Iterator[tuple[str, int]]:
     every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")
     while threads := list(every.filter(pk__gt=last)[:BATCH]):
         last = threads[-1].pk
-        for thread in _doubtful(threads):
-            fault = _fault_of(thread, every.db)
+        for thread in _find_doubtful(threads):
+            fault = _check_again(thread, every.db)
             if fault is not None:
                 yield thread.thread_id, fault
 
 
 @retry_on_conflict
-def _fault_of(thread: Thread, using: str) -> int | None:
-    """Looks again: it may have grown between two reads; with its row locked it can't."""
+def _check_again(thread: Thread, using: str) -> int | None:
+    """Checks a thread again with its row locked: it may have grown between the two reads."""
     with transaction.atomic(using=using):
         rows = Thread.objects.using(using).select_for_update()
         locked = rows.filter(pk=thread.pk).first()
-        return None if locked is None else first_fault(locked)
+        return None if locked is None else find_first_fault(locked)
 
 
-def _doubtful(threads: list[Thread]) -> Iterator[Thread]:
+def _find_doubtful(threads: list[Thread]) -> Iterator[Thread]:
     entries = AuditEntry.objects.using(router.db_for_write(AuditEntry))
     entries = entries.filter(thread__in=[thread.pk for thread in threads])
     ordered = entries.order_by("thread_id", "seq").iterator(CHUNK)
@@ -164,22 +164,22 @@ def _doubtful(threads: list[Thread]) -> Iterator[Thread]:
     owner, group = next(groups, (None, iter(())))
     for thread in threads:
         if owner != thread.pk:
-            fault = _first_fault(thread, ())
+            fault = _check_chain(thread, ())
         else:
-            fault = _first_fault(thread, group)
+            fault = _check_chain(thread, group)
             owner, group = next(groups, (None, iter(())))
         if fault is not None:
             yield thread
 
 
-def _first_fault(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
+def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
     expected, previous = 1, ""
     for entry in entries:
         sound = (
             entry.seq == expected
             and entry.prev_hash == previous
-            and _is_by_whom_it_says(entry)
-            and entry.hash == entry_hash(entry, thread.thread_id)
+            and _has_its_actor(entry)
+            and entry.hash == hash_entry(entry, thread.thread_id)
         )
         if not sound:
             return expected
@@ -189,21 +189,21 @@ def _first_fault(thread: Thread, entries: Iterable[AuditEntry]) -> int | None:
     return None
 
 
-def _is_by_whom_it_says(entry: AuditEntry) -> bool:
-    """Says whether an entry leads to the account that its hash is over, unless that is gone."""
+def _has_its_actor(entry: AuditEntry) -> bool:
+    """Returns whether the entry's account is the one that was hashed, unless that is gone."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False
     return entry.actor_id is None or str(entry.actor_id) == detail.get("actor_id")
 
 
-def _utc(at: datetime) -> str:
+def _format_utc(at: datetime) -> str:
     # The same instant reads differently under another TIME_ZONE; its hash must not.
     return (at.astimezone(UTC) if is_aware(at) else at).isoformat()
 
 
-def label(user: Any) -> str:
-    """Names a user in words that stay when the account is gone, and that never stand for code."""
+def label_user(user: Any) -> str:
+    """Returns a user's name as the record keeps it when the account is gone; code is SYSTEM."""
     if user is None:
         return SYSTEM
     name = str(user.get_username())[:LABEL_LENGTH]

@@ -1,6 +1,6 @@
-"""The one setting, ``HITL = {...}``: what it may hold, and what holds where it doesn't.
+"""The one Django setting of the package, ``HITL = {...}``: its keys and their defaults.
 
-Every field of ``Settings`` is a key; its ``doc`` is what the reference says of it.
+Every field of ``Settings`` is a key; its ``doc`` is its text in the reference.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many requests in so many seconds."""
+    """A rate limit: so many requests in so many seconds."""
 
     count: int
     seconds: int
 
     @classmethod
-    def of(cls, text: Any) -> Rate:
-        """Returns the rate that ``"1200/min"`` says; ValueError if it says none."""
+    def parse(cls, text: Any) -> Rate:
+        """Returns the rate that is written as ``"1200/min"``; ValueError where the text is none."""
         found = _RATE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise ValueError(f"{text!r} is not a number of requests by sec, min, hour or day.")
@@ -132,7 +132,7 @@ RATES = tuple(known.name for known in fields(Settings) if known.name.startswith(
 
 
 class LazySettings:
-    """Reads the setting at first use, and again after it changed."""
+    """The values of ``HITL``, read at first use, and again after the setting has changed."""
 
     _loaded: Settings | None = None
 
@@ -149,15 +149,16 @@ class LazySettings:
         return Settings(**{name: value for name, value in given.items() if name in KEYS})
 
     def reload(self) -> None:
+        """Has the setting read again at its next use."""
         self._loaded = None
 
 
 hitl = LazySettings()
 
 
-def user_share(places: int) -> int:
-    """Returns how many of the places of requests that wait one user may take."""
-    return max(1, int(places * hitl.EVENT_USER_SHARE))
+def limit_for_user(slots: int) -> int:
+    """Returns how many of the slots for requests that wait one user may take."""
+    return max(1, int(slots * hitl.EVENT_USER_SHARE))
 
 
 def _reload(*, setting: str, **kwargs: Any) -> None:

@@ -56,7 +56,7 @@ class ModelPermissionPolicy:
         Those of a graph that is reserved for groups are for their members and superusers; the
         model permission is about all others.
         """
-        reserved = registry.reserved()
+        reserved = registry.list_reviewer_groups()
         ordinary = self._visible(user, "view_interrupt", interrupts)
         if not reserved or not user.is_active or user.is_superuser:
             return ordinary
@@ -86,14 +86,14 @@ class ModelPermissionPolicy:
 
     def may_start(self, user: Any, graph: str) -> bool:
         """Says whether the user may start a run of the graph."""
-        groups = registry.starters_of(graph)
+        groups = registry.get_starter_groups(graph)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "start_run")
         return bool(_groups_of(user, groups))
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         """Says whether the user may decide the question; asked inside the deciding transaction."""
-        groups = frozenset(registry.policy_of(interrupt.graph).groups)
+        groups = frozenset(registry.get_review_policy(interrupt.graph).groups)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "decide_interrupt")
         return bool(_groups_of(user, groups))

@@ -1,4 +1,4 @@
-"""What other code may listen to.
+"""Django signals of questions and runs, for receivers in the project.
 
 All are sent with ``send_robust`` after the commit, in the process that made the change: a receiver
 that fails undoes nothing, and one that must not miss anything reads the rows instead.
@@ -32,7 +32,7 @@ run_failed = Signal()
 
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
-    """Sends once the current transaction is committed, or at once outside of one."""
+    """Sends a signal once the current transaction is committed, or at once outside of one."""
 
     def send() -> None:
         signal.send_robust("hitl_django", **values)

@@ -11,5 +11,5 @@ from hitl_django.models import Thread
 
 def values_of(thread: Thread) -> Any:
     """Return the values of a thread's state."""
-    graph = registry.get(thread.graph).graph.with_saver(DjangoSaver())
+    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
     return graph.get_state({"configurable": {"thread_id": thread.thread_id}}).values

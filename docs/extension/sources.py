@@ -45,8 +45,8 @@ TESTING = "hitl_django.testing"
 #: Names the events that a webhook may be sent.
 DELIVERY = "hitl_django.models.Delivery"
 #: What lays a graph out, and what draws that as SVG.
-LAYOUT = "hitl_django.graph_registry.svg.picture_of"
-SVG = "hitl_django.graph_registry.svg.svg"
+LAYOUT = "hitl_django.graph_registry.svg.get_picture"
+SVG = "hitl_django.graph_registry.svg.draw_svg"
 
 
 def load(path: str) -> Any:

@@ -113,10 +113,12 @@ class QuestionForms:
 
     @property
     def edit_label(self) -> Any:
+        """The label of the button that sends an edit."""
         return self.label(EDIT)
 
     @property
     def reply_label(self) -> Any:
+        """The label of the button that sends an answer in words."""
         return self.label(RESPOND)
 
     @property
@@ -186,7 +188,9 @@ class QuestionForms:
             return None
         made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
         found = made.order_by("version").first()
-        return None if found is None else DecisionInfo.of(found, self.item.run_id, repeated=True)
+        return (
+            None if found is None else DecisionInfo.from_row(found, self.item.run_id, repeated=True)
+        )
 
     def refuse(self, error: HitlError) -> None:
         """Shows what the service found wrong with the answer."""

@@ -23,7 +23,7 @@ from django.utils.text import capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Run
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
@@ -128,13 +128,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
         # A lookup of a stranger's making would tell what a list doesn't show: whether a payload
         # or a traceback has a word in it.
-        offered = {*self.linked_lookups}
+        allowed = {*self.linked_lookups}
         for one in self.list_filter:
             if isinstance(one, str):
-                offered |= {one, f"{one}__exact", f"{one}__isnull"}
+                allowed |= {one, f"{one}__exact", f"{one}__isnull"}
             elif isinstance(one, type) and issubclass(one, admin.SimpleListFilter):
-                offered.add(str(one.parameter_name))
-        return lookup in offered
+                allowed.add(str(one.parameter_name))
+        return lookup in allowed
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # A policy that lets a user see nothing at all says so with an empty queryset, for which
@@ -201,7 +201,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             "opts": self.opts,
             "original": row,
         }
-        context["title"] = visible(str(context.get("title", original))) or ERASED
+        context["title"] = escape_hidden(str(context.get("title", original))) or ERASED
         return TemplateResponse(
             request, f"hitl_django/admin/{template}", {**frame, **context}, status=status
         )
@@ -227,7 +227,9 @@ class GraphFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         seen = model_admin.get_queryset(request).order_by("graph")
-        return [(name, visible(name)) for name in seen.values_list("graph", flat=True).distinct()]
+        return [
+            (name, escape_hidden(name)) for name in seen.values_list("graph", flat=True).distinct()
+        ]
 
     def has_output(self) -> bool:
         # With a single graph there is nothing to choose, unless it is what was chosen.
@@ -254,14 +256,14 @@ def format_entry(row: Any, title: str, *words: Any) -> str:
     return format_html(
         '<a href="{}" class="hitl-title">{}</a><span class="hitl-sub">{}</span>',
         row.link,
-        visible(title) or ERASED,
+        escape_hidden(title) or ERASED,
         line,
     )
 
 
 def describe_place(row: Any) -> str:
     """Returns where a question was asked: its graph and node."""
-    names = visible(row.graph), visible(row.node)
+    names = escape_hidden(row.graph), escape_hidden(row.node)
     return format_html("<bdi>{}</bdi> ▸ <bdi>{}</bdi>", *names)
 
 

@@ -34,7 +34,7 @@ from hitl_django.errors import (
     SelfApprovalError,
     StaleQuestionError,
 )
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
@@ -64,7 +64,7 @@ class ListedQuestion:
     digest: str
 
     @classmethod
-    def of(cls, text: str) -> ListedQuestion | None:
+    def parse(cls, text: str) -> ListedQuestion | None:
         """Reads what a tick says; None where it says something else."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
@@ -104,7 +104,7 @@ class BulkPages(QuestionPages):
             raise PermissionDenied
         if request.method != "POST":  # whoever had to log in first comes like this
             return HttpResponseRedirect(self.url("changelist", request))
-        read = [ListedQuestion.of(text) for text in request.POST.getlist("item")[:MOST]]
+        read = [ListedQuestion.parse(text) for text in request.POST.getlist("item")[:MOST]]
         choices = list({choice.pk: choice for choice in read if choice is not None}.values())
         decision = request.POST.get("decision", "")
         if not choices or decision not in BULK:
@@ -223,7 +223,7 @@ class BulkPages(QuestionPages):
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
         return BulkRow(
-            visible(row.title),
+            escape_hidden(row.title),
             describe_place(row),
             self.url("change", request, row.pk),
             get_checkbox_value(row) if pending else "",
@@ -252,7 +252,7 @@ def describe_holder(row: Interrupt, user: Any) -> Any:
     """Says who else looks at a question at this moment."""
     if not _is_held(row) or row.claimed_by_id == user.pk:
         return ""
-    return HOLDS % {"who": visible(row.claimed_label)}
+    return HOLDS % {"who": escape_hidden(row.claimed_label)}
 
 
 def _is_held(row: Interrupt) -> bool:
@@ -265,7 +265,7 @@ def describe_problem(error: HitlError) -> Any:
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
     if isinstance(error, HeldError):
-        return HOLDS % {"who": visible(error.holder_label)}
+        return HOLDS % {"who": escape_hidden(error.holder_label)}
     for kind, words in PROBLEMS.items():
         if isinstance(error, kind):
             return words
@@ -290,5 +290,5 @@ def _became(error: AlreadyDecidedError) -> Any:
     made = error.decision
     type_ = None if made is None else DECISION_TYPES.get(made.type)
     if made is not None and type_ is not None:
-        return type_.done_by_other % {"who": visible(made.by_label)}
+        return type_.done_by_other % {"who": escape_hidden(made.by_label)}
     return CLOSED[Interrupt.Status(error.status)].headline

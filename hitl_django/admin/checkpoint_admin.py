@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.checkpoints.codec import codec
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import PayloadError
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 from hitl_django.notifications.redaction import redact_value
@@ -53,7 +53,7 @@ class ThreadIdFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         given = request.GET.get(self.parameter_name)
-        return [(given, visible(given))] if given else []
+        return [(given, escape_hidden(given))] if given else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(thread__thread_id=self.value()) if self.value() else queryset
@@ -85,7 +85,9 @@ class EngineAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("row"))
     def row(self, row: Any) -> str:
-        return format_entry(row, str(row), visible(row.thread.thread_id), visible(row.ns) or "–")
+        return format_entry(
+            row, str(row), escape_hidden(row.thread.thread_id), escape_hidden(row.ns) or "–"
+        )
 
     def show(self, request: HttpRequest, row: Any) -> HttpResponse:
         """Shows one row, and what it holds to those who may see the thread's state."""
@@ -96,7 +98,7 @@ class EngineAdmin(ReadOnlyAdmin):
             "engine.html",
             title=f"{self.opts.verbose_name}: {row}",
             columns=[
-                (field.verbose_name, visible(str(getattr(row, field.attname))))
+                (field.verbose_name, escape_hidden(str(getattr(row, field.attname))))
                 for field in self.opts.concrete_fields
                 if field.name not in self.payloads and field.name != "thread"
             ],
@@ -112,13 +114,13 @@ def _held(row: Any, name: str) -> DisplayedValue:
         return DisplayedValue(
             name, _("%(n)d bytes, too many to be shown") % {"n": len(data)}, "none"
         )
-    redact = registry.redacted_of(row.thread.graph)
+    redact = registry.get_redacted_keys(row.thread.graph)
     try:
         value = codec.decode(data)
         if isinstance(row, Checkpoint) and name == "writes":
             value = [(path or task, codec.decode(wrote)) for task, path, wrote in value]
     except PayloadError as error:
-        return DisplayedValue(name, visible(str(error)), "none")
+        return DisplayedValue(name, escape_hidden(str(error)), "none")
     if isinstance(row, ChannelBlob):
         # Under its key, so that a secret one hides its value.
         value = {row.channel: value}
@@ -128,7 +130,7 @@ def _held(row: Any, name: str) -> DisplayedValue:
         value = [[of, [{key: one} for key, one in writes]] for of, writes in value]
     view, cut = redact_value(value, MAX_TEXT, redact)
     text = json.dumps(view, ensure_ascii=False, indent=2)
-    return DisplayedValue(name, visible(text), "code", len(data) if cut else 0)
+    return DisplayedValue(name, escape_hidden(text), "code", len(data) if cut else 0)
 
 
 class CheckpointAdmin(EngineAdmin):

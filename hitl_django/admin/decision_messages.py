@@ -6,7 +6,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import DECISION_TYPES
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt
 from hitl_django.services import DecisionInfo
 
@@ -21,7 +21,7 @@ def format_confirmation(
     type_ = DECISION_TYPES[made.type]
     words = str(type_.recorded if made.complete else type_.recorded_as_vote)
     counted = {"approvals": made.approvals, "quorum": made.quorum}
-    message = format_html(words, title=visible(item.title), **counted)
+    message = format_html(words, title=escape_hidden(item.title), **counted)
     if not made.complete:
         return message
     return format_html(

@@ -13,7 +13,7 @@ from hitl_django.dialects import DIALECTS
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
 from hitl_django.engine.graph.subgraphs import split_path
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry, svg
 from hitl_django.models import Interrupt
 
@@ -39,17 +39,17 @@ def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
 
 
 def describe_next_nodes(item: Interrupt) -> str:
-    """Says which nodes may come after the one that asks; nothing where the graph doesn't tell."""
+    """Says which nodes may come after the one that asks; nothing where that isn't known."""
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""
     try:
-        graph = registry.get(item.graph).graph
+        graph = registry.get_graph(item.graph).graph
     except HitlError:
         return ""
     here = ":".join((*split_path(item.checkpoint_ns), item.node))
     following = dict.fromkeys(
         edge.target
-        for edge in svg.picture_of(graph).edges
+        for edge in svg.get_picture(graph).edges
         if edge.source == here and edge.leads in ("always", "maybe")
     )
     return get_text_list([_node(ident) for ident in following], str(_("or")))
@@ -57,4 +57,4 @@ def describe_next_nodes(item: Interrupt) -> str:
 
 def _node(ident: str) -> str:
     name = ident.rpartition(":")[2]
-    return str(_("the end of the run")) if name == END else f"“{visible(name)}”"
+    return str(_("the end of the run")) if name == END else f"“{escape_hidden(name)}”"

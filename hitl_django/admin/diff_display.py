@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from hitl_django.answers import read_options
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
-from hitl_django.forms.json_input import to_json, visible
+from hitl_django.forms.json_input import escape_hidden, to_json
 from hitl_django.json_text import json_patch
 from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 from hitl_django.models import Decision, Interrupt
@@ -75,7 +75,9 @@ def _difference(change: FieldChange, room: int) -> Difference:
     texts = change.kind == "changed" and all(isinstance(text, str) for text in both)
     if texts and any(len(text) > LINE or "\n" in text for text in both):
         spans = compare_words(change.old[:room], change.new[:room])
-        return Difference(label, spans=[Span(span.kind, visible(span.text)) for span in spans])
+        return Difference(
+            label, spans=[Span(span.kind, escape_hidden(span.text)) for span in spans]
+        )
     old = "" if change.kind == "added" else _text(change.old)[:room]
     new = "" if change.kind == "removed" else _text(change.new)[:room]
     return Difference(label, old, new)
@@ -92,4 +94,4 @@ def _text(value: JSON) -> str:
         return str(_("(no value)"))
     if value == "":
         return str(_("(empty text)"))
-    return visible(value if isinstance(value, str) else to_json(value, indent=2))
+    return escape_hidden(value if isinstance(value, str) else to_json(value, indent=2))

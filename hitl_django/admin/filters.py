@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from hitl_django import services
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.services.reviews import queue_filters
 
 from .base import GraphFilter
@@ -37,22 +37,22 @@ TABS: dict[str, tuple[str, Any]] = {
 def get_tab_condition(tab: str, user: Any) -> Q:
     """Returns what a tab of the list shows."""
     if tab == "free":
-        return queue_filters.free_for(user)
+        return queue_filters.match_free(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Returns the same in parts (services.queue.first).
+    """Returns the same in parts (queue_filters.read_first).
 
     ``groups`` are the keys of the user's own, ``group`` that of the one that was chosen.
     """
     if tab == "free":
-        return queue_filters.free_parts(user, groups, group)
+        return queue_filters.split_free(user, groups, group)
     if tab == "overdue":
         return queue_filters.OVERDUE_PARTS
-    whole = {"mine": queue_filters.mine, "held": queue_filters.held_by_others}
-    if tab in whole:
-        return [whole[tab](user)]
+    conditions = {"mine": queue_filters.match_own, "held": queue_filters.match_held_by_others}
+    if tab in conditions:
+        return [conditions[tab](user)]
     return [queue_filters.SNOOZED if tab == "snoozed" else queue_filters.AWAKE]
 
 
@@ -60,7 +60,7 @@ class WaitingGraphFilter(GraphFilter):
     """Filters by graph, among those of which something waits."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, visible(name)) for name in services.waiting_graphs(request.user)]
+        return [(name, escape_hidden(name)) for name in services.waiting_graphs(request.user)]
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return _counts(pk_attname, "graph", self.lookup_choices)
@@ -77,7 +77,7 @@ class WaitingGroupFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         found = services.waiting_groups(request.user)
         self.theirs = [key for key, _name, is_theirs in found if is_theirs]
-        return [(str(key), visible(name)) for key, name, _is_theirs in found]
+        return [(str(key), escape_hidden(name)) for key, name, _is_theirs in found]
 
     def has_output(self) -> bool:
         return bool(self.lookup_choices) or self.value() is not None

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
@@ -73,10 +73,10 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("by"), ordering="by_label")
     def decider(self, decision: Decision) -> str:
-        return visible(decision.by_label)
+        return escape_hidden(decision.by_label)
 
     def show(self, request: HttpRequest, decision: Decision) -> HttpResponse:
-        """Shows one decision whole."""
+        """Shows one decision with all of its columns."""
         return self.page(
             request,
             decision.interrupt,

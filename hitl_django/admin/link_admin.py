@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from hitl_django import answers, services
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, LinkSpentError, NotAllowedError
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt, ReviewLink
 from hitl_django.permissions import find_row, get_policy, select_visible
 
@@ -98,7 +98,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("for"), ordering="name")
     def link(self, row: ReviewLink) -> str:
-        return format_entry(row, row.name, visible(row.interrupt.title) or ERASED)
+        return format_entry(row, row.name, escape_hidden(row.interrupt.title) or ERASED)
 
     @admin.display(description=_("state"))
     def state(self, row: Any) -> str:
@@ -106,7 +106,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("made by"), ordering="created_by_label")
     def maker(self, row: ReviewLink) -> str:
-        return visible(row.created_by_label)
+        return escape_hidden(row.created_by_label)
 
     @admin.action(description=_("Take back"), permissions=["take_back"])
     def take_back(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
@@ -126,7 +126,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
         """Shows a link, without its address."""
         state = STATES[services.link_states([row.pk])[row.pk]]
-        title = format_html("{} {}", _("Link for"), visible(row.name))
+        title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
         return self.page(
             request,

@@ -13,7 +13,7 @@ from django.utils.text import get_text_list
 from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext as _
 
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
@@ -40,7 +40,7 @@ def format_checkbox(item: Any) -> str:
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
         get_checkbox_value(item),
-        _("Select “%(title)s”") % {"title": visible(item.title)},
+        _("Select “%(title)s”") % {"title": escape_hidden(item.title)},
     )
 
 
@@ -78,8 +78,8 @@ def format_subject(item: Any) -> str:
     """Returns what the question is about, as a link where that leads somewhere."""
     about = item.subject
     if not about.url:
-        return format_html("<bdi>{}</bdi>", visible(about.label)) if about.label else NOTHING
-    return format_html('<a href="{}"><bdi>{}</bdi></a>', about.url, visible(about.label))
+        return format_html("<bdi>{}</bdi>", escape_hidden(about.label)) if about.label else NOTHING
+    return format_html('<a href="{}"><bdi>{}</bdi></a>', about.url, escape_hidden(about.label))
 
 
 def format_waiting(item: Any) -> str:
@@ -111,12 +111,12 @@ def format_holder(item: Any) -> str:
     lines: list[str] = []
     if item.claimed_until is not None and item.claimed_until > now:
         mine = item.claimed_by_id == item.viewer.pk
-        who = _("you") if mine else visible(item.claimed_label)
+        who = _("you") if mine else escape_hidden(item.claimed_label)
         words = _("for %(time)s") % {"time": _until(item.claimed_until)}
         lines.append(format_html("<bdi><strong>{}</strong></bdi>, {}", who, words))
     if item.assignee_label or item.group_label:
         names = [name for name in (item.assignee_label, item.group_label) if name]
-        bdis = format_html_join(", ", "<bdi>{}</bdi>", ((visible(name),) for name in names))
+        bdis = format_html_join(", ", "<bdi>{}</bdi>", ((escape_hidden(name),) for name in names))
         lines.append(format_html("{} {}", _("assigned to"), bdis))
     if item.snoozed_until is not None and item.snoozed_until > now:
         words = _("put off for %(time)s") % {"time": _until(item.snoozed_until)}

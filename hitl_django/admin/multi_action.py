@@ -12,7 +12,7 @@ from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RE
 from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, Shape, infer_shape, read_shape
-from hitl_django.forms.json_input import normalize_newlines, to_json, visible
+from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
 from hitl_django.models import Interrupt
 
 from .answer_forms import UNSENT, QuestionForms, TypedText, is_too_large
@@ -95,10 +95,12 @@ class ActionBlock:
 
     @property
     def title(self) -> str:
-        return visible(self.action.name)
+        """The name of the action."""
+        return escape_hidden(self.action.name)
 
     @property
     def values(self) -> list[DisplayedValue]:
+        """The arguments of the action."""
         return display_payload(self.start) if len(self.starts) == 1 else display_values(self.starts)
 
     def is_changed(self) -> bool:

@@ -16,7 +16,7 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
-from hitl_django.forms.json_input import to_json, visible
+from hitl_django.forms.json_input import escape_hidden, to_json
 from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
 
@@ -86,7 +86,7 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
     actions, made = dialect.actions(item.payload), dialect.action_decisions(value)
     found = [
         DisplayedValue(
-            f"{number}. {visible(action.name)}", style="facts", values=layout.decided(one)
+            f"{number}. {escape_hidden(action.name)}", style="facts", values=layout.decided(one)
         )
         for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
     ]
@@ -109,7 +109,7 @@ def is_its_own_title(payload: JSON, title: str) -> bool:
 def read_why(payload: JSON) -> str:
     """Returns the payload's own words on why somebody is asked."""
     why = payload.get("why") if isinstance(payload, dict) else None
-    return visible(why[:MAX_TEXT]) if isinstance(why, str) else ""
+    return escape_hidden(why[:MAX_TEXT]) if isinstance(why, str) else ""
 
 
 def display_raw(value: JSON) -> DisplayedValue:
@@ -178,7 +178,7 @@ class _Layout:
     def text(self, label: str, text: str, *, style: str) -> DisplayedValue:
         shown = text[: min(MAX_TEXT, self.room)]
         self.room -= len(shown)
-        return DisplayedValue(label, visible(shown), style=style, cut=len(text) - len(shown))
+        return DisplayedValue(label, escape_hidden(shown), style=style, cut=len(text) - len(shown))
 
 
 def _columns(values: list[JSON]) -> list[str]:

@@ -121,7 +121,7 @@ class QuestionPages(ReadOnlyAdmin):
         here = self.url("change", request, item.pk)
         if request.method != "POST" or verb not in {*VERBS, *FORM_VERBS}:
             return HttpResponseRedirect(here)
-        forms = ActionForms.of(item, verb=verb, data=request.POST)
+        forms = ActionForms.build(item, verb=verb, data=request.POST)
         form = getattr(forms, verb) if verb in FORM_VERBS else None
         kept = _kept(form)
         try:
@@ -224,7 +224,7 @@ class QuestionPages(ReadOnlyAdmin):
         self.message_user(request, message, level=messages.SUCCESS)
 
     def _run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Returns the run's page, or for who may not see runs the question's, which tells too."""
+        """Returns the page of the run, or of the question for who may not see runs."""
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )
@@ -247,7 +247,7 @@ class QuestionPages(ReadOnlyAdmin):
         if others:
             words = _("%(count)d questions of one run")
             context["title"] = words % {"count": len(views)}
-            context["goes_on"] = GOES_ON[registry.policy_of(item.graph).goes_on]
+            context["goes_on"] = GOES_ON[registry.get_review_policy(item.graph).goes_on]
         return self.page(
             request,
             item,
@@ -350,9 +350,11 @@ class QuestionPages(ReadOnlyAdmin):
             return self.url("change", request, beside)
         if graph := QueryDict(filters).get("graph"):
             waiting = waiting.filter(graph=graph)
-        mine = queue_filters.mine(request.user) & queue_filters.AWAKE & queue_filters.ANSWERABLE
-        free = queue_filters.free_parts(request.user, queue_filters.groups_of(request.user))
-        found = queue_filters.first(waiting, [mine, *free], 1).values_list("pk", flat=True).first()
+        user = request.user
+        mine = queue_filters.match_own(user) & queue_filters.AWAKE & queue_filters.ANSWERABLE
+        free = queue_filters.split_free(user, queue_filters.list_group_keys(user))
+        rows = queue_filters.read_first(waiting, [mine, *free], 1)
+        found = rows.values_list("pk", flat=True).first()
         if found is None:
             return self.url("changelist", request)
         return self.url("change", request, found)

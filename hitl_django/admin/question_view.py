@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 from hitl_django.dialects import DIALECTS
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews.quorum import is_own
@@ -131,14 +131,14 @@ class QuestionViewFactory:
     def _forms(self, item: Interrupt, question_status: QuestionStatus) -> ActionForms:
         if item.pk in self.forms:
             return self.forms[item.pk]
-        return ActionForms.of(item, groups=self.groups if question_status.may_assign else ())
+        return ActionForms.build(item, groups=self.groups if question_status.may_assign else ())
 
 
 def display_why(item: Interrupt, question_forms: QuestionForms | None) -> str:
     """Returns why somebody is asked, unless each action of it says so for itself."""
     if question_forms is not None and question_forms.actions and not question_forms.hides_fields:
         return ""  # each action has its own
-    return visible(item.why[:MAX_TEXT]) or read_why(item.payload)
+    return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
 
 
 def display_question(item: Interrupt, question_forms: QuestionForms | None) -> list[DisplayedValue]:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
@@ -107,7 +107,7 @@ class ActionForms:
     open: str = ""
 
     @classmethod
-    def of(
+    def build(
         cls,
         item: Interrupt,
         *,
@@ -134,11 +134,11 @@ class ActionForms:
 def list_groups() -> list[tuple[Any, str]]:
     """Returns the groups that a question may be assigned to."""
     names = Group.objects.order_by("name").values_list("pk", "name")
-    return [("", str(_("(none)"))), *((pk, visible(name)) for pk, name in names)]
+    return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 
 
 def run_action(item: Interrupt, verb: str, user: Any, form: forms.Form | None) -> ActionMessage:
-    """Does what a button says, through the services; returns what to tell, and raises as they do.
+    """Does what a button says, through the services; returns its message, and raises as they do.
 
     None where the form has to be put right first.
     """
@@ -185,14 +185,14 @@ def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
     # Another question may be on the page by then, so this one is named.
-    texts = {"title": visible(item.title), "moment": localize(localtime(until))}
+    texts = {"title": escape_hidden(item.title), "moment": localize(localtime(until))}
     return _("“%(title)s” is put off until %(moment)s, and comes back by itself.") % texts
 
 
 def _assign(item: Interrupt, user: Any, form: Any) -> ActionMessage:
     to, group = form.cleaned_data["user"], form.cleaned_data["group"]
     services.assign(item.pk, to=to, group=group, by=user, via="admin")
-    names = [visible(str(one)) for one in (to, group) if one is not None]
+    names = [escape_hidden(str(one)) for one in (to, group) if one is not None]
     if not names:
         return _("It is assigned to nobody.")
     return _("Assigned to %(names)s.") % {"names": ", ".join(names)}

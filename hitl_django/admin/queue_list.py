@@ -78,7 +78,7 @@ class QueueChangeList(ChangeList):
         rows = super().get_queryset(request)
         if not self.query and "o" not in self.params:
             parts = get_tab_parts(self.tab, request.user, self.own_groups, self.group)
-            return queue_filters.first(
+            return queue_filters.read_first(
                 rows, parts, self.list_per_page * min(max(self.page_num, 1), CAP)
             )
         # What a search finds is known once it is counted (get_results).
@@ -89,7 +89,7 @@ class QueueChangeList(ChangeList):
         # Django's own way makes all filters anew for each of them, with their queries.
         rows = self.root_queryset.filter(get_tab_condition(self.tab, request.user))
         if self.query:
-            rows = rows.filter(queue_filters.matching(self.query))
+            rows = rows.filter(queue_filters.match_words(self.query))
         for spec in self.filter_specs:
             if not {*excluded}.intersection(spec.expected_parameters()):
                 found = spec.queryset(request, rows)
@@ -143,7 +143,7 @@ class QueueChangeList(ChangeList):
 
     def _count(self) -> int:
         """Counts what the tabs say and what is listed, and chooses how a search finds its rows."""
-        search = queue_filters.Search.of(self.queryset, self.query) if self.query else None
+        search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.counts, count = services.count_queue(
             self.user,
             graph=_first(self.get_filters_params().get("graph")) or None,
@@ -153,7 +153,7 @@ class QueueChangeList(ChangeList):
             listed=search or TABS[self.tab][0],
         )
         if search is not None:
-            self.queryset = search.found(count, MOST)
+            self.queryset = search.find(count, MOST)
         return count
 
     def _add_what_rows_show(self, request: HttpRequest, rows: list[Any]) -> None:

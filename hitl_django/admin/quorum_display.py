@@ -10,7 +10,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision, Interrupt
 
 from .diff_display import Difference, list_patch_differences
@@ -67,7 +67,7 @@ def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
     counts = {"approvals": item.approvals, "quorum": item.quorum}
     if not votes:
         return _("%(quorum)d people have to approve this; nobody has yet.") % counts
-    names = get_text_list([visible(vote.by_label) for vote in votes], _("and"))
+    names = get_text_list([escape_hidden(vote.by_label) for vote in votes], _("and"))
     return _("%(approvals)d of %(quorum)d: %(names)s approved this version.") % {
         **counts,
         "names": names,

@@ -31,7 +31,7 @@ from hitl_django.errors import (
     RunStateError,
     UnknownGraphError,
 )
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.strict_json import parse_strict
 from hitl_django.models import Interrupt, Run
@@ -82,7 +82,7 @@ class ForkForm(forms.Form):
     def __init__(self, graph: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         nodes: Any = self.fields["as_node"]
-        nodes.choices = [("", "–"), *((name, visible(name)) for name in _nodes(graph))]
+        nodes.choices = [("", "–"), *((name, escape_hidden(name)) for name in _nodes(graph))]
 
     def clean_values(self) -> Any:
         text = self.cleaned_data["values"].strip()
@@ -96,7 +96,7 @@ class ForkForm(forms.Form):
 
 def _nodes(graph: str) -> list[str]:
     try:
-        return [name for name in registry.get(graph).graph.nodes if name != START]
+        return [name for name in registry.get_graph(graph).graph.nodes if name != START]
     except UnknownGraphError:
         return []
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy, select_visible
@@ -88,15 +88,17 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
-        fault = visible(run.fault) if run.state in STUCK else ""
-        return format_entry(run, run.graph, visible(run.thread.thread_id), *filter(None, [fault]))
+        fault = escape_hidden(run.fault) if run.state in STUCK else ""
+        return format_entry(
+            run, run.graph, escape_hidden(run.thread.thread_id), *filter(None, [fault])
+        )
 
     @admin.display(description=_("where"))
     def where(self, run: Any) -> str:
         step = _("step %(step)s") % {"step": run.step}
         if run.state != Run.State.INTERRUPTED or not run.waits_at:
             return str(step)
-        return f"{visible(run.waits_at)} · {step}"
+        return f"{escape_hidden(run.waits_at)} · {step}"
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:
@@ -104,7 +106,7 @@ class RunAdmin(RunOperations, ReadOnlyAdmin):
 
     @admin.display(description=_("started by"), ordering="started_by_label")
     def starter(self, run: Run) -> str:
-        return visible(run.started_by_label)
+        return escape_hidden(run.started_by_label)
 
     def show(self, request: HttpRequest, run: Run) -> HttpResponse:
         """Shows a run with its questions, its error and who did what with it."""

@@ -33,7 +33,7 @@ class RunStatusLine:
 
 
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
-    """Says where a run is. ``health`` tells a run that waits from one that nobody works on."""
+    """Says where a run is; by ``health``, whether one that waits has any worker to wait for."""
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_silent:
         return RunStatusLine(NOBODY_WORKS, moves=True)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Run, Thread
 from hitl_django.permissions import get_policy, select_visible
 
@@ -53,7 +53,7 @@ class ThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("thread"), ordering="thread_id")
     def thread(self, thread: Thread) -> str:
-        return format_entry(thread, thread.thread_id, visible(thread.graph))
+        return format_entry(thread, thread.thread_id, escape_hidden(thread.graph))
 
     @admin.display(description=_("state"))
     def state_badge(self, thread: Any) -> str:
@@ -63,7 +63,7 @@ class ThreadAdmin(ReadOnlyAdmin):
     def about(self, thread: Thread) -> str:
         if thread.subject_type is None:
             return "–"
-        return visible(f"{thread.subject_type.name} {thread.subject_id}")
+        return escape_hidden(f"{thread.subject_type.name} {thread.subject_id}")
 
     def show(self, request: HttpRequest, thread: Thread) -> HttpResponse:
         """Shows where a thread is and what happened to it."""

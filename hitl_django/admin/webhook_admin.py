@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Delivery, WebhookEndpoint
 from hitl_django.permissions import get_policy
@@ -53,9 +53,9 @@ class WebhookForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known = dict.fromkeys([*registry.names(), *(self.instance.graphs or ())])
+        known = dict.fromkeys([*registry.list_names(), *(self.instance.graphs or ())])
         graphs: Any = self.fields["graphs"]
-        graphs.choices = [(name, visible(name)) for name in known]
+        graphs.choices = [(name, escape_hidden(name)) for name in known]
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
@@ -69,7 +69,7 @@ class WebhookForm(forms.ModelForm):
 
 
 class WebhookEndpointAdmin(ReadOnlyAdmin):
-    """Where others are told of what happens; written through the services."""
+    """Webhook endpoints, which are changed through the services."""
 
     form = WebhookForm
     list_display = ("webhook", "state", "created_at")
@@ -86,12 +86,12 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("webhook"), ordering="url")
     def webhook(self, row: WebhookEndpoint) -> str:
-        return format_entry(row, str(row), visible(row.url))
+        return format_entry(row, str(row), escape_hidden(row.url))
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: WebhookEndpoint) -> Any:
         if row.stopped and not row.is_active:
-            return visible(row.stopped)
+            return escape_hidden(row.stopped)
         if not row.is_active:
             return _("off")
         if row.failures:
@@ -109,7 +109,7 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
         return {"secret": ("<path:object_id>/secret/", self.secret_view)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Has the service make or change it; the row that the form filled in is only a paper."""
+        """Has the service make or change it; the row that the form filled in isn't saved."""
         values = {name: form.cleaned_data[name] for name in form.fields}
         if change:
             given = {name: values[name] for name in form.changed_data}
@@ -177,12 +177,12 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("message"), ordering="event")
     def message(self, row: Delivery) -> str:
-        return format_entry(row, row.get_event_display(), visible(str(row.endpoint)))
+        return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:
         return format_html(
-            '{}<span class="hitl-sub">{}</span>', row.get_state_display(), visible(row.fault)
+            '{}<span class="hitl-sub">{}</span>', row.get_state_display(), escape_hidden(row.fault)
         )
 
     @admin.action(description=_("Send again"), permissions=["send"])
@@ -196,6 +196,6 @@ class DeliveryAdmin(ReadOnlyAdmin):
         self.message_user(request, count % {"n": len(chosen)}, messages.SUCCESS)
 
     def show(self, request: HttpRequest, row: Delivery) -> HttpResponse:
-        """Shows a message, what it tells of, and how far it has come."""
+        """Shows a message: its event, and how far it has come."""
         title = row.get_event_display()
         return self.page(request, row, "delivery.html", title=title, raw=display_raw(row.data))

@@ -10,24 +10,25 @@ from .inference import infer_decision
 from .limits import check_limits
 from .options import (
     AnswerOptions,
+    add_reason,
     choose_decisions,
     compose_resume_value,
-    decision_patch,
+    make_decision_patch,
     make_proposal,
+    make_resume_value,
     read_options,
-    resume_value,
-    value_with_reason,
 )
 
 __all__ = [
     "AnswerOptions",
+    "add_reason",
     "check_limits",
     "choose_decisions",
     "compose_resume_value",
-    "decision_patch",
     "infer_decision",
+    "make_decision_patch",
     "make_proposal",
+    "make_resume_value",
     "read_options",
     "resume_value",
-    "value_with_reason",
 ]

@@ -1,7 +1,7 @@
 """The decision that a resume value stands for.
 
 Whoever knows what the graph is to receive may give just that. It is a decision of a type all the
-same, which has to be one that is offered: a graph receives nothing that a person couldn't have
+same, which has to be one that is allowed: a graph receives nothing that a person couldn't have
 decided.
 """
 
@@ -15,14 +15,14 @@ from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_patch
 
 from .limits import check_limits
-from .options import AnswerOptions, compose_resume_value, resume_value, validate_resume_value
+from .options import AnswerOptions, compose_resume_value, make_resume_value, validate_resume_value
 
 
 def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
     """Returns the decision that makes this resume value.
 
-    Raises InvalidAnswerError where none that is offered does, with a JSON pointer into the resume
-    value to each fault; and what ``resume_value`` raises for what isn't JSON or is too large.
+    Raises InvalidAnswerError where none that is allowed does, with a JSON pointer into the resume
+    value to each fault; and what ``make_resume_value`` raises for what isn't JSON or is too large.
     """
     check_limits(resume)
     validate_resume_value(options, resume)
@@ -33,11 +33,11 @@ def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
         if type_.value_in_answer != "required"
     ]
     candidates = [*without_value, *by_value]
-    offered = [candidate for candidate in candidates if candidate.type in options.allowed]
-    for candidate in offered:
+    allowed = [candidate for candidate in candidates if candidate.type in options.allowed]
+    for candidate in allowed:
         if _makes(options, candidate, resume):
             return candidate
-    for candidate in reversed(offered):
+    for candidate in reversed(allowed):
         if candidate.pointer is not None:
             _raise_faults(options, candidate, candidate.pointer)
     takes = f"The question takes {', '.join(options.allowed)}."
@@ -65,7 +65,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
     """Raises what is wrong with a value that was meant to be the value of this decision."""
     try:
-        resume_value(options, candidate.type, candidate.value)
+        make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:
         faults = [(root + pointer, reason) for pointer, reason in error.faults]
         raise InvalidAnswerError(str(error), faults) from None

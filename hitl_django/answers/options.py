@@ -21,7 +21,7 @@ from .limits import check_limits
 class AnswerOptions:
     """A question as far as it determines which answers it takes, and what they look like.
 
-    ``decisions`` are those that are offered; without any, all that it can be given. ``editable``
+    ``decisions`` are those that are allowed; without any, all that it can be given. ``editable``
     names the members, or JSON pointers, that an edit may change; None is all. ``policy_answers``
     are the resume values that the graph's policy sets for decisions on plain JSON. ``proposal`` is
     what somebody has made of it, for the others of a quorum to approve: the ``answer``, what was
@@ -49,7 +49,7 @@ class AnswerOptions:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The decisions that are offered.
+        """The decisions that are allowed.
 
         Where somebody has proposed an answer it can be approved, whatever else can be done.
         """
@@ -85,7 +85,7 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
         dialect=interrupt.dialect,
         decisions=interrupt.allowed_decisions,
         editable=interrupt.editable,
-        policy_answers=registry.policy_of(interrupt.graph).answers,
+        policy_answers=registry.get_review_policy(interrupt.graph).answers,
         proposal=interrupt.proposal,
     )
 
@@ -101,7 +101,7 @@ def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tu
     return tuple(chosen) or possible
 
 
-def resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
+def make_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
     """Returns the resume value of a decision, checked against limits and the response schema.
 
     Raises InvalidAnswerError with a JSON pointer to each fault, UnserializableError for what isn't
@@ -120,7 +120,7 @@ def validate_resume_value(options: AnswerOptions, answer: Any) -> None:
 
 
 def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) -> Any:  # noqa: A002
-    """Returns what ``resume_value`` does, not yet checked against the response schema."""
+    """Returns what ``make_resume_value`` does, not yet checked against the response schema."""
     allowed = options.allowed
     if type not in allowed:
         raise InvalidAnswerError(
@@ -140,13 +140,13 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
     return answer
 
 
-def value_with_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
+def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
     """Returns the value of a decision; the reason for a rejection whose dialect sends that."""
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
 
 
-def decision_patch(
+def make_decision_patch(
     options: AnswerOptions,
     type: str,  # noqa: A002
     value: Any,
@@ -170,7 +170,7 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
         edited = _merged(options, type, value)
     elif options.schema is not None and not options.rules.requests_actions:
         edited = value
-    return {"answer": answer, "edited": edited, "patch": decision_patch(options, type, value)}
+    return {"answer": answer, "edited": edited, "patch": make_decision_patch(options, type, value)}
 
 
 def _merged(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002

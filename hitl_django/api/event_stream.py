@@ -21,7 +21,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import HttpRequest, StreamingHttpResponse
 
-from hitl_django.conf import hitl, user_share
+from hitl_django.conf import hitl, limit_for_user
 from hitl_django.services import EventPage, EventReader
 
 #: Seconds between two signs of life on a stream that has no event.
@@ -81,7 +81,7 @@ class WaitSlots:
     def acquire(self, user: Any, most: int) -> bool:
         """Takes a slot for a user; False where there is none left, or none for this one."""
         with self._lock:
-            if self.count >= most or self._held[user] >= user_share(most):
+            if self.count >= most or self._held[user] >= limit_for_user(most):
                 return False
             self._held[user] += 1
             return True

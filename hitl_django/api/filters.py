@@ -187,7 +187,7 @@ class InterruptFilterSet(filters.FilterSet):
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         """Selects what the condition of that name holds for, or what it doesn't."""
-        condition = CONDITIONS.get(name) or queue_filters.free_for(self.request.user)
+        condition = CONDITIONS.get(name) or queue_filters.match_free(self.request.user)
         if value == "true":  # as it is, since there may be an index for it
             return queryset.filter(queue_filters.PENDING & condition)
         # NULL is no third case.
@@ -195,10 +195,10 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.alias(holds=holds).filter(holds=False)
 
     def by_words(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        search = queue_filters.Search.of(queryset, value)
+        search = queue_filters.Search.build(queryset, value)
         if self.form.cleaned_data["status"] != Interrupt.Status.PENDING:
             return search.many  # there is an index of the words of what waits
-        return search.found(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
+        return search.find(search.few.values("pk")[:INDEXED_MATCHES].count(), INDEXED_MATCHES)
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.form.cleaned_data.get("status"):

@@ -34,8 +34,8 @@ class InvalidParam:
 
     def as_json(self) -> dict[str, str]:
         """Returns the fault as it stands in an answer."""
-        places = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
-        found = {name: place for name, place in places.items() if place is not None}
+        locations = {"pointer": self.pointer, "parameter": self.parameter, "header": self.header}
+        found = {name: location for name, location in locations.items() if location is not None}
         return {**found, "code": self.code, "detail": self.detail}
 
 

@@ -22,12 +22,12 @@ from hitl_django.services.reviews import queue_filters
 
 def list_visible_graphs(user: Any) -> list[str]:
     """Returns the names of the graphs that ``user`` may start, or sees runs or questions of."""
-    return [name for name in registry.names() if can_see_graph(user, name)]
+    return [name for name in registry.list_names() if can_see_graph(user, name)]
 
 
 def can_see_graph(user: Any, name: str) -> bool:
     """Returns whether a registered graph is one of them."""
-    return name in registry.names() and (
+    return name in registry.list_names() and (
         may_start(user, name, "api")
         or visible_runs(user).filter(graph=name).exists()
         or visible_interrupts(user).filter(graph=name).exists()

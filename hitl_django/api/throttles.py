@@ -40,7 +40,7 @@ class UserThrottle(BaseThrottle):
         text = getattr(hitl, self.setting)
         if text is None:
             return True
-        rate = Rate.of(text)
+        rate = Rate.parse(text)
         times = min(times, rate.count - beside)
         now = time.time()
         self.left = rate.seconds - now % rate.seconds

@@ -84,12 +84,12 @@ class _Decoded:
         self.writes: list[PendingWrite] = []
 
     def tuple(self) -> CheckpointTuple:
-        place = CheckpointRef(self.thread_id, self.ns)
+        ref = CheckpointRef(self.thread_id, self.ns)
         return CheckpointTuple(
-            place.config(self.checkpoint_id),
+            ref.config(self.checkpoint_id),
             {**self.head, "channel_values": self.values},  # type: ignore[typeddict-item]
             self.metadata,
-            None if self.parent_id is None else place.config(self.parent_id),
+            None if self.parent_id is None else ref.config(self.parent_id),
             self.writes,
         )
 
@@ -125,12 +125,12 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
     if not wanted:
         return
     rows = _read_values(group[0], using, wanted)
-    whole = {key: _restore(*key, rows, cached) for key in wanted if key in rows}
+    restored = {key: _restore(*key, rows, cached) for key in wanted if key in rows}
     for one in group:
         for pair in one.head["channel_versions"].items():
-            if pair[0] not in one.values and pair in whole:
+            if pair[0] not in one.values and pair in restored:
                 # Decoded anew for each checkpoint: two must not share a list.
-                one.values[pair[0]] = codec.decode(whole[pair])
+                one.values[pair[0]] = codec.decode(restored[pair])
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> list_deltas.Rows:

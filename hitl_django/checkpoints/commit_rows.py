@@ -22,16 +22,16 @@ Row = tuple[Any, ...]  # a row's values in its statement's order, less the threa
 
 
 class CommitRows:
-    """The rows of one commit at one place.
+    """The rows of one commit on top of one checkpoint.
 
     Everything is encoded as it is added, so that what can't be stored is refused, and what takes
     long is done, before a transaction holds the thread.
     """
 
     def __init__(
-        self, place: CheckpointRef, epoch: int = 0, cached: CachedNamespace | None = None
+        self, ref: CheckpointRef, epoch: int = 0, cached: CachedNamespace | None = None
     ) -> None:
-        self.place, self.epoch = place, epoch
+        self.ref, self.epoch = ref, epoch
         #: What may be built upon, and what of this commit may be later.
         self.cached = cached
         self.grown: dict[str, list_deltas.ListTip] = {}
@@ -67,7 +67,7 @@ class CommitRows:
                 self.changed += writes[0][1]
 
     def _write(self, slot: int, task_id: str, path: str, data: bytes) -> Row:
-        ns, checkpoint_id = self.place.ns, self.place.checkpoint_id or ""
+        ns, checkpoint_id = self.ref.ns, self.ref.checkpoint_id or ""
         return ns, checkpoint_id, task_id, path, slot, data, digest(data), self.epoch
 
     def add_checkpoint(
@@ -76,7 +76,7 @@ class CommitRows:
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> None:
-        """Adds a checkpoint as the child of the place, and the channel values that are new."""
+        """Adds a checkpoint as the child of that one, and the channel values that are new."""
         head: dict[str, Any] = dict(checkpoint)
         values = head.pop("channel_values")
         few = inline_values.select_scalars(values)
@@ -94,9 +94,9 @@ class CommitRows:
         )
         self._checkpoints.append(
             (
-                self.place.ns,
+                self.ref.ns,
                 checkpoint["id"],
-                self.place.checkpoint_id,
+                self.ref.checkpoint_id,
                 metadata.get("step", -1),
                 metadata.get("source", ""),
                 payloads.data,
@@ -120,7 +120,7 @@ class CommitRows:
     ) -> None:
         """Gives the scalars rows of their own that the parent may have held in its row."""
         self.without_inline = head["id"]
-        parent = self.place.checkpoint_id
+        parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
             return
         stored = head["channel_versions"]
@@ -133,7 +133,7 @@ class CommitRows:
             return codec.encode_record(head)
         record, self.base, row = version_deltas.encode_head(head, self.cached.base)
         if row is not None:
-            self._blobs.append((self.place.ns, *self.base.key, row, digest(row)))
+            self._blobs.append((self.ref.ns, *self.base.key, row, digest(row)))
         return codec.encode_record(record)
 
     def _blob(self, channel: str, version: Version, value: Any) -> Row:
@@ -147,7 +147,7 @@ class CommitRows:
             checked = checked or codec.checked(data, len(value))
             (data, its_digest), grown = list_deltas.encode_list(tip, version, data, len(value))
             self.grown[channel] = grown if checked is None else grown._replace(checked=checked)
-        return self.place.ns, channel, version, data, its_digest or digest(data)
+        return self.ref.ns, channel, version, data, its_digest or digest(data)
 
     def write(self, thread: int, batch: WriteBatch) -> None:
         """Adds the rows to what is written."""

@@ -116,35 +116,35 @@ class DjangoSaver(BaseCheckpointSaver):
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         self._newest = None
-        place = CheckpointRef.from_config(commit.config)
-        rows = self._commit_rows(commit, place)
+        ref = CheckpointRef.from_config(commit.config)
+        rows = self._commit_rows(commit, ref)
         try:
-            self._write(rows, place, commit)
+            self._write(rows, ref, commit)
         except IntegrityError:
-            if self._is_bound_to(place):
+            if self._is_bound_to(ref):
                 raise
             # The thread's row was deleted since it was found, as delete_thread does, or made by
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
-            self._thread_keys.pop(place.thread_id, None)
-            self._cache.forget_thread(place.thread_id)
-            rows = self._commit_rows(commit, place)
-            self._write(rows, place, commit)
-        self._cache.add(place.thread_id, place.ns, rows.grown, rows.base, rows.without_inline)
+            self._thread_keys.pop(ref.thread_id, None)
+            self._cache.forget_thread(ref.thread_id)
+            rows = self._commit_rows(commit, ref)
+            self._write(rows, ref, commit)
+        self._cache.add(ref.thread_id, ref.ns, rows.grown, rows.base, rows.without_inline)
 
-    def _commit_rows(self, commit: Commit, place: CheckpointRef) -> CommitRows:
-        known = self._cache.get(place.thread_id, place.ns) if self._may_continue(place) else None
-        rows = CommitRows(place, self._epoch(place), known)
-        fenced = self.fence is not None and self._is_bound_to(place)
-        ends = commit.checkpoint is not None and place.checkpoint_id is not None
+    def _commit_rows(self, commit: Commit, ref: CheckpointRef) -> CommitRows:
+        known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
+        rows = CommitRows(ref, self._epoch(ref), known)
+        fenced = self.fence is not None and self._is_bound_to(ref)
+        ends = commit.checkpoint is not None and ref.checkpoint_id is not None
         for task in commit.writes:
             rows.add_writes(task, answers_stand=fenced, ends_step=ends)
         if commit.checkpoint is not None:
             rows.add_checkpoint(commit.checkpoint, commit.metadata or {}, commit.new_versions or {})
         return rows
 
-    def _write(self, rows: CommitRows, place: CheckpointRef, commit: Commit) -> None:
-        if not self._is_bound_to(place):
-            self._write_unbound(rows, place)
+    def _write(self, rows: CommitRows, ref: CheckpointRef, commit: Commit) -> None:
+        if not self._is_bound_to(ref):
+            self._write_unbound(rows, ref)
             return
         assert self.thread is not None
         if self.batch is not None:
@@ -161,7 +161,7 @@ class DjangoSaver(BaseCheckpointSaver):
             return
         _refuse_lost_commit(self.using)
         # Only the root graph speaks for the run.
-        outcome = None if place.ns else commit.outcome
+        outcome = None if ref.ns else commit.outcome
         # The fence comes first: it locks the thread's row, and whoever no longer owns the thread
         # learns so before having written anything.
         self.fence.hold(batch, outcome)
@@ -178,30 +178,30 @@ class DjangoSaver(BaseCheckpointSaver):
         if commit.chunks and self.append_events is not None:
             self.append_events(batch, commit.chunks)
 
-    def _write_unbound(self, rows: CommitRows, place: CheckpointRef) -> None:
+    def _write_unbound(self, rows: CommitRows, ref: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
         own = not connections[self.using].in_atomic_block
-        known = self._thread_keys.get(place.thread_id) if own else None
+        known = self._thread_keys.get(ref.thread_id) if own else None
         batch = WriteBatch(self.using)
         if known is not None:
             rows.write(known, batch)
             batch.commit()
             return
-        pk = thread_rows.find_thread(self.using, place.thread_id)
+        pk = thread_rows.find_thread(self.using, ref.thread_id)
         if pk is None:
-            pk = self._begin(place, rows, batch)
+            pk = self._begin(ref, rows, batch)
         else:
             rows.write(pk, batch)
             batch.commit()
         if own:
             if len(self._thread_keys) >= MAX_THREADS:
                 self._thread_keys.clear()
-            self._thread_keys[place.thread_id] = pk
+            self._thread_keys[ref.thread_id] = pk
 
-    def _begin(self, place: CheckpointRef, rows: CommitRows, batch: WriteBatch) -> int:
+    def _begin(self, ref: CheckpointRef, rows: CommitRows, batch: WriteBatch) -> int:
         """Writes the first of a thread, with the thread's row; returns that one's key."""
-        thread = models.Thread(thread_id=place.thread_id)
+        thread = models.Thread(thread_id=ref.thread_id)
         if thread_rows.reserve_thread(self.using, thread):
             thread_rows.add_thread(thread, batch)
             rows.write(thread.pk, batch)
@@ -250,17 +250,17 @@ class DjangoSaver(BaseCheckpointSaver):
         was ``so_far`` (``queries.answer_columns``), and writes only if nothing was added since.
         """
         assert self.thread is not None
-        place = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         task = TaskWrites(question.task_id, question.task_path, [])
         if question.kind == models.Interrupt.Kind.BREAKPOINT:
             task = TaskWrites(NULL_TASK_ID, "", [(RESUME, value)])
         elif question.key is not None:
-            keyed = self._answers(place, question, so_far) or {}
+            keyed = self._answers(ref, question, so_far) or {}
             task.writes = [(KEYED, {**keyed, question.key: value})]
         else:
-            answers = self._answers(place, question, so_far) or []
+            answers = self._answers(ref, question, so_far) or []
             task.writes = [(RESUME, record_answer(answers, question.index, value))]
-        self._replace(place, task, batch)
+        self._replace(ref, task, batch)
 
     def drop_answer(self, question: models.Interrupt) -> None:
         """Takes back an answer that its task can't use, with those to what it led to.
@@ -268,22 +268,22 @@ class DjangoSaver(BaseCheckpointSaver):
         Part of the caller's transaction, who holds the thread's lock.
         """
         assert self.thread is not None
-        place = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
+        ref = CheckpointRef(self.thread.thread_id, question.checkpoint_ns, question.checkpoint_id)
         if question.key is not None:
-            keyed = self._answers(place, question) or {}
+            keyed = self._answers(ref, question) or {}
             rest = {key: given for key, given in keyed.items() if key != question.key}
             left: tuple[str, Any] = (KEYED, rest)
         else:
-            answers = self._answers(place, question) or []
+            answers = self._answers(ref, question) or []
             left = (RESUME, answers[: question.index])
         batch = WriteBatch(self.using)
-        self._replace(place, TaskWrites(question.task_id, question.task_path, [left]), batch)
+        self._replace(ref, TaskWrites(question.task_id, question.task_path, [left]), batch)
         batch.run()
 
-    def _replace(self, place: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
+    def _replace(self, ref: CheckpointRef, task: TaskWrites, batch: WriteBatch) -> None:
         """Adds control writes of a task."""
         assert self.thread is not None
-        rows = CommitRows(place, self.thread.epoch)
+        rows = CommitRows(ref, self.thread.epoch)
         rows.add_writes(task)
         rows.write(self.thread.pk, batch)
 
@@ -339,27 +339,27 @@ class DjangoSaver(BaseCheckpointSaver):
         One query of a small state; one more for larger values and of a wide state each, two
         where a list has grown long; and one for the writes that led on from an older checkpoint.
         """
-        place = CheckpointRef.from_config(config)
-        if self.batch is not None and self._is_bound_to(place):
+        ref = CheckpointRef.from_config(config)
+        if self.batch is not None and self._is_bound_to(ref):
             return None
         cached = CachedNamespace()
-        is_newest = place.checkpoint_id is None
-        found = decode_checkpoint(self._rows(place), self.using, cached, has_newest=is_newest)
-        if self._may_continue(place):
-            self._cache.replace(place.thread_id, place.ns, cached)
+        is_newest = ref.checkpoint_id is None
+        found = decode_checkpoint(self._rows(ref), self.using, cached, has_newest=is_newest)
+        if self._may_continue(ref):
+            self._cache.replace(ref.thread_id, ref.ns, cached)
         return found
 
-    def _rows(self, place: CheckpointRef) -> Sequence[CheckpointRow]:
+    def _rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
         """Reads the addressed checkpoint and the writes on top of it."""
         newest, self._newest = self._newest, None
-        where = {"thread_id": place.thread_id, "ns": place.ns}
-        if place.checkpoint_id is not None:
-            where["checkpoint_id"] = place.checkpoint_id
+        where = {"thread_id": ref.thread_id, "ns": ref.ns}
+        if ref.checkpoint_id is not None:
+            where["checkpoint_id"] = ref.checkpoint_id
             return queries.CHECKPOINT.run(self.using, **where)
-        if self.thread is not None and self._is_bound_to(place):
-            if newest is not None and not place.ns:
+        if self.thread is not None and self._is_bound_to(ref):
+            if newest is not None and not ref.ns:
                 return newest
-            return queries.NEWEST_BY_KEY.run(self.using, thread=self.thread.pk, ns=place.ns)
+            return queries.NEWEST_BY_KEY.run(self.using, thread=self.thread.pk, ns=ref.ns)
         return queries.NEWEST.run(self.using, **where)
 
     def list(
@@ -388,43 +388,43 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _answers(
         self,
-        place: CheckpointRef,
+        ref: CheckpointRef,
         question: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
         """Returns the answers that a question's task has been given; None where it has none."""
-        stored = self._read_answers(place, question) if so_far is None else so_far
+        stored = self._read_answers(ref, question) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
         [[_, value]] = unpack(stored.data, stored.digest, f"writes of task {question.task_id}")
         return value
 
-    def _read_answers(self, place: CheckpointRef, question: models.Interrupt) -> AnswersRow | None:
+    def _read_answers(self, ref: CheckpointRef, question: models.Interrupt) -> AnswersRow | None:
         assert self.thread is not None
         rows = queries.CONTROL.run(
             self.using,
             thread=self.thread.pk,
-            ns=place.ns,
-            checkpoint_id=place.checkpoint_id,
+            ns=ref.ns,
+            checkpoint_id=ref.checkpoint_id,
             task_id=question.task_id,
             slot=ANSWERS if question.key is None else KEYED_ANSWERS,
         )
         return rows[0] if rows else None
 
-    def _is_bound_to(self, place: CheckpointRef) -> bool:
-        return self.thread is not None and self.thread.thread_id == place.thread_id
+    def _is_bound_to(self, ref: CheckpointRef) -> bool:
+        return self.thread is not None and self.thread.thread_id == ref.thread_id
 
-    def _may_continue(self, place: CheckpointRef) -> bool:
+    def _may_continue(self, ref: CheckpointRef) -> bool:
         """Returns whether a later commit may build upon what is read or stored now.
 
         What a caller's transaction sees may be undone with it; but a saver that is bound and has no
         fence was made for that one transaction, and is undone with it as well.
         """
-        part = self._is_bound_to(place) and self.fence is None
+        part = self._is_bound_to(ref) and self.fence is None
         return part or not connections[self.using].in_atomic_block
 
-    def _epoch(self, place: CheckpointRef) -> int:
-        return self.thread.epoch if self.thread and self._is_bound_to(place) else 0
+    def _epoch(self, ref: CheckpointRef) -> int:
+        return self.thread.epoch if self.thread and self._is_bound_to(ref) else 0
 
     # Django's connections belong to threads, so the async forms run on the one thread that
     # asgiref keeps for them: transactions stay whole, and tests see their own data.

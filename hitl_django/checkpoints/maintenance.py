@@ -29,7 +29,7 @@ from .inline_writes import verify_payloads
 BATCH = 1000  # rows of one DELETE, and checkpoints read at a time
 
 HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
-CheckpointPlace = tuple[str, str]  # namespace, checkpoint id
+CheckpointKey = tuple[str, str]  # namespace, checkpoint id
 
 
 @retry_on_conflict
@@ -69,23 +69,23 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
     refuse_live(using, pk__in=runs)
-    threads: dict[int, set[CheckpointPlace]] = {}
-    for thread, place in _find_checkpoints(using, wanted):
-        threads.setdefault(thread, set()).add(place)
-    for thread, places in threads.items():
-        _delete_checkpoints(using, thread, places, runs).delete()
+    threads: dict[int, set[CheckpointKey]] = {}
+    for thread, key in _find_checkpoints(using, wanted):
+        threads.setdefault(thread, set()).add(key)
+    for thread, keys in threads.items():
+        _delete_checkpoints(using, thread, keys, runs).delete()
 
 
 @retry_on_conflict
 def _delete_checkpoints(
-    using: str, thread: int, places: set[CheckpointPlace], runs: Sequence[str]
+    using: str, thread: int, keys: set[CheckpointKey], runs: Sequence[str]
 ) -> Unreachable:
     """Deletes checkpoints of a thread; returns what only they led to."""
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
         refuse_live(using, pk__in=runs, thread=thread)  # one may have been retried since
         history = _History(using, thread)
-        return history.without(history.places.keys() - places)
+        return history.without(history.checkpoints.keys() - keys)
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
@@ -112,28 +112,28 @@ class _History:
     def __init__(self, using: str, thread: int) -> None:
         self.using, self.thread = using, thread
         rows = self._rows(Checkpoint).values_list("ns", "checkpoint_id", "pk", named=True)
-        self.places: dict[CheckpointPlace, int] = {
+        self.checkpoints: dict[CheckpointKey, int] = {
             (row.ns, row.checkpoint_id): row.pk for row in rows.iterator()
         }
 
-    def to_keep(self) -> set[CheckpointPlace]:
+    def to_keep(self) -> set[CheckpointKey]:
         """Returns the checkpoints that the thread needs: the newest, and any a question is at."""
-        heads = find_latest(self.places)
+        heads = find_latest(self.checkpoints)
         metadata = {
             row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
             for row in self._chosen(heads.items(), "ns", "checkpoint_id", "metadata")
         }
-        roots = {checkpoint_id for ns, checkpoint_id in self.places if not ns}
+        roots = {checkpoint_id for ns, checkpoint_id in self.checkpoints if not ns}
         asked = Interrupt.objects.using(self.using).filter(
             thread=self.thread, status=Interrupt.Status.PENDING
         )
         open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
-        return keep_latest(metadata, roots) | (set(open_at) & self.places.keys())
+        return keep_latest(metadata, roots) | (set(open_at) & self.checkpoints.keys())
 
-    def without(self, kept: Iterable[CheckpointPlace]) -> Unreachable:
+    def without(self, kept: Iterable[CheckpointKey]) -> Unreachable:
         """Deletes all checkpoints but these; returns what nothing leads to any more."""
         kept = set(kept)
-        checkpoints = [pk for place, pk in self.places.items() if place not in kept]
+        checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
         for row, names in self._chains(kept):
             named |= {(row.ns, *name) for name in names}
@@ -150,7 +150,7 @@ class _History:
             self._unnamed(named),
         )
 
-    def _chains(self, kept: set[CheckpointPlace]) -> Iterator[tuple[Any, set[Any]]]:
+    def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
         """Yields the checkpoints' rows, each with the names of those that it is read from."""
         columns = ("pk", "ns", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
@@ -180,18 +180,18 @@ class _History:
             keys[row.ns, row.channel, row.version] = row.pk
             if (part := list_deltas.read_delta(bytes(row.head))) is not None:
                 before[row.ns, row.channel, row.version] = row.ns, row.channel, part.before
-        for place in list(named):
-            earlier = before.get(place)
+        for name in list(named):
+            earlier = before.get(name)
             while earlier is not None and earlier not in named:
                 named.add(earlier)
                 earlier = before.get(earlier)
-        return [pk for place, pk in keys.items() if place not in named]
+        return [pk for name, pk in keys.items() if name not in named]
 
     def _rows(self, model: type[models.Model]) -> models.QuerySet[Any]:
         return model._default_manager.using(self.using).filter(thread=self.thread).order_by()
 
-    def _chosen(self, places: Iterable[CheckpointPlace], *columns: str) -> Iterator[Any]:
-        for part in _batches([self.places[place] for place in places]):
+    def _chosen(self, keys: Iterable[CheckpointKey], *columns: str) -> Iterator[Any]:
+        for part in _batches([self.checkpoints[key] for key in keys]):
             yield from self._rows(Checkpoint).filter(pk__in=part).values_list(*columns, named=True)
 
 
@@ -222,8 +222,8 @@ class _Position(models.Func):
         )
 
 
-def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointPlace]]:
-    """Yields thread and place of the runs' checkpoints.
+def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointKey]]:
+    """Yields thread and key of the runs' checkpoints.
 
     A run that services started names its thread. To any other no index leads, or every super-step
     would have to write one: the database looks for the id in the bytes, and what it finds is

@@ -1,4 +1,4 @@
-"""What a saver knows to be stored, so that the next commit writes only what differs from it."""
+"""Cache of what a saver has stored, so that its next commit writes only what differs from it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class WriteCache:
     def __init__(self, most: int, wide: int = MAX_BASES) -> None:
         self.most, self.wide = most, wide
         self._namespaces: dict[tuple[str, str], CachedNamespace] = {}
-        self._bases = 0  # at most that many places have one
+        self._bases = 0  # at most that many namespaces have one
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
+        """Returns what is known of a namespace."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(
@@ -68,14 +69,14 @@ class WriteCache:
 
     def forget_thread(self, thread_id: str) -> None:
         """Forgets a thread whose rows may be gone."""
-        for place in [place for place in self._namespaces if place[0] == thread_id]:
-            self._drop(place)
+        for key in [key for key in self._namespaces if key[0] == thread_id]:
+            self._drop(key)
 
     def clear(self) -> None:
         """Forgets all."""
         self._namespaces.clear()
         self._bases = 0
 
-    def _drop(self, place: tuple[str, str]) -> None:
-        known = self._namespaces.pop(place, UNKNOWN)
+    def _drop(self, key: tuple[str, str]) -> None:
+        known = self._namespaces.pop(key, UNKNOWN)
         self._bases -= known.base is not None

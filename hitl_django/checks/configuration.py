@@ -1,4 +1,4 @@
-"""Settings that are known to hurt, said before the first run."""
+"""System checks of the settings: what is known to hurt is reported before the first run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_settings(
         *_bad_values(given),
         *_bad_days(),
         *_bad_rates(),
-        *_bad_places(),
+        *_bad_waiters(),
         *_bad_addresses(),
         *_bad_paths(),
         *_lease(),
@@ -79,18 +79,18 @@ def check_settings(
 def check_graphs(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports names that two graphs claim, and graphs that can't be built."""
-    doubled = registry.duplicates()
+    """Reports graphs that are registered under one name, and graphs that can't be built."""
+    doubled = registry.list_duplicates()
     return [
         *(
             checks.Error(
-                f"Two graphs are registered as {name!r}: {', '.join(places)}.",
+                f"Two graphs are registered as {name!r}: {', '.join(factories)}.",
                 hint="Give one of them another name.",
                 id="hitl_django.E005",
             )
-            for name, places in doubled.items()
+            for name, factories in doubled.items()
         ),
-        *(fault for name in registry.names() if name not in doubled for fault in _build(name)),
+        *(fault for name in registry.list_names() if name not in doubled for fault in _build(name)),
     ]
 
 
@@ -103,8 +103,8 @@ def check_groups(
     A warning and no error: the migration that makes the group may be yet to run.
     """
     return [
-        *_missing_groups(registry.reserved(), "review policy", "decide its questions"),
-        *_missing_groups(registry.starters(), "startable_by", "start it"),
+        *_missing_groups(registry.list_reviewer_groups(), "review policy", "decide its questions"),
+        *_missing_groups(registry.list_starter_groups(), "startable_by", "start it"),
     ]
 
 
@@ -132,9 +132,9 @@ def _missing_groups(
 def check_queue(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports what the chosen queue is set to and shouldn't be."""
+    """Reports settings of the task queue that are known to hurt."""
     try:
-        chosen = dispatcher.dispatcher()
+        chosen = dispatcher.get_dispatcher()
     except Exception:  # check_settings says what
         return []
     return [*chosen.check(), *_own_queue(chosen)]
@@ -258,17 +258,17 @@ def _bad_rates() -> Iterator[checks.CheckMessage]:
     for name in RATES:
         try:
             if getattr(hitl, name) is not None:
-                Rate.of(getattr(hitl, name))
+                Rate.parse(getattr(hitl, name))
         except ValueError as error:
             yield checks.Error(
                 f"HITL[{name!r}]: {error}", hint='As "1200/min", or None.', id="hitl_django.E003"
             )
 
 
-def _bad_places() -> Iterator[checks.CheckMessage]:
+def _bad_waiters() -> Iterator[checks.CheckMessage]:
     for name in ("EVENT_WAITERS", "EVENT_STREAMS"):
-        places = getattr(hitl, name)
-        if isinstance(places, bool) or not isinstance(places, int) or places < 0:
+        slots = getattr(hitl, name)
+        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 0:
             yield checks.Error(
                 f"HITL[{name!r}] is not a whole number of requests.",
                 hint="0 lets none wait: each is answered at once.",
@@ -343,6 +343,6 @@ def _lease() -> Iterator[checks.CheckMessage]:
 
 def _build(name: str) -> Iterator[checks.CheckMessage]:
     try:
-        registry.get(name)
+        registry.get_graph(name)
     except BrokenGraphError as error:
         yield checks.Error(str(error), id="hitl_django.E007")

@@ -1,4 +1,4 @@
-"""What the project around the app should bring along: addresses, one database, a shared cache."""
+"""System checks of the project around the app: its URLs, its databases, its cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSHARED = ("django.core.cache.backends.locmem.", "django.core.cache.backends.du
 def check_addresses(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports pages that the project's URLs don't lead to."""
+    """Reports pages of this app that the project's URL patterns don't include."""
     return [*_own_urls(), *_admin_urls()]
 
 
@@ -54,7 +54,7 @@ def _admin_urls() -> Iterator[checks.CheckMessage]:
 def check_databases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Reports a database that can't keep the promises, and tables outside of the runs' own."""
+    """Reports an unsupported database, and models that are written to another one than runs."""
     using = write_alias()
     if (vendor := connections[using].vendor) not in SUPPORTED:
         return [

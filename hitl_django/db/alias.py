@@ -1,4 +1,4 @@
-"""The database alias that runs, and all that is written with them, go to."""
+"""The database alias to which runs are written, and all that is written with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSERTs of many rows whose text is made once."""
+"""Bulk INSERT statements, whose SQL is written once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=models.Model)
 
 
 def insertable_columns(model: type[models.Model]) -> list[str]:
-    """Names the columns that the database doesn't fill in by itself."""
+    """Returns the names of the columns that the database doesn't fill in by itself."""
     return [
         field.attname
         for field in model._meta.concrete_fields
@@ -29,7 +29,7 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
 
 
 def take_key(using: str, model: type[models.Model]) -> tuple[Any, datetime] | None:
-    """Takes the key of a row to come, with the moment on the database's clock.
+    """Reserves the primary key of a row to come, and reads the database's clock.
 
     Rows that refer to it can then be written with it, in one statement. None where a database gives
     keys only to rows.
@@ -106,7 +106,7 @@ class BulkInsert:
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows
     ) -> Iterator[tuple[str, list[Any]]]:
-        """Gives the statements: one, unless the rows are more than one can take."""
+        """Yields the statements: one, unless the rows are more than one can take."""
         text = self._text(connection)
         size = text.most // len(self.names)
         for start in range(0, len(rows), size):

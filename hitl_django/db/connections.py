@@ -1,4 +1,4 @@
-"""What a node leaves behind on the database connections of the thread that it ran on."""
+"""Clean-up of the database connections of a thread that a node's function ran on."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def close_connections() -> None:
             logger.exception("a connection to %r was not closed", connection.alias)
 
 
-def close_lost() -> None:
+def close_lost_connections() -> None:
     """Closes the connections that have been lost, so that the next query opens another.
 
     Those of this thread, and of the one on which async nodes query: nobody else looks after that.

@@ -1,4 +1,4 @@
-"""A database that is away, busy or out of room, told from a statement that is wrong."""
+"""Outages of a database that is away, busy or out of room, and how their errors are recognized."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOST_FILES = (
 
 
 def is_outage(error: BaseException) -> bool:
-    """Says whether the same request may well succeed later.
+    """Returns whether the same request may well succeed later.
 
     SQLite has the same error for a statement that is wrong: that is a fault of the installation,
     such as a migration that is missing, and ends where the host's other exceptions do.
@@ -40,9 +40,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_lost(error: BaseException, using: str) -> bool:
-    """Says whether the error, or one that led to it, is that the database ``using`` was lost.
+    """Returns whether the error, or one that led to it, is that the database ``using`` was lost.
 
-    Not so what the database says of a statement, nor anything of another database.
+    An error in a statement is none of these, nor is any error of another database.
     """
     return any(
         isinstance(found, Error) and _is_loss(found) and using in _aliases(found)

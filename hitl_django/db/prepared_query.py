@@ -1,4 +1,4 @@
-"""Queries that the ORM writes once and that run many times with other values.
+"""Prepared queries: the ORM compiles them once, and they run many times with other values.
 
 The text, its conditions and its conversions are Django's own, for whichever database; only
 building and compiling it, which costs more than running it, happens once for each connection.
@@ -40,7 +40,7 @@ _MARK = re.compile(r"(?<!%)%s")
 
 
 def prepares(field: models.Field[Any, Any]) -> bool:
-    """Tells whether a field's values have to be prepared for the driver."""
+    """Returns whether a field's values have to be prepared for the driver."""
     kept: Any = field
     while kept.is_relation:
         kept = kept.target_field
@@ -176,10 +176,10 @@ class PreparedSelect(_Compiled):
 
 
 class PreparedUpdate(_Compiled):
-    """A conditional UPDATE; running it says how many rows matched.
+    """A conditional UPDATE; ``run`` returns how many rows matched.
 
-    As a part of a ``WriteBatch`` it can say what the columns named by ``returning`` hold then,
-    which have to be columns whose values need no conversion.
+    As a part of a ``WriteBatch`` it can return the columns named by ``returning``, which have to be
+    columns whose values need no conversion.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class PreparedUpdate(_Compiled):
             return count
 
     def columns(self, connection: Any) -> str:
-        """Returns what RETURNING names: a 1 that says the row is there, and the columns."""
+        """Returns the RETURNING list: a 1, so that a row that matched is seen, and the columns."""
         fields: list[Any] = [self.model._meta.get_field(name) for name in self.returning]
         return ", ".join(["1", *(connection.ops.quote_name(field.column) for field in fields)])
 

@@ -1,9 +1,9 @@
-"""Cursors for statements whose text is made once: the driver's own, as far as nobody watches.
+"""Cursors for prepared statements: the driver's own, unless somebody watches the queries.
 
-Django's cursor is made anew for each statement and translates its marks anew, which on SQLite
-takes as long as the statement itself. On PostgreSQL it writes the values into the text, so that the
-server has to parse and plan what it has just planned. So a statement of ours goes to the driver as
-it is: with the marks translated before, and on PostgreSQL with its values beside it, where
+Django's cursor is made anew for each statement and translates its placeholders anew, which on
+SQLite takes as long as the statement itself. On PostgreSQL it writes the values into the text, so
+that the server has to parse and plan what it has just planned. A prepared statement goes to the
+driver instead: with its placeholders translated before, and on PostgreSQL with values beside it, if
 ``prepare_threshold`` allows the server to keep the plan. psycopg itself translates any text of more
 than 4,096 bytes anew each time, which our larger ones are.
 
@@ -29,10 +29,10 @@ _MARK = re.compile(r"(?<!%)%s")
 #: Characters of a statement whose translation is remembered; longer ones hold many rows.
 _LONGEST = 20_000
 
-#: Writes a statement's marks as a driver calls them: one that remembers, and one that doesn't.
+#: Writes a statement's placeholders as a driver calls them: with a cache, and without one.
 _Translation = tuple[Callable[[str], Any], Callable[[str], Any]]
 
-#: The driver's connection and cursor, and its marks, by Django's connection.
+#: The driver's connection and cursor, and its placeholders, by Django's connection.
 _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
@@ -57,6 +57,7 @@ class RawCursor:
         pass  # the next statement uses it again
 
     def execute(self, text: str, parameters: Any) -> None:
+        """Executes a statement with Django's placeholders."""
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
@@ -91,12 +92,13 @@ class RawCursor:
 
     @property
     def rowcount(self) -> int:
+        """How many rows the last statement returned or changed."""
         count: int = self._raw.rowcount
         return count
 
 
 def is_watched(connection: Any) -> bool:
-    """Tells whether somebody looks at the connection's statements."""
+    """Returns whether somebody looks at the connection's statements: a wrapper, or the log."""
     return bool(connection.execute_wrappers) or connection.queries_logged
 
 
@@ -120,7 +122,7 @@ def open_cursor(connection: Any) -> Any:
 
 
 def _opened(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Returns a cursor of the driver's, and how it calls the marks if they aren't Django's."""
+    """Returns the driver's cursor, and its placeholders if they aren't Django's."""
     if connection.vendor == "sqlite":
         return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
@@ -138,12 +140,12 @@ def _can_pipeline() -> bool:
 
 
 def with_question_marks(text: str) -> str:
-    """Writes a statement's marks as SQLite calls them."""
+    """Returns a statement with the placeholders of SQLite."""
     return _MARK.sub("?", text).replace("%%", "%")
 
 
 def with_numbers(text: str) -> bytes:
-    """Writes a statement's marks as PostgreSQL calls them."""
+    """Returns a statement with the placeholders of PostgreSQL."""
     # As bytes, which know their hash: psycopg looks up by it what is prepared.
     first, *others = _MARK.split(text)
     parts = [first, *(f"${at}{part}" for at, part in enumerate(others, 1))]

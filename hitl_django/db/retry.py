@@ -1,4 +1,4 @@
-"""Transactions that the database undid because of others, and that are made anew.
+"""Retries of transactions that the database undid because of others.
 
 Under REPEATABLE READ and SERIALIZABLE PostgreSQL keeps transactions apart by undoing one of two
 that come into each other's way; under any isolation it does so with one of two that wait for each
@@ -30,10 +30,10 @@ FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Has a function begin again where the database undid its transaction.
+    """Calls the function again where the database undid its transaction.
 
-    Not within a transaction of its caller's, of which it is a part: that one is undone as a whole,
-    and whoever began it has to begin it again.
+    It doesn't do so within a transaction of the caller's, of which the function is a part: that one
+    is undone as a whole, and whoever began it has to begin it again.
     """
 
     @wraps(act)
@@ -51,7 +51,7 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Says whether the error is no more than that, and waits until it may go better."""
+    """Returns whether the error is such a conflict; waits before it says yes."""
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))
@@ -59,7 +59,7 @@ def may_retry(error: OperationalError, tries: int) -> bool:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Says whether the database undid a transaction for the sake of another."""
+    """Returns whether the database undid a transaction for the sake of another."""
     return getattr(error.__cause__, "sqlstate", None) in CODES
 
 

@@ -1,4 +1,4 @@
-"""Rows of compiled queries as model instances."""
+"""Row mappers: rows of prepared queries become model instances."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class RowMapper(Generic[M]):
         self._converters: dict[str, list[tuple[int, Any, list[Convert]]]] = {}  # by vendor
 
     def under(self, prefix: str) -> list[str]:
-        """Returns the names as a query calls them that reaches the model by a relation."""
+        """Returns the columns' names for a query that reaches the model by a relation."""
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def columns(self, connection: Any) -> str:
-        """Returns what RETURNING names."""
+        """Returns the RETURNING list of an INSERT of such a row."""
         return ", ".join(connection.ops.quote_name(field.column) for field in self.fields)
 
     def read(self, using: str, values: Sequence[Any]) -> M:
-        """Returns a row as an instance; what follows is not looked at."""
+        """Returns a row as an instance; values behind the mapper's own columns are ignored."""
         count = len(self.names)
         row = self._converted(using, values)
         made = self._instance(dict(zip(self.names, row, strict=False)))
@@ -56,7 +56,7 @@ class RowMapper(Generic[M]):
         return made
 
     def new(self, **given: Any) -> M:
-        """Returns an instance that isn't stored yet; a column that isn't given has its default.
+        """Returns an instance that isn't stored yet; columns that aren't given get their defaults.
 
         Columns go by the names of their attributes: ``thread_id`` and not ``thread``.
         """
@@ -86,7 +86,7 @@ class RowMapper(Generic[M]):
         return made
 
     def fill(self, using: str, instance: M, values: Sequence[Any]) -> None:
-        """Sets the columns of a row on an instance."""
+        """Sets an instance's attributes from the columns of a row."""
         for name, value in zip(self.names, self._converted(using, values), strict=True):
             setattr(instance, name, value)
 

@@ -1,4 +1,4 @@
-"""Statements that stand or fall together, in as few round trips as the database allows."""
+"""Batches of writes: statements of one transaction, in as few round trips as possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 
 
 class Prefetch:
-    """The rows of a query that is sent along with a writing, where that saves a round trip."""
+    """The rows of a query that is sent along with a batch, where that saves a round trip."""
 
     __slots__ = ("_rows", "statement", "values")
 
@@ -34,7 +34,7 @@ class Prefetch:
 
 
 class WriteBatch:
-    """What one transaction writes: first what has to hold, then what is written if it does.
+    """The writes of one transaction: guards, and what is written if they all match a row.
 
     On PostgreSQL all of it is one statement, a transaction by itself: the UPDATEs that have to
     match a row are its first common table expressions, and whatever else it writes selects from
@@ -64,7 +64,7 @@ class WriteBatch:
         values: dict[str, Any],
         error: type[Exception] | None = None,
     ) -> None:
-        """Adds an UPDATE without whose row nothing else is written; ``error`` is then raised.
+        """Adds an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
 
         Such an UPDATE waits for whoever has locked the row, and sees what they left there. What
         else the statement reads it may have read before, so nothing that is written here may
@@ -75,7 +75,7 @@ class WriteBatch:
     def lock(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Adds a look at a row, which it locks, before anything else; as ``guard``."""
+        """Adds a SELECT that locks a row, before anything else; otherwise like ``guard``."""
         self._guards.insert(0, (statement, values, error))
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
@@ -89,20 +89,20 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Sends a query along, which sees what all of this has written, and what it waited for."""
+        """Sends a query along, which sees what the batch has written, and what it waited for."""
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
     def before_commit(self, function: Callable[[], object]) -> None:
-        """Has something done in the same transaction when all of this is written."""
+        """Adds a function that is called in the same transaction, when all of this is written."""
         self._before.append(function)
 
     def after_write(self, function: Callable[[], object]) -> None:
-        """Has something done at the end, in the transaction or behind it."""
+        """Adds a function that is called at the end, in the transaction or after it."""
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Writes it all as one transaction, or as a part of the caller's; returns as ``run``."""
+        """Runs the batch as one transaction, or as a part of the caller's; returns as ``run``."""
         connection = connections[self.using]
         alone = not connection.in_atomic_block and connection.get_autocommit()
         try:
@@ -137,9 +137,9 @@ class WriteBatch:
         return found
 
     def run(self) -> list[Row]:
-        """Writes it all; returns what the required UPDATEs return, up to the first without a row.
+        """Runs the statements; returns what the guards return, up to the first without a row.
 
-        The caller has opened a transaction, unless one statement does it.
+        The caller has opened a transaction, unless the batch is one statement.
         """
         connection = connections[self.using]
         with raw_cursor.open_cursor(connection) as cursor:

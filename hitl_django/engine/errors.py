@@ -74,7 +74,7 @@ class GraphDefinitionError(GraphError, ValueError):
 class InvalidUpdateError(GraphError):
     """A node or a caller wrote what a channel can't take.
 
-    ``code`` tells two writes where one may be, and a node's result that is no update.
+    ``code`` tells apart two writes where one may be, and a node's result that is no update.
     """
 
     def __init__(self, *args: object, code: ErrorCode | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Ids: checkpoints that sort by time, tasks and questions that can be worked out again."""
+"""Ids: of checkpoints, which sort by time, and of tasks and questions, which are computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Makes a version-6 UUID as text: later ones of this process sort after earlier ones."""
+    """Returns a version-6 UUID as text; later ones of this process sort after earlier ones."""
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
@@ -33,11 +33,11 @@ def new_uuid6() -> str:
 
 
 def new_id() -> UUID:
-    """Makes the id of a row: rows that one process writes sort in the order of their making."""
+    """Returns the id of a new row; rows of one process sort in the order of their making."""
     return UUID(new_uuid6())
 
 
-def follow(checkpoint_id: str) -> None:
+def sort_ids_after(checkpoint_id: str) -> None:
     """Makes later ids of this process sort after one that may come from another's faster clock."""
     global _last
     try:
@@ -48,39 +48,39 @@ def follow(checkpoint_id: str) -> None:
         _last = max(_last, made)
 
 
-def checkpoint_bytes(checkpoint_id: str) -> bytes:
+def encode_checkpoint_id(checkpoint_id: str) -> bytes:
     """Returns a checkpoint's id as its 16 bytes."""
     return bytes.fromhex(checkpoint_id.replace("-", ""))
 
 
-def task_id(checkpoint: bytes, *parts: str) -> str:
-    """Works out a task's id from the checkpoint it starts from and its place in the step."""
+def make_task_id(checkpoint: bytes, *parts: str) -> str:
+    """Returns a task's id: a hash of the checkpoint it starts from and its parts."""
     digest = xxh3_128_hexdigest(checkpoint + "".join(parts).encode())
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
 
 
-def interrupt_id(ns: str, index: int) -> str:
-    """Works out the id of the question that a task asks after ``index`` answers."""
+def make_interrupt_id(ns: str, index: int) -> str:
+    """Returns the id of the question that a task asks after ``index`` answers."""
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
 
 
-def keyed_interrupt_id(ns: str, key: str) -> str:
-    """Works out the id of the question that a task asks under a key of its own."""
+def make_keyed_id(ns: str, key: str) -> str:
+    """Returns the id of the question that a task asks under a key of its own."""
     return xxh3_128_hexdigest(f"{ns}{NS_SEP}#{key}".encode())
 
 
-def fingerprint(question: Any) -> str:
-    """Works out what tells one question from another: a hash of its canonical JSON."""
-    return xxh3_64_hexdigest(_canonical(question).encode())
+def hash_json(value: Any) -> str:
+    """Returns the fingerprint of a question or a graph's shape: a hash of its canonical JSON."""
+    return xxh3_64_hexdigest(_canonical(value).encode())
 
 
-def sent_path_key(index: int) -> str:
-    """Returns the path_key of the ``index``-th Send of a step."""
+def make_sent_path_key(index: int) -> str:
+    """Returns the path key of the ``index``-th Send of a step."""
     return f"~{PUSH}, {index:010d}, False"
 
 
-def path_key(path: str | int | tuple[Any, ...]) -> str:
-    """Writes a task path as text that sorts as the path does."""
+def make_path_key(path: str | int | tuple[Any, ...]) -> str:
+    """Returns a task's path as text that sorts as the path does."""
     if isinstance(path, tuple):
-        return f"~{', '.join([p if type(p) is str else path_key(p) for p in path])}"
+        return f"~{', '.join([p if type(p) is str else make_path_key(p) for p in path])}"
     return f"{path:010d}" if isinstance(path, int) else str(path)

@@ -233,7 +233,7 @@ class CachePolicy:
 
 @dataclass(frozen=True, slots=True)
 class NodeError:
-    """What an error handler is told in its parameter ``error``: which node failed, and how.
+    """What an error handler gets as its parameter ``error``: which node failed, and how.
 
     A handler that takes up a failure from storage gets an exception with the words of the
     original one, but not of its class.

@@ -29,7 +29,7 @@ from .fields import (
     NumberField,
     TextField,
 )
-from .json_input import hidden, to_json, visible
+from .json_input import escape_hidden, list_hidden, to_json
 from .shape import JSON, MAX_FIELDS, MISSING, Kind, Shape
 
 FIELDS: dict[Kind, type[AnswerField]] = {
@@ -172,8 +172,8 @@ class AnswerForm(forms.Form):
                 self.add_error(None, message)
                 continue
             if rest and rest[0].isdecimal():
-                said = {"number": int(rest[0]) + 1, "error": reason}
-                reason = gettext("Entry %(number)s: %(error)s") % said
+                words = {"number": int(rest[0]) + 1, "error": reason}
+                reason = gettext("Entry %(number)s: %(error)s") % words
             self.add_error(node.name, reason)
 
     def rows(self) -> list[Row]:
@@ -187,7 +187,7 @@ class AnswerForm(forms.Form):
             changed = self.is_bound and not node.field.is_unchanged(bound.data)
             return Row(
                 bound=bound,
-                hidden=hidden(shown) if isinstance(shown, str) else (),
+                hidden=list_hidden(shown) if isinstance(shown, str) else (),
                 original=node.field.format_original(MAX_ORIGINAL),
                 changed=changed,
                 spans=node.field.spans(bound.data) if changed else (),
@@ -355,8 +355,8 @@ def make_label(name: str, shape: Shape | None = None) -> str:
     title = shape.title if shape else ""
     # Pydantic titles every field after its name; the admin writes labels like sentences.
     if title and title.casefold() != words.casefold():
-        return visible(title)
-    return visible(capfirst(words) or name)
+        return escape_hidden(title)
+    return escape_hidden(capfirst(words) or name)
 
 
 def _is_object(shape: Shape, original: JSON) -> bool:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.conf import hitl
 
 from .fields import LARGE, AnswerField, DecimalField, IntegerField, NumberField, TextField
-from .json_input import normalize_newlines, to_json, visible
+from .json_input import escape_hidden, normalize_newlines, to_json
 from .shape import JSON, MISSING, Kind, Shape
 
 #: Of a list's wrong lines so many are named at once.
@@ -154,8 +154,8 @@ class LinesField(AnswerField):
         # Only what a line can hold: no line ends, nothing blank, nothing that a line would trim,
         # and no text that reads like another type.
         lines = [_line(value) for value in original]
-        offered = [_line(value) for value in shape.items.options]
-        if len(set(offered)) < len(offered):
+        options = [_line(value) for value in shape.items.options]
+        if len(set(options)) < len(options):
             return False
         field = ITEMS[shape.items.kind]
         return all(
@@ -194,8 +194,8 @@ class LinesField(AnswerField):
             try:
                 answer.append(read(line.strip()))
             except ValidationError as error:
-                said = {"number": number, "error": " ".join(error.messages)}
-                faults.append(gettext("Line %(number)s: %(error)s") % said)
+                words = {"number": number, "error": " ".join(error.messages)}
+                faults.append(gettext("Line %(number)s: %(error)s") % words)
             if len(faults) == MAX_FAULTS:
                 break
         if faults:
@@ -257,7 +257,7 @@ def _spoken(choices: Any, chosen: Sequence[str]) -> str:
 
 
 def _label(value: JSON) -> Any:
-    return _("(empty text)") if value == "" else visible(_line(value))
+    return _("(empty text)") if value == "" else escape_hidden(_line(value))
 
 
 def _line(value: JSON) -> str:

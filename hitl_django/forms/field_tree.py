@@ -55,6 +55,7 @@ class Group(TreeNode):
         return self.members.values()
 
     def is_optional(self) -> bool:
+        """Returns whether the object may be left out or be null."""
         return self.shape.nullable or not self.wanted
 
 

@@ -16,16 +16,16 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.json_text.text_diff import Span, compare_words
 
 from .json_input import (
+    escape_hidden,
     from_json,
     is_decimal,
     is_number,
+    is_same_text,
     normalize_newlines,
     parse_decimal,
     parse_integer,
     parse_number,
-    same_text,
     to_json,
-    visible,
 )
 from .shape import JSON, MISSING, Shape
 
@@ -52,7 +52,7 @@ class AnswerField(forms.Field):
         #: Set by the form where a whole optional object was left blank.
         self.left_out = False
         super().__init__(required=False, initial=self.initial_value(), **kwargs)
-        self.help_text = visible(shape.description) or self.help()
+        self.help_text = escape_hidden(shape.description) or self.help()
 
     @classmethod
     def fits(cls, shape: Shape, original: JSON) -> bool:
@@ -82,16 +82,16 @@ class AnswerField(forms.Field):
 
     def is_unchanged(self, raw: Any) -> bool:
         """Says whether the widget came back as it was shown."""
-        return same_text(raw, self.initial)
+        return is_same_text(raw, self.initial)
 
     def format_value(self, raw: Any) -> str:
         """Returns what was typed or chosen, in words."""
         return "" if raw is None else str(raw)
 
     def format_original(self, length: int) -> str:
-        """Returns in words what the field came with; nothing where that is too long to tell."""
+        """Returns in words what the field came with; nothing where that is too long to show."""
         text = "" if self.original is MISSING else self.format_value(self.initial)
-        return visible(text) if len(text) <= length else ""
+        return escape_hidden(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
         """Returns what was changed of a text, word by word; nothing of anything else."""
@@ -159,7 +159,7 @@ class TextField(AnswerField):
         )
         if len(old) <= LINE and "\n" not in old:
             return []
-        return [Span(span.kind, visible(span.text)) for span in compare_words(old, new)]
+        return [Span(span.kind, escape_hidden(span.text)) for span in compare_words(old, new)]
 
     def parse(self, raw: str) -> str:
         # A browser sends every line end as CR LF. New text gets LF, unless it was CR LF before.

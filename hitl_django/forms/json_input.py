@@ -1,4 +1,4 @@
-"""Numbers and JSON text as people type them, and texts as people have to see them."""
+"""Parsing of numbers and JSON that people type, and texts with hidden characters made visible."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _too_many_digits() -> ValidationError:
     return ValidationError(TOO_MANY_DIGITS, params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
 
 
-def same_text(raw: Any, shown: Any) -> bool:
+def is_same_text(raw: Any, shown: Any) -> bool:
     """Says whether a text came back as it was shown; a browser rewrites only the line ends."""
     return (
         isinstance(raw, str)
@@ -121,24 +121,24 @@ _HIDDEN_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 _JOINERS = frozenset("\u200c\u200d")
 
 
-def visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """Returns the text with every character that wouldn't show replaced by its code point.
 
     Line feeds and tabs stay, and so do the joiners that Persian and emoji are written with.
     """
     text = text.replace("\r\n", "\n")
     return "".join(
-        f"⟨{_code(char)}⟩" if _is_hidden(text, at) else char for at, char in enumerate(text)
+        f"⟨{_name_code(char)}⟩" if _is_hidden(text, at) else char for at, char in enumerate(text)
     )
 
 
-def hidden(text: str) -> list[str]:
-    """Names the characters of a text that wouldn't show, each once."""
+def list_hidden(text: str) -> list[str]:
+    """Returns the code points of the characters of a text that wouldn't show, each once."""
     text = text.replace("\r\n", "\n")
-    return list(dict.fromkeys(_code(c) for at, c in enumerate(text) if _is_hidden(text, at)))
+    return list(dict.fromkeys(_name_code(c) for at, c in enumerate(text) if _is_hidden(text, at)))
 
 
-def _code(char: str) -> str:
+def _name_code(char: str) -> str:
     return f"U+{ord(char):04X}"
 
 

@@ -1,4 +1,4 @@
-"""Under which shape of its graph a run was stored, and whether it can go on under today's.
+"""Compatibility of stored runs with the present shape of their graphs.
 
 A run names the shape by its fingerprint. The shape itself is stored once, so that a version of the
 code that has another one can say what has changed. ``created_at`` is when a process stored it last.
@@ -23,7 +23,7 @@ from hitl_django.engine.savers.checkpoint import CheckpointTuple
 from hitl_django.errors import LeaseLostError
 from hitl_django.models import GraphShape, Run, Thread
 
-from .registry import Registered
+from .registry import RegisteredGraph
 
 logger = logging.getLogger("hitl_django")
 
@@ -40,8 +40,8 @@ _stored: dict[tuple[str, str], float] = {}
 _looked: dict[str, float] = {}
 
 
-def remember(registered: Registered) -> None:
-    """Stores the graph's shape unless it is known to be stored."""
+def store_shape(registered: RegisteredGraph) -> None:
+    """Stores the shape of a graph unless this process knows it to be stored."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
     until = monotonic() + AGAIN
@@ -64,7 +64,7 @@ def remember(registered: Registered) -> None:
     transaction.on_commit(lambda: _stored.update({known: until}), using=using)
 
 
-def remove_unused() -> int:
+def remove_unused_shapes() -> int:
     """Deletes the shapes that no run names any more, a batch of them; returns how many.
 
     Now and then only: it may have to look through all runs.
@@ -89,7 +89,7 @@ def clear_shapes() -> None:
 def refuse_if_changed(
     thread: ThreadKey,
     stored: str,
-    registered: Registered,
+    registered: RegisteredGraph,
     *,
     new_input: bool = False,
     checkpoint_id: str | None = None,
@@ -108,10 +108,10 @@ def refuse_if_changed(
     saver = DjangoSaver(thread)
 
     def load(ns: str) -> CheckpointTuple | None:
-        place = {"thread_id": thread.thread_id, "checkpoint_ns": ns}
+        configurable = {"thread_id": thread.thread_id, "checkpoint_ns": ns}
         if checkpoint_id is not None and not ns:
-            place["checkpoint_id"] = checkpoint_id
-        return saver.get_tuple({"configurable": place})
+            configurable["checkpoint_id"] = checkpoint_id
+        return saver.get_tuple({"configurable": configurable})
 
     found = list_changes(row.shape, registered.graph, load, new_input=new_input)
     if found:
@@ -124,11 +124,11 @@ def refuse_if_changed(
 
 
 @retry_on_conflict
-def take_up(run_id: UUID, thread: ThreadKey, stored: str, registered: Registered) -> None:
-    """Notes that the run goes on under the graph's shape, if it can.
+def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
+    """Records that a run goes on under the graph's present shape; GraphChangedError if it can't.
 
-    Before anything is run under it: a worker that is killed later leaves what the next one can
-    compare.
+    This comes before anything is run: a worker that is killed later leaves the shape that the next
+    one has to compare with.
     """
     refuse_if_changed(thread, stored, registered)
     using = router.db_for_write(Thread)
@@ -138,5 +138,5 @@ def take_up(run_id: UUID, thread: ThreadKey, stored: str, registered: Registered
         ours = Thread.objects.using(using).select_for_update()
         if not ours.filter(pk=thread.pk, epoch=thread.epoch).exists():
             raise LeaseLostError
-        remember(registered)
+        store_shape(registered)
         Run.objects.using(using).filter(pk=run_id).update(fingerprint=registered.fingerprint)

@@ -1,7 +1,7 @@
-"""Graphs by name.
+"""The registry of graphs by name; ``graphs.py`` of each app is imported at start-up.
 
-Code only: a row that named a graph by import path would be a way to run code. Each app's
-``graphs.py`` is imported at start-up, as ``admin.py`` is.
+Graphs are registered by code only: a row that named one by its import path would be a way to run
+code.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hitl_django.deprecation import renamed
 from hitl_django.engine.graph.fingerprint import Shape, describe_shape, hash_shape
 from hitl_django.errors import BrokenGraphError, UnknownGraphError
-from hitl_django.models.events import STATES, chosen
+from hitl_django.models.events import STATES, encode_kinds
 
 from .review_policy import ReviewPolicy
 
@@ -26,7 +27,7 @@ Factory = TypeVar("Factory")
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredGraph:
     """A graph as the rest of the package knows it: compiled, named and versioned."""
 
     name: str
@@ -35,15 +36,15 @@ class Registered:
     graph: Pregel
     shape: Shape
     fingerprint: str
-    #: What its runs tell while they go, unless their start says otherwise.
+    #: Which events its runs record, unless their start says otherwise.
     events: str
-    #: Keys whose values nobody is told.
+    #: Keys whose values its runs' events hide.
     redact: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """What is known of a graph that can't be built, and why it can't."""
+class BrokenGraph:
+    """A graph that can't be built: its registration, and why it can't."""
 
     name: str
     version: str
@@ -71,7 +72,7 @@ REST = 10.0
 _ORDINARY = ReviewPolicy()
 _entries: dict[str, _Entry] = {}
 _duplicates: dict[str, list[str]] = {}
-_built: dict[str, Registered] = {}
+_built: dict[str, RegisteredGraph] = {}
 #: Why a graph could not be built, and until when that is taken for granted.
 _failed: dict[str, tuple[str, float]] = {}
 _lock = threading.RLock()
@@ -93,11 +94,11 @@ def register(
     The factory returns a StateGraph, compiled or not, and is called once, at first use; one that
     fails is left alone for ten seconds, and is called again at the next use after that. What an
     ``@entrypoint`` below it makes is a graph already, and registered as it is. A name
-    registered twice belongs to neither: ``get`` refuses it and a system check names both places,
+    registered twice belongs to neither: it can't be built, and a system check names both factories,
     since which one stored threads would meet depended on the order of imports.
 
-    ``events`` names what the events of its runs tell: stream modes beside their states, or with
-    ``()`` nothing at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
+    ``events`` names the events that its runs record: stream modes beside their states, or with
+    ``()`` none at all. ``redact`` names keys whose values they hide. ``review`` says who reviews
     what the graph asks, and how.
 
     ``startable_by`` names the groups whose members start it, and nobody else but superusers;
@@ -110,7 +111,7 @@ def register(
             f"A graph's name is 1 to 200 printable characters without a slash, not {name!r}."
         )
 
-    told, starters = chosen(events), _checked_groups(startable_by)
+    kinds, groups = encode_kinds(events), _check_groups(startable_by)
     if not isinstance(api, bool):
         raise TypeError(f"api is True or False, not {api!r}.")
 
@@ -118,17 +119,17 @@ def register(
         with _lock:
             known = _entries.get(name)
             if known is not None and known.factory is not factory:
-                _duplicates.setdefault(name, [_place(known.factory)]).append(_place(factory))
+                _duplicates.setdefault(name, [_locate(known.factory)]).append(_locate(factory))
             _entries[name] = _Entry(
                 name,
                 version,
                 name if title is None else title,
                 factory,
-                told,
+                kinds,
                 tuple(redact),
                 review or _ORDINARY,
                 api,
-                starters,
+                groups,
             )
             _built.pop(name, None)
             _failed.pop(name, None)
@@ -161,19 +162,19 @@ def hide_graphs() -> Iterator[None]:
             table.update(before)
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Lists the registered names, sorted."""
     return sorted(_entries)
 
 
-def policy_of(name: str) -> ReviewPolicy:
-    """Returns how the questions of a graph are reviewed, whether or not it can be built here."""
+def get_review_policy(name: str) -> ReviewPolicy:
+    """Returns the review policy of a graph, whether or not it can be built here."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
 
 
-def reserved() -> dict[str, frozenset[str]]:
-    """Lists the graphs whose questions are for some groups only, with the names of these."""
+def list_reviewer_groups() -> dict[str, frozenset[str]]:
+    """Returns the names of the groups that review a graph, by graph, where only some groups do."""
     return {
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
@@ -187,43 +188,44 @@ def is_startable_over_api(name: str) -> bool:
     return entry is None or entry.api
 
 
-def starters_of(name: str) -> frozenset[str]:
-    """Returns the names of the groups whose members alone start a graph; none where others may."""
+def get_starter_groups(name: str) -> frozenset[str]:
+    """Returns the names of the groups whose members alone may start a graph; empty: anybody may."""
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
 
-def starters() -> dict[str, frozenset[str]]:
-    """Lists the graphs that only some groups start, with the names of these."""
+def list_starter_groups() -> dict[str, frozenset[str]]:
+    """Returns the names of the groups that may start a graph, by graph, where only some may."""
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
 
 
-def duplicates() -> dict[str, list[str]]:
-    """Lists the names registered more than once, with the places that did."""
-    return {name: list(places) for name, places in _duplicates.items()}
+def list_duplicates() -> dict[str, list[str]]:
+    """Returns the names that were registered more than once, each with its factories."""
+    return {name: list(factories) for name, factories in _duplicates.items()}
 
 
-def redacted_of(name: str) -> tuple[str, ...]:
-    """Returns the keys whose values nobody is told, whether or not the graph can be built here."""
+def get_redacted_keys(name: str) -> tuple[str, ...]:
+    """Returns the keys whose values events hide, whether or not the graph can be built here."""
     entry = _entries.get(name)
     return () if entry is None else entry.redact
 
 
-def look(name: str) -> Registered | Broken:
-    """Returns a registered graph, or what is known of it where it can't be built."""
+def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
+    """Returns a registered graph, as a BrokenGraph where it can't be built."""
     try:
-        return get(name)
+        return get_graph(name)
     except BrokenGraphError as error:
         entry = _entries[name]
-        return Broken(entry.name, entry.version, entry.title, error.reason)
+        return BrokenGraph(entry.name, entry.version, entry.title, error.reason)
 
 
-def get(name: str) -> Registered:
+def get_graph(name: str) -> RegisteredGraph:
     """Returns the graph of that name, built at first use.
 
-    UnknownGraphError without one, and BrokenGraphError where its factory fails or failed lately.
+    Raises UnknownGraphError where there is none, and BrokenGraphError where its factory fails or
+    failed lately.
     """
     found = _built.get(name)
     if found is not None:
@@ -231,10 +233,10 @@ def get(name: str) -> Registered:
     _refuse_if_failed(name)
     with _lock:
         if name not in _entries:
-            raise UnknownGraphError(name, names())
+            raise UnknownGraphError(name, list_names())
         if name in _duplicates:
-            places = ", ".join(_duplicates[name])
-            raise BrokenGraphError(name, f"it is registered in {places}.")
+            factories = ", ".join(_duplicates[name])
+            raise BrokenGraphError(name, f"it is registered in {factories}.")
         if name not in _built:
             _refuse_if_failed(name)  # while we waited for the lock
             try:
@@ -252,11 +254,11 @@ def _refuse_if_failed(name: str) -> None:
         raise BrokenGraphError(name, reason)
 
 
-def _build(entry: _Entry) -> Registered:
+def _build(entry: _Entry) -> RegisteredGraph:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
     shape = describe_shape(graph)
-    return Registered(
+    return RegisteredGraph(
         entry.name,
         entry.version,
         entry.title,
@@ -268,7 +270,7 @@ def _build(entry: _Entry) -> Registered:
     )
 
 
-def _checked_groups(names: Iterable[str]) -> frozenset[str]:
+def _check_groups(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
         raise TypeError(f"startable_by is a list of names, not the str {names!r}.")
     found: list[object] = list(names)
@@ -277,5 +279,8 @@ def _checked_groups(names: Iterable[str]) -> frozenset[str]:
     return frozenset(map(str, found))
 
 
-def _place(factory: Any) -> str:
+def _locate(factory: Any) -> str:
     return f"{factory.__module__}.{getattr(factory, '__qualname__', factory)}"
+
+
+__getattr__ = renamed(__name__, {"get": "get_graph", "names": "list_names"})

@@ -1,4 +1,4 @@
-"""How the questions of a graph are reviewed, where they don't say so themselves."""
+"""Review policies: how the questions of a graph are reviewed where they don't say so themselves."""
 
 from __future__ import annotations
 

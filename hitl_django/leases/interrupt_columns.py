@@ -42,7 +42,7 @@ REVIEW_COLUMNS = (
 def build_review_columns(question: Question, graph: str) -> dict[str, Any]:
     """Returns the COLUMNS of a question, of which what it doesn't say is its graph's policy."""
     asked, terms = question.interrupt, question.terms or _NONE
-    policy = registry.policy_of(graph)
+    policy = registry.get_review_policy(graph)
     if question.kind != "interrupt":
         return _build_columns(
             question, AnswerOptions(payload=asked.value, kind=question.kind), terms, policy
@@ -97,7 +97,7 @@ def build_assignment_columns(terms: ReviewTerms | None, using: str) -> dict[str,
     if terms.assignee:
         user = _find_user(terms.assignee, using)
         found["assignee_id"] = user and user.pk
-        found["assignee_label"] = audit.label(user) if user else terms.assignee[:255]
+        found["assignee_label"] = audit.label_user(user) if user else terms.assignee[:255]
     if terms.group:
         group = Group.objects.using(using).filter(name=terms.group).first()
         found["group_id"] = group and group.pk

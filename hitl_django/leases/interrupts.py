@@ -21,7 +21,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import unclaimed
+from hitl_django.models.review import get_cleared_claim
 from hitl_django.notifications import outbox
 
 from . import queries
@@ -85,7 +85,7 @@ def sync_interrupts(
     _signal_created(lease, [*new, *reopened], using)
     done = [row for row in known.values() if row.is_answered and row not in reopened]
     open_ = [str(row.pk) for row in (*known.values(), *new) if row not in done]
-    waits_for_all = registry.policy_of(lease.graph).goes_on == "all"
+    waits_for_all = registry.get_review_policy(lease.graph).goes_on == "all"
     return bool(done) and not (open_ and waits_for_all), open_
 
 
@@ -107,7 +107,7 @@ def withdraw_interrupts(lease: Lease, using: str, *, stays: Sequence[str] = ()) 
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
     if not found:
         return  # they were decided since somebody looked
-    ended = {"closed_at": Now(), "version": F("version") + 1, **unclaimed()}
+    ended = {"closed_at": Now(), "version": F("version") + 1, **get_cleared_claim()}
     left.update(status=Interrupt.Status.SUPERSEDED, **ended)
     thread = lock_thread(pk=lease.thread.pk)
     _append_audit(thread, "supersede", str(lease.run_id), {"questions": found})

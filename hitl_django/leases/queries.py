@@ -84,7 +84,7 @@ class BegunRun(NamedTuple):
 #: Takes the thread of a run that is due, if its lease is free or, as the database sees it at this
 #: statement, run out. Where PostgreSQL waits for the thread's row it looks at that row again and at
 #: nothing else, so that the run may not be due any more; but then somebody has claimed it
-#: meanwhile, which the epoch tells.
+#: meanwhile, which the epoch shows.
 CLAIM = PreparedUpdate(
     Thread,
     Q(pk=_due("thread"), epoch=_due("thread__epoch"))

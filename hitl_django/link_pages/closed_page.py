@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.admin.refusal_messages import Notice
 from hitl_django.audit import SYSTEM
 from hitl_django.decision_types import DECISION_TYPES
-from hitl_django.forms.json_input import visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision
 from hitl_django.services import LinkInfo, LinkState
 
@@ -80,7 +80,7 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
         thanks = gettext("Thank you, %(name)s. Your answer is recorded.")
         type_ = DECISION_TYPES.get(decision.type)
         line = "" if type_ is None else type_.thanks
-        return Notice(thanks % {"name": visible(link.name)}, (line,), "done")
+        return Notice(thanks % {"name": escape_hidden(link.name)}, (line,), "done")
     words = BY_STATE[link.state]
     if link.state not in ASK_FOR_ANOTHER:
         return words
@@ -93,4 +93,4 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
 
 def get_maker(link: LinkInfo) -> str:
     """Names who made a link; nobody, if it was code."""
-    return "" if link.created_by_label == SYSTEM else visible(link.created_by_label)
+    return "" if link.created_by_label == SYSTEM else escape_hidden(link.created_by_label)

@@ -1,4 +1,4 @@
-"""What a link shows, and how it decides: by POST only, since mail scanners follow every link.
+"""The view of a review link; it decides by POST only, since mail scanners follow every link.
 
 The address is the secret. So nothing on the page leads to another site, nothing of it is kept by a
 cache or found by a search engine, no request that follows says where a visitor came from, not even

@@ -24,7 +24,7 @@ def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
     """
     if hitl.THROTTLE_LINK is None:
         return False
-    rate = Rate.of(hitl.THROTTLE_LINK)
+    rate = Rate.parse(hitl.THROTTLE_LINK)
     caller = _address(request) if link_id is None else str(link_id)
     key = f"hitl_django:link:{caller}:{int(time.time() // rate.seconds)}"
     return count_calls(key, rate.seconds) > rate.count

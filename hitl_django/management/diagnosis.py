@@ -1,4 +1,4 @@
-"""What is wrong with an installation, in words, and what to do about it."""
+"""Diagnosis of an installation: its findings in words, and what to do about each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.timesince import timesince
 
 from hitl_django import audit, services
-from hitl_django.conf import hitl, user_share
+from hitl_django.conf import hitl, limit_for_user
 from hitl_django.db.alias import write_alias
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.models import ReviewLink, Run, WebhookEndpoint, WorkerHeartbeat
@@ -40,17 +40,17 @@ NEEDED = ("hitl_django", "django_q")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: how it is, and what to do about it."""
+    """One finding: how something is, and what to do about it."""
 
     level: Level
     words: str
     advice: str = ""
 
 
-def examine(*, audited: bool) -> Iterator[Finding]:
-    """Gives what is found, the foundations first; what stands on a broken one isn't looked at.
+def examine_installation(*, audited: bool) -> Iterator[Finding]:
+    """Yields the findings, those that the others depend on first; an error there ends it.
 
-    With ``audited`` every audit entry is looked at as well.
+    With ``audited`` every audit entry is examined as well.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -63,8 +63,8 @@ def examine(*, audited: bool) -> Iterator[Finding]:
         yield from _audit()
 
 
-def refusal(*, needs_database: bool) -> Finding | None:
-    """Returns what keeps a command from doing anything, or None.
+def find_obstacle(*, needs_database: bool) -> Finding | None:
+    """Returns the finding that keeps every command from working, or None.
 
     A database that is away is no reason for one that may wait for it.
     """
@@ -76,9 +76,9 @@ def refusal(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Gives every thread whose record of people's deeds was tampered with."""
+    """Yields every thread whose audit trail was tampered with."""
     sound = True
-    for thread_id, seq in audit.faults():
+    for thread_id, seq in audit.find_faults():
         sound = False
         yield Finding(
             "error",
@@ -106,7 +106,7 @@ def _database() -> Iterator[Finding]:
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
-    """Gives whether the migrations of these apps, or of all, are applied; and those they need."""
+    """Yields whether the migrations of these apps, or of all, are applied; and those they need."""
     executor = MigrationExecutor(connections[write_alias()])
     newest = [leaf for leaf in executor.loader.graph.leaf_nodes() if not apps or leaf[0] in apps]
     names = sorted(f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(newest))
@@ -138,13 +138,13 @@ def _clock() -> Iterator[Finding]:
 
 def _settings() -> Iterator[Finding]:
     found = checks.run_checks(tags=["hitl_django"], databases=[write_alias()])
-    yield from _told(found)
+    yield from _list_messages(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The settings have nothing that is known to hurt.")
 
 
 def _site() -> Iterator[Finding]:
-    """Gives whether links are sent out that lack the name of a host."""
+    """Yields whether links are sent out that lack the name of a host."""
     models = (WebhookEndpoint, ReviewLink)
     rows = [model._default_manager.using(write_alias()) for model in models]
     used = [str(each.model._meta.verbose_name_plural) for each in rows if each.exists()]
@@ -158,25 +158,25 @@ def _site() -> Iterator[Finding]:
 
 
 def _waiting() -> Iterator[Finding]:
-    places = hitl.EVENT_WAITERS
-    if places:
+    slots = hitl.EVENT_WAITERS
+    if slots:
         yield Finding(
             "ok",
             "Threads of a web process that requests may hold while they wait for events: "
-            f"{places} (of one user: {user_share(places)}).",
+            f"{slots} (of one user: {limit_for_user(slots)}).",
             "It has to have more than that (gunicorn: --threads), or lower EVENT_WAITERS; under "
             "ASGI they hold none.",
         )
 
 
 def _queue() -> Iterator[Finding]:
-    found = dispatcher.dispatcher().probe()
-    yield from _told(found)
+    found = dispatcher.get_dispatcher().probe()
+    yield from _list_messages(found)
     if not any(each.level >= checks.WARNING for each in found):
         yield Finding("ok", "The queue's broker answers.")
 
 
-def _told(messages: Sequence[checks.CheckMessage]) -> Iterator[Finding]:
+def _list_messages(messages: Sequence[checks.CheckMessage]) -> Iterator[Finding]:
     for each in messages:
         level: Level = "note"
         if each.level >= checks.ERROR:
@@ -187,13 +187,13 @@ def _told(messages: Sequence[checks.CheckMessage]) -> Iterator[Finding]:
 
 
 def _workers() -> Iterator[Finding]:
-    if not dispatcher.dispatcher().command():
+    if not dispatcher.get_dispatcher().command():
         return
     health = services.worker_health()
     if not health.is_alive:
         words = "No worker has ever reported."
         if health.last_seen is not None:
-            words = _ago("No worker reports. One was last seen", health.last_seen)
+            words = _format_ago("No worker reports. One was last seen", health.last_seen)
         yield Finding("error", words, "Start one: 'manage.py hitl worker', or qcluster.")
         return
     workers = format_count(health.workers, "worker reports", "workers report")
@@ -201,7 +201,7 @@ def _workers() -> Iterator[Finding]:
     yield Finding("ok", f"{workers}, {driven}.")
     if health.due_since is not None:
         waiting = format_count(health.overdue, "run waits for a worker", "runs wait for a worker")
-        oldest = _ago("The oldest was queued", health.due_since)
+        oldest = _format_ago("The oldest was queued", health.due_since)
         yield Finding(
             "warning",
             f"{waiting}. {oldest}",
@@ -214,7 +214,7 @@ def _sweep() -> Iterator[Finding]:
     if since is not None:
         yield Finding(
             "warning",
-            _ago("Nobody sweeps: what a sweep should have seen to was due", since),
+            _format_ago("Nobody sweeps: what a sweep should have seen to was due", since),
             "Keep 'manage.py hitl worker' running, or have 'manage.py hitl sweep' called once or "
             "twice a minute.",
         )
@@ -234,8 +234,8 @@ def _runs() -> Iterator[Finding]:
 
 
 def _growth() -> Iterator[Finding]:
-    """Gives how much is kept, how fast it grows, and which settings bound it."""
-    size = tables.measure(write_alias())
+    """Yields how much is kept, how fast it grows, and which settings bound it."""
+    size = tables.measure_tables(write_alias())
     if not size.runs:
         return
     largest = ", ".join(f"{name} {filesizeformat(count)}" for name, count in size.largest)
@@ -252,5 +252,5 @@ def _growth() -> Iterator[Finding]:
     yield Finding("note", words, advice or f"{kept} bounds it. DELIVERY_DAYS does so to webhooks.")
 
 
-def _ago(words: str, moment: datetime) -> str:
+def _format_ago(words: str, moment: datetime) -> str:
     return f"{words} {timesince(moment, depth=1)} ago."

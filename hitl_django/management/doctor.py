@@ -1,4 +1,4 @@
-"""``hitl doctor``: what is wrong, and what to do about it."""
+"""``hitl doctor``: reports what is wrong with the installation, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from .diagnosis import examine
+from .diagnosis import examine_installation
 
 HELP = (
     "Look at the database, the settings, the queue, the workers and the runs, and say what is "
@@ -17,6 +17,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
     parser.set_defaults(skip_checks=True)  # they are among what is looked at
     parser.add_argument(
         "--audit",
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Report each finding, and fail where there is an error."""
+    """Reports each finding, and fails where there is an error."""
     styles = {
         "ok": command.style.SUCCESS,
         "note": command.style.NOTICE,
@@ -34,7 +35,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         "error": command.style.ERROR,
     }
     errors = 0
-    for found in examine(audited=options["audit"]):
+    for found in examine_installation(audited=options["audit"]):
         errors += found.level == "error"
         if found.level == "note" and options["verbosity"] < 1:
             continue

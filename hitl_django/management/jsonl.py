@@ -1,4 +1,4 @@
-"""JSON Lines as requests to start a run: one per line, each good or bad by itself."""
+"""JSON Lines with requests to start runs: one per line, each good or bad by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What one line asks for."""
+    """A request to start a run, as one line makes it."""
 
     graph: str
     input: Any
@@ -34,8 +34,8 @@ class StartLine:
     text: bytes
 
 
-def numbered(source: Iterable[bytes]) -> Iterator[StartLine]:
-    """Give the lines that are not blank.
+def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
+    """Yields the lines that are not blank.
 
     Bytes and not text, so that a line that isn't UTF-8 is one bad line and not the end of the file.
     """
@@ -46,26 +46,26 @@ def numbered(source: Iterable[bytes]) -> Iterator[StartLine]:
             yield StartLine(number, text)
 
 
-def parse(line: StartLine, graph: str | None) -> StartRequest:
-    """Read what a line asks for, or raise BadLine.
+def parse_line(line: StartLine, graph: str | None) -> StartRequest:
+    """Returns the request of a line; raises BadLine where it makes none.
 
     A line is the input itself, or ``{"input": …}`` with ``"graph"`` and ``"key"`` as it likes and
     nothing else. ``graph`` is for lines that name none; one that names another is refused, because
     a file given for one graph is hardly meant to start runs of a second.
     """
-    value = _json(line.text)
+    value = _parse_json(line.text)
     if not isinstance(value, dict):
         raise BadLine(f"an object is needed, this is {_KINDS[type(value)]}")
     if "input" not in value or not value.keys() <= ENVELOPE:
-        return StartRequest(_named(None, graph), value)
+        return StartRequest(_choose_graph(None, graph), value)
 
     key = value.get("key")
     if key is not None and (not isinstance(key, str) or not key):
         raise BadLine('"key" has to be a text that isn\'t empty')
-    return StartRequest(_named(value.get("graph"), graph), value["input"], key)
+    return StartRequest(_choose_graph(value.get("graph"), graph), value["input"], key)
 
 
-def _named(own: object, given: str | None) -> str:
+def _choose_graph(own: object, given: str | None) -> str:
     if own is None and given is None:
         raise BadLine(
             'the line names no graph: give one as "graph", or all of them on the command line'
@@ -89,7 +89,7 @@ _KINDS = {
 }
 
 
-def _json(text: bytes) -> Any:
+def _parse_json(text: bytes) -> Any:
     try:
         return parse_strict(text.decode())
     except UnicodeDecodeError as error:

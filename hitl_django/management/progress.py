@@ -1,4 +1,4 @@
-"""How far a command has come: a bar on a terminal, now and then a plain line elsewhere."""
+"""Progress of a command: a bar on a terminal, now and then a plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 
 class Progress:
-    """Shows how far a reader has come, by the bytes it has read.
+    """Shows a command's progress, by the bytes of its input that it has read.
 
     ``total`` is the size of the input in bytes, or None where nobody knows it (a pipe): then only
     the counts are shown.
@@ -26,7 +26,7 @@ class Progress:
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Say how far it is, unless that was said a moment ago."""
+        """Shows the progress, unless it was shown a moment ago."""
         if time.monotonic() - self._shown_at < self.interval:
             return
         self._shown_at = time.monotonic()
@@ -36,7 +36,7 @@ class Progress:
             self.stream.write(note, str)
 
     def clear(self) -> None:
-        """Take the bar off, so that a line can be printed in its place."""
+        """Removes the bar, so that a line can be printed instead."""
         if self._width:
             self._draw("")
             self.stream.write("\r", str, "")

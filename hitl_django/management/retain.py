@@ -1,4 +1,4 @@
-"""``hitl retain``: delete or prune what ended long ago."""
+"""``hitl retain``: deletes or prunes threads that ended long ago."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ PORTION = 1000  # threads after which the command says how far it has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
     parser.add_argument("--days", type=float, required=True, help="how long ago they ended")
     parser.add_argument(
         "--prune", action="store_true", help="keep the threads, and their newest state"
@@ -27,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Go on until nothing is left that is old enough."""
+    """Deletes or prunes until nothing is left that is old enough."""
     if options["days"] < 0:
         raise CommandError("--days is not negative.")
     days = options["days"]
-    said, total = "pruned" if options["prune"] else "deleted", 0
+    verb, total = "pruned" if options["prune"] else "deleted", 0
     deleting = iter(lambda: retention.delete_ended(days, PORTION), 0)
     for done in retention.prune_ended(days) if options["prune"] else deleting:
         total += done
-        command.stderr.write(f"{total} {said}")
-    command.stdout.write(f"{format_count(total, 'thread', 'threads')} {said}.")
+        command.stderr.write(f"{total} {verb}")
+    command.stdout.write(f"{format_count(total, 'thread', 'threads')} {verb}.")

@@ -20,7 +20,7 @@ from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import format_count
 
-from .jsonl import BadLine, StartLine, numbered, parse
+from .jsonl import BadLine, StartLine, parse_line, read_lines
 from .progress import Progress
 
 HELP = (
@@ -31,6 +31,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
     parser.add_argument(
         "graph", nargs="?", help="the graph of all lines; without it each line names its own"
     )
@@ -40,54 +41,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Start a run for each line, and report by its number each line that asks for none."""
+    """Starts a run for each line, and reports by its number each line that asks for none."""
     graph = options["graph"]
     if graph is not None:
-        known(graph)
+        refuse_unknown_graph(graph)
     counts: Counter[str] = Counter()
-    with opened(options["input"]) as (source, size), quiet(options["verbosity"]):
+    with open_input(options["input"]) as (source, size), silence_logs(options["verbosity"]):
         progress = Progress(command.stderr, size)
         read = 0
         try:
-            for line in numbered(source):
+            for line in read_lines(source):
                 read += len(line.text)
                 try:
-                    counts[start(line, graph)] += 1
+                    counts[start_run(line, graph)] += 1
                 except (BadLine, HitlError) as error:
                     counts["bad"] += 1
                     progress.clear()
-                    command.stderr.write(f"line {line.number}: {reason(error)}")
-                progress.show(read, summary(counts))
+                    command.stderr.write(f"line {line.number}: {describe_error(error)}")
+                progress.show(read, format_counts(counts))
         except KeyboardInterrupt:
             progress.clear()
-            raise CommandError(f"Stopped. {summary(counts)}", returncode=130) from None
+            raise CommandError(f"Stopped. {format_counts(counts)}", returncode=130) from None
         progress.clear()
 
-    command.stdout.write(summary(counts))
+    command.stdout.write(format_counts(counts))
     if counts["bad"]:
         raise CommandError(
             f"{counts['bad']} of {format_count(counts.total(), 'line', 'lines')} started no run."
         )
 
 
-def start(line: StartLine, graph: str | None) -> str:
-    """Start the run that a line asks for; return whether it is "started" or was "there"."""
-    request = parse(line, graph)
+def start_run(line: StartLine, graph: str | None) -> str:
+    """Starts the run that a line asks for; returns whether it is "started" or was "there"."""
+    request = parse_line(line, graph)
     run = services.start(request.graph, request.input, key=request.key, by=None, via="command")
     return "started" if run.created else "there"
 
 
-def known(graph: str) -> None:
-    """Refuse a graph that isn't registered before any line is read."""
+def refuse_unknown_graph(graph: str) -> None:
+    """Raises CommandError for a graph that isn't registered, before any line is read."""
     try:
-        registry.get(graph)
+        registry.get_graph(graph)
     except UnknownGraphError as error:
         raise CommandError(str(error)) from None
 
 
 @contextmanager
-def opened(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Give the input as bytes, and its size where it is a file."""
+def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """Opens the input as bytes; yields it, and its size where it is a file."""
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -100,10 +101,10 @@ def opened(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 
 @contextmanager
-def quiet(verbosity: int) -> Iterator[None]:
-    """Hold back what is logged for each run: it would tear the progress bar, and is in the counts.
+def silence_logs(verbosity: int) -> Iterator[None]:
+    """Disables the logs of single runs: they would tear the progress bar, and are in the counts.
 
-    ``--verbosity 2`` lets it through.
+    ``--verbosity 2`` lets them through.
     """
     before = logging.root.manager.disable
     if verbosity < 2:
@@ -114,14 +115,14 @@ def quiet(verbosity: int) -> Iterator[None]:
         logging.disable(before)
 
 
-def reason(error: Exception) -> str:
-    """Return in one line what is wrong, each faulty place with its path."""
+def describe_error(error: Exception) -> str:
+    """Returns what is wrong in one line, each fault with its path."""
     faults = getattr(error, "faults", ())
     if not faults:
         return " ".join(str(error).split())
     return "; ".join(f"{path}: {why}" for path, why in faults)
 
 
-def summary(counts: Mapping[str, int]) -> str:
-    """Return the counts as a sentence."""
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Returns the counts as a sentence."""
     return f"{counts['started']} started, {counts['there']} there before, {counts['bad']} refused."

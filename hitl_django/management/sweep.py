@@ -1,4 +1,4 @@
-"""``hitl sweep``: look once after what no queue message reached."""
+"""``hitl sweep``: sweeps once, as the queue's schedule does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take none."""
+    """Adds no arguments."""
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Sweep, and say so."""
+    """Sweeps once, and reports it."""
     sweep()
     command.stdout.write("Swept.")

@@ -1,4 +1,4 @@
-"""How large our tables are and how fast they grow, without reading them from end to end."""
+"""Size and growth of this app's tables, measured without reading them from end to end."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Size:
         return self.bytes / max(self.runs, 1) * self.recent / DAYS
 
 
-def measure(using: str) -> Size:
-    """Looks at the catalogue of the database, and along the index of the newest runs."""
+def measure_tables(using: str) -> Size:
+    """Measures the tables by the database's catalogue and the index of the newest runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]
     if connection.vendor != "postgresql":
-        return Size(runs.count(), recent, _file(connection))
+        return Size(runs.count(), recent, _measure_file(connection))
     some = runs[:MOST].count()
-    tables = _relations(connection)
+    tables = _read_relations(connection)
     planned, _ = tables[Run._meta.db_table]
     largest = sorted(((name, size) for name, (_, size) in tables.items()), key=lambda it: -it[1])
     return Size(
@@ -57,7 +57,7 @@ def measure(using: str) -> Size:
     )
 
 
-def _relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
+def _read_relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
     """Returns of each of our tables the rows that PostgreSQL plans with, and its bytes."""
     names = [model._meta.db_table for model in apps.get_app_config("hitl_django").get_models()]
     with connection.cursor() as cursor:
@@ -70,7 +70,7 @@ def _relations(connection: BaseDatabaseWrapper) -> dict[str, tuple[int, int]]:
         return {name: (int(rows), int(size)) for name, rows, size in cursor.fetchall()}
 
 
-def _file(connection: BaseDatabaseWrapper) -> int:
+def _measure_file(connection: BaseDatabaseWrapper) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
         (size,) = cursor.fetchone()

@@ -1,4 +1,4 @@
-"""``hitl worker``: the queue's worker processes, looked after."""
+"""``hitl worker``: runs and supervises the queue's worker processes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the verb."""
     parser.add_argument(
         "--grace",
         type=float,
@@ -30,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Supervise until a signal comes."""
-    queue = dispatcher.dispatcher().command()
+    """Supervises the processes until a signal asks for the end."""
+    queue = dispatcher.get_dispatcher().command()
 
     def say(text: str) -> None:
         command.stdout.write(text)

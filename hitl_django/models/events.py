@@ -1,4 +1,4 @@
-"""What runs told while they went, and how a graph or a start chooses what they tell."""
+"""Events of runs, and the choice of a graph or of a start which events are recorded."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .threads import Run
 STATES = "states"
 #: The stream modes whose chunks can be stored.
 MODES = ("values", "updates", "custom", "tasks", "checkpoints")
-#: That the chunks of graphs further down are stored, too; what their nodes write always is.
+#: That the chunks of subgraphs are stored, too; what their nodes write is stored in any case.
 SUBGRAPHS = "subgraphs"
 KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
-def chosen(names: Iterable[str]) -> str:
-    """Returns a choice as it is stored; ValueError for what there is no such kind of.
+def encode_kinds(names: Iterable[str]) -> str:
+    """Returns a choice of kinds of events as it is stored; ValueError where there is no such kind.
 
-    Whoever chooses anything is told of the states as well. An empty choice is none at all.
+    Who chooses any kind gets the states as well. An empty choice records no events.
     """
     if isinstance(names, str):
         names = (names,)
@@ -40,27 +40,27 @@ def chosen(names: Iterable[str]) -> str:
 
 
 @cache
-def modes_of(choice: str) -> frozenset[str]:
+def decode_modes(choice: str) -> frozenset[str]:
     """Returns the stream modes in a stored choice."""
     return frozenset(choice.split(",")).intersection(MODES)
 
 
-def tells_of_subgraphs(choice: str) -> bool:
-    """Says whether a stored choice has the chunks of graphs further down."""
+def includes_subgraphs(choice: str) -> bool:
+    """Returns whether a stored choice includes the chunks of subgraphs."""
     return choice.endswith(SUBGRAPHS)
 
 
 class RunEvent(models.Model):
     """One thing that became of a run, numbered from 1 and without gaps.
 
-    Written with what it tells of, so it is there exactly if that was stored. ``kind`` is a state
-    of the run or a stream mode of the engine, and ``ns`` the namespace of the graph that it is
-    about, empty for the run's own; ``data`` is made for people, and of what was too large
-    ``truncated`` tells that there was more.
+    It is written in the transaction of the change that it describes, so it is there exactly if that
+    was stored. ``kind`` is a state of the run or a stream mode of the engine, and ``ns`` the
+    namespace of the graph that it is about, empty for the run's own; ``data`` is made for people,
+    and ``truncated`` where it was cut off.
     """
 
     # The unique constraint below begins with the run: another index would be one more page to
-    # write in every super-step that is told of.
+    # write in every super-step that is recorded.
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
     )

@@ -36,7 +36,7 @@ def queue_order() -> tuple[Any, ...]:
     return (F("overdue").desc(), F("priority").desc(), undated, F("due_at"), F("created_at"), "id")
 
 
-def unclaimed() -> dict[str, Any]:
+def get_cleared_claim() -> dict[str, Any]:
     """Returns what is set where a claim ends: by its holder, or because the question is closed."""
     return {"claimed_by": None, "claimed_label": "", "claimed_until": None}
 
@@ -50,6 +50,8 @@ class Interrupt(models.Model):
     """
 
     class Status(models.TextChoices):
+        """What became of a question."""
+
         PENDING = "pending", _("pending")
         DECIDED = "decided", _("decided")
         EXPIRED = "expired", _("expired")
@@ -57,6 +59,8 @@ class Interrupt(models.Model):
         CANCELLED = "cancelled", _("cancelled")
 
     class Kind(models.TextChoices):
+        """What asks: a node, or a static breakpoint."""
+
         INTERRUPT = "interrupt", _("question")
         BREAKPOINT = "breakpoint", _("breakpoint")
 
@@ -202,7 +206,9 @@ class Interrupt(models.Model):
                 name="hitl_interrupt_warn",
             ),
             models.Index(
-                *queue_order(), condition=models.Q(status="pending"), name="hitl_interrupt_queue"
+                *queue_order(),
+                condition=models.Q(status="pending"),
+                name="hitl_interrupt_queue",
             ),
             WordIndex(
                 words="title", condition=models.Q(status="pending"), name="hitl_interrupt_words"

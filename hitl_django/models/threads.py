@@ -73,6 +73,8 @@ class Run(models.Model):
     """One input of a thread, advanced until it ends; the queue of work is its QUEUED rows."""
 
     class State(models.TextChoices):
+        """The state of a run; TRANSITIONS has the states that may follow."""
+
         QUEUED = "queued", _("queued")
         RUNNING = "running", _("running")
         INTERRUPTED = "interrupted", _("waiting for an answer")
@@ -125,7 +127,7 @@ class Run(models.Model):
     input_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
     step = models.IntegerField(_("step"), default=-1)
-    #: What is told of it while it goes (events.KINDS), the number of the last such event as of its
+    #: Which kinds of events it records (events.KINDS), the number of the last such event as of its
     #: last change of state, and of the first that is still kept.
     events = models.CharField(max_length=60, blank=True)
     last_event = models.PositiveIntegerField(default=0)
@@ -146,7 +148,7 @@ class Run(models.Model):
     origin = models.UUIDField(null=True, db_default=None, editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
-    #: When a worker was last told about the run; the sweep tells one again after a while.
+    #: When a message for the run was last enqueued; the sweep enqueues another after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 

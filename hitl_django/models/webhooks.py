@@ -1,4 +1,4 @@
-"""Where others are told of what happens, and what each is still to be told."""
+"""Webhook endpoints, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fields import JSONTextField
 
 
 class WebhookEndpoint(models.Model):
-    """An address that is told of events, and the secret that its messages are signed with.
+    """An address that events are sent to, and the secret that the messages are signed with.
 
     One worker at a time sends to it: ``held_until`` and ``epoch`` are that worker's lease. Where
     the endpoint doesn't answer, ``rests_until`` keeps everybody off for a while that grows with
@@ -26,7 +26,7 @@ class WebhookEndpoint(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     url = models.CharField(_("address"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
-    #: Of which events and graphs it hears; of all where the list is empty.
+    #: Which events, of which graphs, are sent to it; all where the list is empty.
     events = JSONTextField(_("events"), default=list, blank=True)
     graphs = JSONTextField(_("graphs"), default=list, blank=True)
     #: Whether messages about a question hold what it asks.
@@ -43,7 +43,7 @@ class WebhookEndpoint(models.Model):
     rests_until = models.DateTimeField(_("rests until"), null=True, blank=True, editable=False)
     held_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
-    #: When a worker was last told that something is due; the sweep tells one again after a while.
+    #: When a message for it was last enqueued; the sweep enqueues another after a while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     created_by = models.ForeignKey(
@@ -70,14 +70,14 @@ class WebhookEndpoint(models.Model):
 
 
 class Delivery(models.Model):
-    """A message to an endpoint, written in the transaction of what it tells of.
+    """A message to an endpoint, written in the transaction of the event that it is about.
 
     ``attempts`` counts claims and not answers, so a worker that dies counts too. ``due_at`` is when
     somebody may try: a claim moves it to where the claim is over, whatever becomes of the claimer.
     """
 
     class Event(models.TextChoices):
-        """What a webhook can tell of."""
+        """The events that webhooks are sent for."""
 
         INTERRUPT_CREATED = "interrupt.created", _("a question was asked")
         INTERRUPT_DECIDED = "interrupt.decided", _("a question was decided")
@@ -89,13 +89,15 @@ class Delivery(models.Model):
         TEST = "webhook.test", _("somebody tries the endpoint")
 
     class State(models.TextChoices):
+        """The state of a message."""
+
         PENDING = "pending", _("pending")
         DELIVERED = "delivered", _("delivered")
         DEAD = "dead", _("given up")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     #: Without a constraint: a process may not have heard yet that the endpoint is gone, and what
-    #: it tells of must not fail for that. The sweep removes what is left over.
+    #: it is about must not fail for that. The sweep removes what is left over.
     endpoint = models.ForeignKey(
         WebhookEndpoint,
         on_delete=models.CASCADE,

@@ -1,7 +1,8 @@
-"""What runs tell while they go, as rows that are written with what they tell of.
+"""Events of runs, and the outbox of webhooks: rows that are written with what they are about.
 
-plain.py    values as JSON for people: bounded, without secrets
-log.py      the events of one run, numbered by whoever holds its thread
+redaction.py    values as JSON for people: bounded, without secrets
+run_events.py   the events of one run, numbered by whoever holds its thread
+outbox.py       messages to webhooks, which the package ``webhooks`` sends
 """
 
 from __future__ import annotations

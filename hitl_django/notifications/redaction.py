@@ -1,7 +1,7 @@
 """Values as JSON for people: bounded in size, without secrets, and storable everywhere.
 
 What a program needs is the thread's state; this is what somebody looks at. Nothing of a user's
-class is called but its attributes, so that whatever a node returned can be told of.
+class is called but its attributes, so that whatever a node returned can be shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any
     """
     view = _View(most, frozenset(redact))
     try:
-        return view.of(value, 0), view.cut
+        return view.convert(value, 0), view.cut
     except Exception:  # of a class of the user's, or changed meanwhile by another thread
         return f"<{type(value).__name__}>", True
 
@@ -53,7 +53,7 @@ class _View:
     def __init__(self, most: int, redact: frozenset[str]) -> None:
         self.left, self.redact, self.cut = most, redact, False
 
-    def of(self, value: Any, depth: int) -> Any:
+    def convert(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is str:
             return self._text(value)
@@ -77,9 +77,9 @@ class _View:
 
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Enum):
-            return self.of(value.value, depth + 1)
+            return self.convert(value.value, depth + 1)
         if isinstance(value, (str, int, float)):  # of a class of their own
-            return self.of(_bare(value), depth + 1)
+            return self.convert(_bare(value), depth + 1)
         if isinstance(value, (date, time)):
             return self._text(value.isoformat())
         if isinstance(value, (UUID, Decimal, timedelta)):
@@ -110,11 +110,11 @@ class _View:
             if name in self.redact or _is_secret(name):
                 found[name] = self._text(HIDDEN)
             else:
-                found[name] = self.of(value, depth + 1)
+                found[name] = self.convert(value, depth + 1)
         return found
 
     def _key(self, key: Any) -> str:
-        name = key if type(key) is str else str(self.of(key, DEPTH - 2))
+        name = key if type(key) is str else str(self.convert(key, DEPTH - 2))
         if len(name) > KEY_LENGTH:
             name, self.cut = name[:KEY_LENGTH] + CUT, True
         if not _is_simple(name):
@@ -129,7 +129,7 @@ class _View:
             if self.left <= 0:
                 self.cut = True
                 break
-            found.append(self.of(item, depth + 1))
+            found.append(self.convert(item, depth + 1))
             self.left -= 1
         return found
 

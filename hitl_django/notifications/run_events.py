@@ -21,7 +21,7 @@ from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
-from hitl_django.models.events import modes_of, tells_of_subgraphs
+from hitl_django.models.events import decode_modes, includes_subgraphs
 
 from .redaction import redact_value
 
@@ -61,19 +61,19 @@ class EventLog:
         self._known = last
 
     @classmethod
-    def of(cls, run: Run) -> EventLog:
+    def for_run(cls, run: Run) -> EventLog:
         """Returns the log of a run whose state nobody else can change any more."""
         return cls(run.pk, run.graph, run.events, run.last_event)
 
     @property
     def modes(self) -> frozenset[str]:
         """The stream modes whose chunks are events of the run."""
-        return modes_of(self.choice)
+        return decode_modes(self.choice)
 
     @property
     def subgraphs(self) -> bool:
         """Whether the chunks of subgraphs are events as well."""
-        return tells_of_subgraphs(self.choice)
+        return includes_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
         """Looks up the last number.
@@ -103,7 +103,7 @@ class EventLog:
     def redact(self, data: Any) -> RedactedEvent:
         """Returns what is stored of the data of a chunk."""
         return RedactedEvent(
-            *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.redacted_of(self.graph))
+            *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.get_redacted_keys(self.graph))
         )
 
     def _row(self, kind: str, ns: str, data: Any, truncated: bool) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
 
     The caller holds the thread's lock, and has read the run behind it.
     """
-    return EventLog.of(run).append_state(batch, Run.State.QUEUED, reason=reason)
+    return EventLog.for_run(run).append_state(batch, Run.State.QUEUED, reason=reason)
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
@@ -126,7 +126,7 @@ def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
     """
     if not run.events:
         return
-    log = EventLog.of(run)
+    log = EventLog.for_run(run)
     log.catch_up(batch.using)
     run.last_event = log.append_state(batch, state, **about)
     Run.objects.using(batch.using).filter(pk=run.pk).update(last_event=run.last_event)

@@ -2,7 +2,7 @@
 
 Whatever changes a run or a question on behalf of a person goes through here: the admin, the API,
 commands and the embedding product's own code. Each verb is one transaction that holds the
-permission check, the change, its audit entry and the hint to a worker; inside a caller's
+permission check, the change, its audit entry and the message to a worker; inside a caller's
 transaction that rolls back, nothing has happened.
 
 ``by`` is the user on whose behalf it happens; None is code, recorded as "system" and allowed

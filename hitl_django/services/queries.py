@@ -18,7 +18,7 @@ from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.models.review import unclaimed
+from hitl_django.models.review import get_cleared_claim
 
 _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
@@ -70,7 +70,7 @@ CLOSE = PreparedUpdate(
         "status": Interrupt.Status.DECIDED,
         "closed_at": Now(),
         "version": F("version") + 1,
-        **unclaimed(),
+        **get_cleared_claim(),
     },
 )
 

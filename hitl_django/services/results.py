@@ -1,4 +1,4 @@
-"""What the verbs return: plain values, so that no row leaves the services."""
+"""Results of the services: plain values, so that no row leaves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class RunInfo:
     error: str
 
     @classmethod
-    def of(cls, run: Run, *, created: bool = False) -> RunInfo:
+    def from_row(cls, run: Run, *, created: bool = False) -> RunInfo:
+        """Returns a run's row as a plain value."""
         return cls(
             id=run.pk,
             thread_id=run.thread.thread_id,
@@ -62,7 +63,8 @@ class DecisionInfo:
     repeated: bool = False
 
     @classmethod
-    def of(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
+    def from_row(cls, decision: Decision, run_id: UUID, *, repeated: bool = False) -> DecisionInfo:
+        """Returns a decision's row as a plain value."""
         return cls(
             **read_fields(cls, decision, but=("run_id", "type", "complete", "repeated")),
             run_id=run_id,

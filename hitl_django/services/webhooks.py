@@ -58,7 +58,8 @@ class WebhookInfo:
     secret: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
+    def from_row(cls, endpoint: WebhookEndpoint, *, secret: str = "") -> WebhookInfo:
+        """Returns an endpoint's row as a plain value."""
         return cls(**read_fields(cls, endpoint, but=["secret"]), secret=secret)
 
 
@@ -79,7 +80,8 @@ class DeliveryInfo:
     finished_at: datetime | None
 
     @classmethod
-    def of(cls, delivery: Delivery) -> DeliveryInfo:
+    def from_row(cls, delivery: Delivery) -> DeliveryInfo:
+        """Returns a delivery's row as a plain value."""
         return cls(**read_fields(cls, delivery))
 
 
@@ -100,44 +102,44 @@ def create_webhook(
     how long other processes go by what they have read.
     """
     _refuse_if_not_allowed(by)
-    secret = webhooks.new_secret()
+    secret = webhooks.make_secret()
     row = WebhookEndpoint(
-        **_checked(url=url, events=events, graphs=graphs, description=description),
+        **_check_values(url=url, events=events, graphs=graphs, description=description),
         with_question=with_question,
         is_active=is_active,
         secret=secret,
         created_by=by,
-        created_by_label=audit.label(by),
+        created_by_label=audit.label_user(by),
     )
     row.save(using=write_alias(), force_insert=True)
     outbox.clear_listeners()
     logger.info("webhook %s made by %s", row.pk, _name(by))
     row.refresh_from_db(write_alias())
-    return WebhookInfo.of(row, secret=secret)
+    return WebhookInfo.from_row(row, secret=secret)
 
 
 def check_webhook(**given: Any) -> None:
     """Raises InvalidInputError, with what is wrong with each, where no webhook can have these."""
-    _checked(**given)
+    _check_values(**given)
 
 
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
     """Changes what ``create_webhook`` was given; one that is turned on again begins afresh.
 
-    Whoever has it lead elsewhere, or has it send what is asked along, stands for it from then on:
-    it tells of no question that they may not see.
+    Whoever gives it another address, or has it send the questions along, counts as its maker from
+    then on: it sends no question that they may not see.
     """
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_question", "is_active"}
     if unknown := changes.keys() - known:
         raise TypeError(f"A webhook has no {', '.join(sorted(unknown))} to change.")
-    values = {**changes, **_checked(**{key: changes.get(key, UNSET) for key in known})}
+    values = {**changes, **_check_values(**{key: changes.get(key, UNSET) for key in known})}
     if values.get("is_active") or "url" in values:
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
-    leads_elsewhere = values.get("url", row.url) != row.url
-    tells_more = values.get("with_question", False) and not row.with_question
-    if leads_elsewhere or tells_more:
-        values |= {"created_by": by, "created_by_label": audit.label(by)}
+    moves = values.get("url", row.url) != row.url
+    sends_more = values.get("with_question", False) and not row.with_question
+    if moves or sends_more:
+        values |= {"created_by": by, "created_by_label": audit.label_user(by)}
     if not _rows().filter(pk=row.pk).update(**values):
         raise WebhookNotFound  # it was deleted since it was read
     outbox.clear_listeners()
@@ -147,7 +149,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
         batch = WriteBatch(write_alias())
         dispatcher.enqueue_webhook(row.pk, batch)  # what had to wait for this
         batch.run()
-    return WebhookInfo.of(row)
+    return WebhookInfo.from_row(row)
 
 
 @retry_on_conflict
@@ -163,25 +165,25 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
     """Gives a webhook another secret, and returns it; for a day messages are signed with both."""
     row = _managed(webhook_id, by)
-    secret = webhooks.new_secret()
+    secret = webhooks.make_secret()
     # One statement: of two at the same moment one comes after the other, and both secrets are kept.
     changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
     if not _rows().filter(pk=row.pk).update(**changes):
         raise WebhookNotFound  # it was deleted since it was read
     logger.info("webhook %s has another secret, by %s", row.pk, _name(by))
-    return WebhookInfo.of(row, secret=secret)
+    return WebhookInfo.from_row(row, secret=secret)
 
 
 @retry_on_conflict
 def try_webhook(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Sends a message that tells of nothing, at once even where the endpoint rests."""
+    """Sends a test message without an event, at once even where the endpoint rests."""
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
         batch = WriteBatch(write_alias())
         [added] = outbox.add_messages(batch, Delivery.Event.TEST, {}, [row.pk])
         batch.run()
-    return DeliveryInfo.of(_deliveries().get(pk=added))
+    return DeliveryInfo.from_row(_deliveries().get(pk=added))
 
 
 @retry_on_conflict
@@ -201,13 +203,13 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
         batch.run()
     logger.info("delivery %s is sent again, by %s", delivery.pk, _name(by))
     delivery.refresh_from_db(write_alias())
-    return DeliveryInfo.of(delivery)
+    return DeliveryInfo.from_row(delivery)
 
 
-def _checked(**given: Any) -> dict[str, Any]:
+def _check_values(**given: Any) -> dict[str, Any]:
     """Returns the values of those that were given, or names what is wrong with each."""
     values, faults = {}, []
-    known = {"events": EVENTS, "graphs": frozenset(registry.names())}
+    known = {"events": EVENTS, "graphs": frozenset(registry.list_names())}
     for name, value in given.items():
         if value is UNSET:
             continue

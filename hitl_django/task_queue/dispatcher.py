@@ -80,7 +80,7 @@ class InlineDispatcher(Dispatcher):
         transaction.on_commit(partial(import_string(function), argument), using=write_alias())
 
 
-def dispatcher() -> Dispatcher:
+def get_dispatcher() -> Dispatcher:
     """Returns the dispatcher that ``HITL["DISPATCH"]`` names."""
     chosen: Dispatcher = import_string(hitl.DISPATCH)()
     return chosen
@@ -96,15 +96,15 @@ def enqueue_webhook(endpoint_id: object, batch: WriteBatch) -> None:
     _add_message(DELIVER, endpoint_id, batch)
 
 
-def time_slice() -> float | None:
+def get_time_slice() -> float | None:
     """Returns the seconds a worker may stay with one run; None where nothing limits it."""
     if hitl.TIME_SLICE_SECONDS is not None:
         return float(hitl.TIME_SLICE_SECONDS)
-    return dispatcher().time_slice()
+    return get_dispatcher().time_slice()
 
 
 def _add_message(function: str, subject: object, batch: WriteBatch) -> None:
-    queue, argument = dispatcher(), str(subject)
+    queue, argument = get_dispatcher(), str(subject)
     row = queue.message_row(function, argument)
     if row is None:
         batch.after_write(partial(queue.enqueue, function, argument))

@@ -28,7 +28,7 @@ KEPT = timedelta(days=1)
 _reported: tuple[int, float] | None = None
 
 
-def report() -> None:
+def report_work() -> None:
     """Records that this process has just worked, once in HEARTBEAT_SECONDS at most."""
     global _reported
     now, pid = time.monotonic(), os.getpid()
@@ -43,7 +43,7 @@ def report() -> None:
         logger.exception("worker %s: heartbeat not written", pid)
 
 
-def silence() -> timedelta:
+def get_silence_limit() -> timedelta:
     """Returns after how long without a report a worker counts as gone.
 
     An idle worker reports when it carries out the scheduled sweep, twice a minute at best.

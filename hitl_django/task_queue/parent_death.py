@@ -29,7 +29,7 @@ class _Process:
     is_bound = False
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Returns what a program's environment has to hold for it to end with this process."""
     return {VARIABLE: str(os.getpid())}
 

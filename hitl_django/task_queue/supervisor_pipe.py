@@ -34,7 +34,7 @@ def is_supervised() -> bool:
     return VARIABLE in os.environ
 
 
-def report(word: WorkerStatus, seconds: float = 0.0) -> None:
+def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
     """Reports to the supervisor, if there is one."""
     pipe = os.environ.get(VARIABLE)
     if not pipe:
@@ -69,6 +69,7 @@ class SupervisorPipe:
                     yield pulse
 
     def close(self) -> None:
+        """Closes both ends."""
         os.close(self.reading)
         os.close(self.writing)
 

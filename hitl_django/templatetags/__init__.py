@@ -1,1 +1,1 @@
-"""What the app's templates load."""
+"""Template tags and filters of this app."""

@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
-from hitl_django.forms.json_input import visible as _visible
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Decision
 
 register = template.Library()
@@ -17,7 +17,7 @@ register = template.Library()
 def visible(value: Any) -> str:
     """Shows characters that a screen hides by their code points."""
     # The text is escaped like any other: what comes out was never marked as safe.
-    return _visible(str(value)) if value is not None else ""
+    return escape_hidden(str(value)) if value is not None else ""
 
 
 @register.filter

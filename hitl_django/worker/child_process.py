@@ -53,7 +53,7 @@ class Child:
         with program.log.open("ab") if program.log else nullcontext() as log:
             self.process = subprocess.Popen(
                 program.command,
-                env={**os.environ, **parent_death.environment(), **program.environment},
+                env={**os.environ, **parent_death.build_environment(), **program.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT if log else None,

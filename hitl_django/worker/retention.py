@@ -75,7 +75,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 
 
 def prune_ended(days: float) -> Iterator[int]:
-    """Leaves of threads that ended that long ago the newest checkpoints only.
+    """Prunes threads that ended that long ago to their newest checkpoints.
 
     The newest state can still be read and decisions stand; what came between is gone. Yields as it
     goes how many they are. One that can't be pruned keeps none of the others: the first such error

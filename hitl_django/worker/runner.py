@@ -17,7 +17,7 @@ from hitl_django import leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.db.connections import close_lost
+from hitl_django.db.connections import close_lost_connections
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
@@ -93,9 +93,9 @@ def drain(reason: str = "shutdown") -> None:
 
 
 def _drive(lease: Lease) -> Outcome:
-    registered = registry.get(lease.graph)
+    registered = registry.get_graph(lease.graph)
     if lease.fingerprint != registered.fingerprint:
-        compatibility.take_up(lease.run_id, lease.thread, lease.fingerprint, registered)
+        compatibility.adopt_shape(lease.run_id, lease.thread, lease.fingerprint, registered)
     fence = RunFence(lease)
     config = {
         "configurable": {
@@ -111,7 +111,7 @@ def _drive(lease: Lease) -> Outcome:
         # tasks of a workflow run on the test's own.
         config["max_concurrency"] = 1
     control = RunControl()
-    with _drainable(control), leases.keep_renewed(lease, control, dispatcher.time_slice()):
+    with _drainable(control), leases.keep_renewed(lease, control, dispatcher.get_time_slice()):
         newest = lease.newest.take() if lease.newest else None
         saver = DjangoSaver(
             lease.thread, fence, append_events=lease.log.append_chunks, newest=newest
@@ -138,7 +138,7 @@ def _drainable(control: RunControl) -> Iterator[None]:
 def _release(lease: Lease, error: Exception) -> None:
     logger.error("run %s stopped: %s", lease.run_id, type(error).__name__)
     try:
-        close_lost()
+        close_lost_connections()
         # What is stored can't be read, or not gone on with, by this version of the code: trying
         # again won't help. Anything else (the database, a graph that isn't deployed here) may pass.
         hopeless = isinstance(error, (PayloadError, GraphChangedError))

@@ -189,4 +189,4 @@ def is_running(pid: int) -> bool:
 
 
 def _broker_is_down() -> bool:
-    return any(found.level >= checks.CRITICAL for found in dispatcher.dispatcher().probe())
+    return any(found.level >= checks.CRITICAL for found in dispatcher.get_dispatcher().probe())

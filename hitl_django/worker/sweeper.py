@@ -24,7 +24,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Run
 from hitl_django.notifications import webhooks
-from hitl_django.services.reviews.expire import expired_questions
+from hitl_django.services.reviews.expire import select_expired
 from hitl_django.task_queue import dispatcher, heartbeat
 
 from . import retention
@@ -42,8 +42,8 @@ def sweep() -> list[UUID]:
     """
     _run_steps("questions", services.expire_due, services.warn_expiring, services.mark_overdue)
     run_ids = _enqueue_overdue()
-    _run_steps("webhooks", webhooks.hint_due, webhooks.remove_old)
-    _run_steps("shapes", compatibility.remove_unused)
+    _run_steps("webhooks", webhooks.enqueue_due, webhooks.remove_old)
+    _run_steps("shapes", compatibility.remove_unused_shapes)
     if hitl.RETENTION_DAYS is not None:
         _delete_ended(hitl.RETENTION_DAYS)
     if hitl.EVENT_RETENTION_DAYS is not None:
@@ -79,13 +79,13 @@ def _delete_ended(days: float) -> None:
 def _enqueue_overdue() -> list[UUID]:
     using = write_alias()
     with transaction.atomic(using=using):
-        # Two sweeps at once take different runs, so that no run is hinted twice and neither waits.
+        # Two sweeps at once take different runs, so none is enqueued twice and neither waits.
         # SQLite has one writer at a time: the second one finds the marks of the first.
         overdue = _overdue().select_for_update(skip_locked=True, no_key=True, of=("self",))
         run_ids = list(overdue.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
         if not run_ids:
             return []
-        # Marked before they are hinted, so that the next sweep looks at others first: with more
+        # Marked before they are enqueued, so that the next sweep looks at others first: with more
         # runs waiting than workers can take, the queue doesn't fill with repetitions.
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         batch = WriteBatch(using)
@@ -105,16 +105,16 @@ def is_any_due(run_ids: Sequence[UUID]) -> bool:
 def find_missed_since() -> datetime | None:
     """Returns since when something waits that a sweep should have seen to; None where nothing does.
 
-    What a sweep does first is asked for: runs to hint at again, and questions to let expire. While
-    others are hinted at, those that don't fit into its batches have to wait.
+    It looks for what a sweep does first: enqueue runs again, and expire questions. While others are
+    enqueued, those that don't fit into its batches have to wait.
     """
-    late = Now() - heartbeat.silence()
+    late = Now() - heartbeat.get_silence_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
     if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
         return None
-    # A lease that ends now leaves a run to the next sweep, however long ago it was hinted at.
+    # A lease that ends now leaves a run to the next sweep, however long ago it was enqueued.
     untended = Q(state=Run.State.QUEUED) | Q(thread__lease_until__lt=late)
-    questions = expired_questions().filter(expires_at__lt=late)
+    questions = select_expired().filter(expires_at__lt=late)
     oldest = [
         runs.filter(untended, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
         questions.aggregate(at=Min("expires_at"))["at"],
@@ -124,10 +124,10 @@ def find_missed_since() -> datetime | None:
 
 def _overdue() -> QuerySet[Run]:
     """Returns the runs that should be moving and aren't, those enqueued longest ago first."""
-    hinted_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     # The states and the time come first and by themselves: they are what the index is made for.
     due = Run.objects.using(write_alias()).filter(
-        state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=hinted_before
+        state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
     )
     return due.filter(_untended()).order_by("hinted_at")
 

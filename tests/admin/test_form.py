@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from hitl_django.forms import MISSING, AnswerForm, Shape, infer_shape, read_shape
-from hitl_django.forms.json_input import from_json, hidden, visible
+from hitl_django.forms.json_input import escape_hidden, from_json, list_hidden
 from hitl_django.json_text.json_schema import TOO_COMPLEX
 
 from .browsing import post_of
@@ -538,11 +538,11 @@ def test_typed_json_is_that_json(value: Any) -> None:
 
 
 def test_characters_that_do_not_show_are_shown() -> None:
-    assert visible("a\u202eb\x1bc\r\nd\te\u2066") == "a⟨U+202E⟩b⟨U+001B⟩c\nd\te⟨U+2066⟩"
-    assert visible("می‌خواهم 👩‍👧") == "می‌خواهم 👩‍👧"
-    assert visible("ap\u200dprove") == "ap⟨U+200D⟩prove"
-    assert hidden("a\u200bb\u200bc\u00ad") == ["U+200B", "U+00AD"]
-    assert hidden("plain\ttext\n") == []
+    assert escape_hidden("a\u202eb\x1bc\r\nd\te\u2066") == "a⟨U+202E⟩b⟨U+001B⟩c\nd\te⟨U+2066⟩"
+    assert escape_hidden("می‌خواهم 👩‍👧") == "می‌خواهم 👩‍👧"
+    assert escape_hidden("ap\u200dprove") == "ap⟨U+200D⟩prove"
+    assert list_hidden("a\u200bb\u200bc\u00ad") == ["U+200B", "U+00AD"]
+    assert list_hidden("plain\ttext\n") == []
 
 
 def test_json_text_is_read_strictly() -> None:

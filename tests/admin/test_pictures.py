@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import pytest
 
 from hitl_django import END, START, StateGraph
-from hitl_django.graph_registry.svg import picture_of, svg
+from hitl_django.graph_registry.svg import draw_svg, get_picture
 
 from .test_hostile import HIDDEN, MARK, TEXTS, assert_inert
 
@@ -29,7 +29,7 @@ def graph_of(*names: str, answer: str = "yes") -> Any:
 
 
 def drawn(graph: Any, **told: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(picture_of(graph), **told))
+    return ElementTree.fromstring(draw_svg(get_picture(graph), **told))
 
 
 def nodes_of(root: ElementTree.Element) -> dict[str, ElementTree.Element]:
@@ -96,16 +96,16 @@ def test_a_long_list_of_nodes_is_cut_in_the_description() -> None:
 
 
 def test_two_pictures_on_a_page_have_ids_of_their_own() -> None:
-    picture = picture_of(graph_of("a", "b"))
+    picture = get_picture(graph_of("a", "b"))
 
-    assert "other-title" in svg(picture, ident="other")
-    assert "other-title" not in svg(picture)
+    assert "other-title" in draw_svg(picture, ident="other")
+    assert "other-title" not in draw_svg(picture)
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_name_and_no_label_becomes_markup(text: str) -> None:
     name = text.replace("|", "").replace(":", "")
-    image = svg(picture_of(graph_of("a", name, answer=text)), title=text, visited=[name])
+    image = draw_svg(get_picture(graph_of("a", name, answer=text)), title=text, visited=[name])
 
     assert_inert(image)
     root = ElementTree.fromstring(image)
@@ -118,7 +118,7 @@ def test_no_name_and_no_label_becomes_markup(text: str) -> None:
 
 
 def test_the_picture_has_no_styles_and_no_scripts() -> None:
-    image = svg(picture_of(graph_of("a", "b")), visited=["a"], paused=["b"])
+    image = draw_svg(get_picture(graph_of("a", "b")), visited=["a"], paused=["b"])
 
     assert "style" not in image
     assert "<script" not in image

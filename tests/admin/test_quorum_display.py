@@ -229,7 +229,8 @@ def test_a_run_that_waits_for_all_its_answers_says_so(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "hitl_django.graph_registry.registry.policy_of", lambda name: ReviewPolicy(goes_on="all")
+        "hitl_django.graph_registry.registry.get_review_policy",
+        lambda name: ReviewPolicy(goes_on="all"),
     )
     item = asked("panel")
     assert "the run goes on when all are answered" in text_of(reviewer.get(page_of(item)))

@@ -17,7 +17,7 @@ from django.urls import include, path, reverse
 from hitl_django import admin as ours
 from hitl_django import services
 from hitl_django.models import Interrupt, ReviewItem, Run
-from hitl_django.notifications.webhooks.messages import body_of
+from hitl_django.notifications.webhooks.messages import build_body
 from hitl_django.page_urls import find_admin_page
 from hitl_django.services import create_webhook
 
@@ -190,11 +190,11 @@ def test_a_message_that_is_sent_out_links_to_a_site_that_has_the_page(
     item = rows["reviewitem"]
     delivery.data = {**delivery.data, "interrupt_id": str(item.pk)}
     page = f"hitl_django/reviewitem/{item.pk}/change/"
-    assert f"https://example.com/admin/{page}".encode() in body_of(delivery, delivery.endpoint)
+    assert f"https://example.com/admin/{page}".encode() in build_body(delivery, delivery.endpoint)
     settings.ROOT_URLCONF = WithoutDefault
-    assert f"https://example.com/desk/{page}".encode() in body_of(delivery, delivery.endpoint)
+    assert f"https://example.com/desk/{page}".encode() in build_body(delivery, delivery.endpoint)
     settings.ROOT_URLCONF = BareAlone
-    assert b'"review"' not in body_of(delivery, delivery.endpoint)
+    assert b'"review"' not in build_body(delivery, delivery.endpoint)
 
 
 def test_registering_twice_changes_nothing(about: Group) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from hitl_django import VALUE, services
-from hitl_django.answers import AnswerOptions, infer_decision, resume_value
+from hitl_django.answers import AnswerOptions, infer_decision, make_resume_value
 from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError, PayloadLimitError
 from hitl_django.errors import IdempotencyKeyReusedError, SelfApprovalError
@@ -100,7 +100,7 @@ def test_what_may_not_be_edited_is_not_edited_by_deciding_each_action_on_its_own
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     for give in (
         infer_decision,
-        lambda asked, resume: resume_value(asked, "respond", resume["decisions"]),
+        lambda asked, resume: make_resume_value(asked, "respond", resume["decisions"]),
     ):
         with pytest.raises(InvalidAnswerError, match="may not be changed"):
             give(question, {"decisions": [edit, {"type": "respond", "message": "No."}]})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.answers import AnswerOptions, resume_value
+from hitl_django.answers import AnswerOptions, make_resume_value
 from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema
@@ -51,7 +51,7 @@ def test_a_question_allows_what_its_answer_can_say(
     assert question.allowed == allowed
     for type_ in {*ALL, "other"} - set(allowed):
         with pytest.raises(InvalidAnswerError, match=allowed[0]):
-            resume_value(question, type_, {})
+            make_resume_value(question, type_, {})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_question_allows_what_its_answer_can_say(
 def test_each_decision_composes_to_an_answer(
     payload: Any, schema: Any, type_: str, value: Any, answer: Any
 ) -> None:
-    assert resume_value(AnswerOptions(payload=payload, schema=schema), type_, value) == answer
+    assert make_resume_value(AnswerOptions(payload=payload, schema=schema), type_, value) == answer
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_each_decision_composes_to_an_answer(
 )
 def test_faults_point_at_the_field(value: Any, pointers: list[str]) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
-        resume_value(AnswerOptions(payload={}, schema=APPROVAL), "edit", value)
+        make_resume_value(AnswerOptions(payload={}, schema=APPROVAL), "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 

@@ -98,7 +98,7 @@ assert "defer" in DecisionBody().fields["type"].choices
 
 options = answers.AnswerOptions(payload={"a": 1}, policy_answers=policy.answers)
 assert answers.choose_decisions(options, ["defer"]) == ("defer",)
-assert answers.resume_value(options, "defer") == "later"
+assert answers.make_resume_value(options, "defer") == "later"
 assert answers.infer_decision(options, "later").type == "defer"
 
 question = Interrupt(payload={"a": 1}, graph="g", allowed_decisions=["approve", "defer", "reject"])

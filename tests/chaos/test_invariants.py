@@ -129,7 +129,7 @@ def put_another_entry_on_top() -> None:
     last = AuditEntry.objects.order_by("seq").last()
     assert last is not None
     last.pk, last.seq, last.prev_hash = None, last.seq + 1, last.hash
-    last.hash = audit.entry_hash(last, last.thread.thread_id)
+    last.hash = audit.hash_entry(last, last.thread.thread_id)
     last.save()
 
 
@@ -144,7 +144,7 @@ def rewrite_an_entry() -> None:
     """Changes an entry and works its hash out anew, as who knows the code would."""
     entry = AuditEntry.objects.get(seq=2)
     entry.verb = "cancel"
-    entry.hash = audit.entry_hash(entry, entry.thread.thread_id)
+    entry.hash = audit.hash_entry(entry, entry.thread.thread_id)
     entry.save()
 
 
@@ -178,10 +178,10 @@ def test_the_judge_and_the_package_notice_what_was_done_to_the_record(
     finished: Run, name: str
 ) -> None:
     tamper, said = TAMPERINGS_WITH_THE_RECORD[name]
-    assert (list(audit_chain.faults(finished.thread_id)), list(audit.faults())) == ([], [])
+    assert (list(audit_chain.faults(finished.thread_id)), list(audit.find_faults())) == ([], [])
     tamper()
     assert said in "\n".join(audit_chain.faults(finished.thread_id))
-    assert len(list(audit.faults())) == 1
+    assert len(list(audit.find_faults())) == 1
 
 
 def test_a_record_holds_after_its_reasons_were_erased_and_its_people_deleted(
@@ -193,7 +193,7 @@ def test_a_record_holds_after_its_reasons_were_erased_and_its_people_deleted(
     somebody.delete()
     assert list(audit_chain.faults(waiting.thread_id)) == []
 
-    audit.erase(Thread.objects.get())
+    audit.erase_reasons(Thread.objects.get())
 
     assert (
         "so" not in AuditEntry.objects.get(verb="decide", actor_label="somebody").detail["reason"]

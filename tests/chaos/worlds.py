@@ -61,7 +61,7 @@ class MemoryWorld:
     """The model: a run's state, an epoch, a lease that holds or not, and who was asked what."""
 
     def __init__(self, shape: str) -> None:
-        self.graph = registry.get(shape).graph
+        self.graph = registry.get_graph(shape).graph
         self.stored = InMemorySaver()
         self.hints: list[Any] = ["the run"]
         self.state, self.epoch, self.leased = "queued", 0, False
@@ -144,7 +144,7 @@ class DatabaseWorld:
     """The real thing: the product's services, leases, saver and sweep. Within testing.inline()."""
 
     def __init__(self, shape: str) -> None:
-        self.graph = registry.get(shape).graph
+        self.graph = registry.get_graph(shape).graph
         self.hints = testing.run_ids
         self.hints.clear()
         # What a run tells beyond its states is taken down by the worker, which this world isn't.

@@ -39,13 +39,13 @@ def run(case: Case) -> Any:
 def expected(graph: Any, checkpoint_id: str, ns: str, step: int, task: Any) -> str:
     """Works a task's id out as the engine does."""
     place = f"{ns}|{task.name}" if ns else task.name
-    checkpoint = ids.checkpoint_bytes(checkpoint_id)
+    checkpoint = ids.encode_checkpoint_id(checkpoint_id)
     if task.path[0] == "__pregel_push":
-        return ids.task_id(
+        return ids.make_task_id(
             checkpoint, place, str(step), task.name, "__pregel_push", str(task.path[1])
         )
     triggers = graph.spec.nodes[task.name].sorted_triggers
-    return ids.task_id(checkpoint, place, str(step), task.name, "__pregel_pull", *triggers)
+    return ids.make_task_id(checkpoint, place, str(step), task.name, "__pregel_pull", *triggers)
 
 
 #: Graphs whose state LangGraph can't read back, or whose questions are those of called tasks.
@@ -77,7 +77,7 @@ def test_tasks_and_questions_have_langgraphs_ids(case: Case) -> None:
             assert task.id == expected(ours, place["checkpoint_id"], "", step, task)
             if hasattr(task.state, "tasks") or task.state:
                 continue
-            known = {ids.interrupt_id(f"{task.name}:{task.id}", index) for index in range(4)}
+            known = {ids.make_interrupt_id(f"{task.name}:{task.id}", index) for index in range(4)}
             assert {asked.id for asked in task.interrupts} <= known
 
 
@@ -103,7 +103,7 @@ def test_a_childs_tasks_and_questions_have_langgraphs_ids() -> None:
             seen += 1
             if not task.state:
                 inside = f"{ns}|{task.name}:{task.id}"
-                assert [asked.id for asked in task.interrupts] == [ids.interrupt_id(inside, 0)]
+                assert [asked.id for asked in task.interrupts] == [ids.make_interrupt_id(inside, 0)]
     assert seen == 3
 
 

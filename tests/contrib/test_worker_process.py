@@ -23,8 +23,8 @@ def test_a_process_that_runs_tasks_itself_keeps_its_signals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []
-    monkeypatch.setattr(heartbeat, "report", lambda: said.append("report"))
-    monkeypatch.setattr(supervisor_pipe, "report", lambda *words: said.append(words))
+    monkeypatch.setattr(heartbeat, "report_work", lambda: said.append("report"))
+    monkeypatch.setattr(supervisor_pipe, "report_status", lambda *words: said.append(words))
     before = handlers()
     post_spawn.send("django_q", proc_name="one")
     pre_execute.send("django_q", func=None, task={"func": "f"})
@@ -59,7 +59,7 @@ def test_a_worker_that_is_told_to_end_where_nothing_can_be_raised_takes_no_more(
             signal.raise_signal(signal.SIGTERM)
 
     left_behind = [Connection()]
-    monkeypatch.setattr(heartbeat, "report", left_behind.clear)
+    monkeypatch.setattr(heartbeat, "report_work", left_behind.clear)
     monkeypatch.setattr(runner, "drain", lambda reason: None)
     for name, value in {"pid": os.getpid(), "task": None, "until": 0.0, "is_ending": False}.items():
         monkeypatch.setattr(worker_process._Process, name, value)

@@ -172,7 +172,7 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
 
     def take_up() -> None:
         compatibility.clear_shapes()
-        compatibility.take_up(run.pk, key, "", registry.get("approval"))
+        compatibility.adopt_shape(run.pk, key, "", registry.get_graph("approval"))
 
     cut_everywhere(take_up, least=2)
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
@@ -181,8 +181,8 @@ def test_a_run_goes_on_under_a_shape_that_is_stored_or_under_its_own() -> None:
 def test_a_shape_that_was_not_stored_is_not_taken_for_stored() -> None:
     compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
-        compatibility.remember(registry.get("approval"))
-    compatibility.remember(registry.get("approval"))
+        compatibility.store_shape(registry.get_graph("approval"))
+    compatibility.store_shape(registry.get_graph("approval"))
     assert GraphShape.objects.exists()
 
 

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from hitl_django import services
-from hitl_django.answers import AnswerOptions, infer_decision, resume_value
+from hitl_django.answers import AnswerOptions, infer_decision, make_resume_value
 from hitl_django.dialects import UNSET, recognise_dialect
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text.sanitize import make_title
@@ -183,18 +183,18 @@ def test_every_decision_that_is_offered_has_an_answer_in_the_dialects_shape(
     before = json.dumps(payload)
     for decision in question.allowed:
         value = value_for(data.draw, question, decision)
-        answer = resume_value(question, decision, value)
+        answer = make_resume_value(question, decision, value)
         ANSWERS[dialect].validate_json(json.dumps(answer))
-        assert answer == resume_value(question, decision, value)
+        assert answer == make_resume_value(question, decision, value)
         meant = infer_decision(question, answer)
-        assert resume_value(question, meant.type, meant.value) == answer
+        assert make_resume_value(question, meant.type, meant.value) == answer
         if dialect == "hitl_request":
             assert len(answer["decisions"]) == len(payload["action_requests"])
             for made, config in zip(answer["decisions"], payload["review_configs"], strict=True):
                 assert made["type"] in config["allowed_decisions"]
     for decision in {"approve", "edit", "reject", "respond"} - set(question.allowed):
         with pytest.raises(InvalidAnswerError):
-            resume_value(question, decision, {})
+            make_resume_value(question, decision, {})
     assert json.dumps(payload) == before
 
 
@@ -208,7 +208,7 @@ def test_no_value_whatever_makes_an_answer_of_another_shape(
     value = data.draw(values | st.just(question.start) | st.just([{"type": "approve"}]))
     faults: Any = ()
     try:
-        ANSWERS[dialect].validate_json(json.dumps(resume_value(question, decision, value)))
+        ANSWERS[dialect].validate_json(json.dumps(make_resume_value(question, decision, value)))
     except InvalidAnswerError as error:
         faults = error.faults or None
     assert faults is not None
@@ -303,7 +303,7 @@ def test_each_action_takes_the_configuration_of_its_name() -> None:
     assert question.allowed == ("approve", "edit", "respond")
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     with pytest.raises(InvalidAnswerError) as caught:
-        resume_value(question, "respond", [edit, edit, edit])
+        make_resume_value(question, "respond", [edit, edit, edit])
     assert caught.value.faults == (("/1/type", "is none of approve, respond"),)
 
 
@@ -332,7 +332,7 @@ def test_faults_point_into_what_was_given(decision: str, value: Any, pointers: l
         payload={**REQUEST, "review_configs": [config]}, dialect="hitl_request"
     )
     with pytest.raises(InvalidAnswerError) as caught:
-        resume_value(question, decision, value)
+        make_resume_value(question, decision, value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
@@ -341,10 +341,10 @@ def test_fewer_decisions_than_actions_are_refused() -> None:
     question = AnswerOptions(payload=two, dialect="hitl_request")
     for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
         with pytest.raises(InvalidAnswerError, match="decide every action"):
-            resume_value(question, "respond", value)
+            make_resume_value(question, "respond", value)
     mixed = [{"type": "approve"}, {"type": "reject", "message": "not twice"}]
-    assert resume_value(question, "respond", mixed) == {"decisions": mixed}
-    assert resume_value(question, "reject", "no") == {
+    assert make_resume_value(question, "respond", mixed) == {"decisions": mixed}
+    assert make_resume_value(question, "reject", "no") == {
         "decisions": [{"type": "reject", "message": "no"}] * 2
     }
 

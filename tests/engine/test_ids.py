@@ -61,8 +61,10 @@ def test_ids_are_langgraphs(
     asked: int,
     question: str,
 ) -> None:
-    assert ids.task_id(ids.checkpoint_bytes(checkpoint), ns, str(step), name, *place) == task
-    assert ids.interrupt_id(f"{ns}:{task}", asked) == question
+    assert (
+        ids.make_task_id(ids.encode_checkpoint_id(checkpoint), ns, str(step), name, *place) == task
+    )
+    assert ids.make_interrupt_id(f"{ns}:{task}", asked) == question
 
 
 def test_checkpoint_ids_are_uuids_of_version_6() -> None:
@@ -100,31 +102,31 @@ def test_threads_never_make_the_same_checkpoint_id() -> None:
 
 
 def test_the_id_of_a_task_depends_on_every_part_of_its_place() -> None:
-    checkpoint = ids.checkpoint_bytes(ids.new_uuid6())
+    checkpoint = ids.encode_checkpoint_id(ids.new_uuid6())
     places = [
         (checkpoint, "a", "1", "a", "__pregel_pull", "x"),
         (checkpoint, "a", "2", "a", "__pregel_pull", "x"),
         (checkpoint, "b", "1", "b", "__pregel_pull", "x"),
         (checkpoint, "a", "1", "a", "__pregel_push", "0"),
-        (ids.checkpoint_bytes(ids.new_uuid6()), "a", "1", "a", "__pregel_pull", "x"),
+        (ids.encode_checkpoint_id(ids.new_uuid6()), "a", "1", "a", "__pregel_pull", "x"),
     ]
-    assert len({ids.task_id(*place) for place in places}) == len(places)
+    assert len({ids.make_task_id(*place) for place in places}) == len(places)
 
 
 def test_questions_of_one_task_have_ids_of_their_own() -> None:
-    assert len({ids.interrupt_id("a:1", index) for index in range(50)}) == 50
+    assert len({ids.make_interrupt_id("a:1", index) for index in range(50)}) == 50
 
 
 def test_a_question_with_a_key_keeps_its_id_whatever_is_asked_before() -> None:
-    assert ids.keyed_interrupt_id("a:1", "k") == ids.keyed_interrupt_id("a:1", "k")
-    positions = {ids.interrupt_id("a:1", index) for index in range(20)}
-    assert ids.keyed_interrupt_id("a:1", "1") not in positions
+    assert ids.make_keyed_id("a:1", "k") == ids.make_keyed_id("a:1", "k")
+    positions = {ids.make_interrupt_id("a:1", index) for index in range(20)}
+    assert ids.make_keyed_id("a:1", "1") not in positions
 
 
 def test_paths_as_text_sort_as_the_paths_do() -> None:
     paths = [("__pregel_pull", "b"), ("__pregel_pull", "a"), ("__pregel_push", 10, False),
              ("__pregel_push", 9, False)]  # fmt: skip
-    assert sorted(paths, key=ids.path_key) == sorted(paths)
+    assert sorted(paths, key=ids.make_path_key) == sorted(paths)
 
 
 def test_an_id_sorts_after_one_from_a_faster_clock_that_it_follows() -> None:
@@ -132,8 +134,8 @@ def test_an_id_sorts_after_one_from_a_faster_clock_that_it_follows() -> None:
     ahead = f"{int(before[:8], 16) + 1:08x}{before[8:]}"
     assert ids.new_uuid6() < ahead
 
-    ids.follow(ahead)
-    ids.follow(before)
-    ids.follow("an id of somebody else's")
+    ids.sort_ids_after(ahead)
+    ids.sort_ids_after(before)
+    ids.sort_ids_after("an id of somebody else's")
 
     assert ahead < ids.new_uuid6() < ids.new_uuid6()

@@ -20,7 +20,7 @@ from hitl_django.engine.loop.channel_state import (
     list_durable_values,
     restore_channels,
 )
-from hitl_django.engine.loop.plan import find_breakpoints, plan
+from hitl_django.engine.loop.plan import find_breakpoints, plan_tasks
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
 from hitl_django.engine.task.graph_spec import GraphSpec
 from hitl_django.engine.task.task import Origin
@@ -59,7 +59,7 @@ class Stepper:
 
     def plan(self) -> list[str]:
         origin = Origin(self.spec, self.state.values, CHECKPOINT, "", self.step, 99)
-        self.tasks = plan(self.spec, self.state, origin)
+        self.tasks = plan_tasks(self.spec, self.state, origin)
         return [task.name for task in self.tasks]
 
     def take(self, writes: dict[str, Any], *, reverse: bool = False) -> list[str]:

@@ -130,13 +130,13 @@ def status(answers: list[Any], *asked: int) -> TaskStatus:
     """Returns the status of a task named a:1 with answers and open questions at positions."""
     made = TaskStatus()
     made.answers = answers
-    made.interrupts = tuple(Interrupt("q", ids.interrupt_id("a:1", index)) for index in asked)
+    made.interrupts = tuple(Interrupt("q", ids.make_interrupt_id("a:1", index)) for index in asked)
     return made
 
 
 def given(**at: Any) -> dict[str, Any]:
     """Returns answers by the ids of the questions at positions p0, p1, ..."""
-    return {ids.interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
+    return {ids.make_interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
 
 
 def test_a_task_gets_the_answer_to_its_open_question() -> None:

@@ -53,7 +53,7 @@ def test_a_thread_saved_by_a_version_is_resumed_and_finished(path: Path) -> None
     threads = {thread.thread_id: thread for thread in Thread.objects.all()}
     assert {"paused", "queued", "decided", "under-way", "finished"} <= threads.keys()
     assert ended() == {"finished"}
-    assert not any(audit.first_fault(thread) for thread in Thread.objects.all())
+    assert not any(audit.find_first_fault(thread) for thread in Thread.objects.all())
 
     finish()
     assert dict(Run.objects.values_list("thread__thread_id", "error")) == dict.fromkeys(threads, "")
@@ -65,7 +65,7 @@ def test_a_thread_saved_by_a_version_is_resumed_and_finished(path: Path) -> None
         assert found["values"] == done["values"] == graphs.VALUES
         assert [content_of(message) for message in found["messages"]] == ["Good morning"]
     assert values_of(threads["gated-at-its-breakpoint"])["log"] == ["worked"]
-    assert not any(audit.first_fault(thread) for thread in Thread.objects.all())
+    assert not any(audit.find_first_fault(thread) for thread in Thread.objects.all())
     assert invariants.faults() == []
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, TypeAdapter
 
-from hitl_django.answers import AnswerOptions, infer_decision, resume_value
+from hitl_django.answers import AnswerOptions, infer_decision, make_resume_value
 from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Interrupt
@@ -311,7 +311,7 @@ def test_all_validations_of_a_decision_share_one_budget() -> None:
 
 def _refused(payload: Any, value: Any) -> None:
     with pytest.raises(InvalidAnswerError) as refused:
-        resume_value(AnswerOptions(payload=payload, dialect="hitl_request"), "edit", value)
+        make_resume_value(AnswerOptions(payload=payload, dialect="hitl_request"), "edit", value)
     [(pointer, reason)] = refused.value.faults
     assert pointer.endswith("/edited_action/args")
     assert reason == json_schema.TOO_COMPLEX

@@ -153,7 +153,7 @@ def test_a_database_that_is_away_ends_the_examination(monkeypatch: pytest.Monkey
         raise OperationalError("connection\nrefused")
 
     monkeypatch.setattr(type(connections["default"]), "ensure_connection", refuse)
-    found = list(diagnosis.examine(audited=True))
+    found = list(diagnosis.examine_installation(audited=True))
     assert [each.level for each in found] == ["error"]
     assert "connection refused" in found[0].words
 
@@ -303,7 +303,7 @@ class TestTheAudit:
         # A run is cancelled between reading its thread and reading the thread's entries.
         runs = list(Run.objects.filter(thread__thread_id="thread 0").values_list("pk", flat=True))
         again: list[str] = []
-        look = audit.first_fault
+        look = audit.find_first_fault
 
         def cancel_first(execute: Any, sql: str, *rest: Any) -> Any:
             if runs and f'FROM "{AuditEntry._meta.db_table}"' in sql:
@@ -314,9 +314,9 @@ class TestTheAudit:
             again.append(thread.thread_id)
             return look(thread)
 
-        monkeypatch.setattr(audit, "first_fault", watched)
+        monkeypatch.setattr(audit, "find_first_fault", watched)
         with connection.execute_wrapper(cancel_first):
-            assert list(audit.faults()) == []
+            assert list(audit.find_faults()) == []
         assert again == ["thread 0"]
 
     def test_is_not_looked_at_unless_asked(self) -> None:

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from hitl_django.management.jsonl import BadLine, StartLine, StartRequest, numbered, parse
+from hitl_django.management.jsonl import BadLine, StartLine, StartRequest, parse_line, read_lines
 
 
 def read(text: str | bytes, graph: str | None = "refund") -> StartRequest:
-    return parse(StartLine(1, text if isinstance(text, bytes) else text.encode()), graph)
+    return parse_line(StartLine(1, text if isinstance(text, bytes) else text.encode()), graph)
 
 
 def test_a_bare_object_is_the_input() -> None:
@@ -69,5 +69,5 @@ def test_a_line_without_a_graph_needs_one_from_the_command() -> None:
 
 
 def test_blank_lines_count_but_ask_for_nothing() -> None:
-    lines = list(numbered([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
+    lines = list(read_lines([b"\xef\xbb\xbf{}\n", b"\n", b"  \r\n", b"{}"]))
     assert lines == [StartLine(1, b"{}\n"), StartLine(4, b"{}")]

@@ -51,6 +51,6 @@ def _finds(question: Interrupt, title: str, text: str) -> bool:
     rows = Interrupt.objects.filter(pk=question.pk)
     rows.update(title=title)
     for common in (False, True):
-        found = rows.filter(queue_filters.matching(text, common=common)).exists()
-        assert rows.filter(queue_filters.matching(text)).exists() is found
+        found = rows.filter(queue_filters.match_words(text, common=common)).exists()
+        assert rows.filter(queue_filters.match_words(text)).exists() is found
     return found

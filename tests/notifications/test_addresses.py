@@ -105,7 +105,7 @@ def test_a_name_that_leads_inside_is_not_connected_to(
     settings.HITL = {}
     for found in ([address], [PUBLIC, address]):
         leads_to(monkeypatch, *found)
-        answer = http_post.post("https://inside.example/", {}, b"", 5)
+        answer = http_post.post_body("https://inside.example/", {}, b"", 5)
         assert "is not a public address" in answer.fault
     assert dialled == []
 
@@ -124,7 +124,7 @@ def test_an_address_that_everybody_reaches_is_connected_to(
 ) -> None:
     settings.HITL = {}
     leads_to(monkeypatch, address)
-    http_post.post("https://hooks.example/", {}, b"", 5)
+    http_post.post_body("https://hooks.example/", {}, b"", 5)
     assert dialled == [(address, 443)]
     assert check_url(f"https://{f'[{address}]' if ':' in address else address}/").port == 443
 
@@ -134,7 +134,7 @@ def test_other_ways_to_write_this_machine_lead_nowhere(
     host: str, settings: Any, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
-    answer = http_post.post(f"https://{host}/", {}, b"", 5)
+    answer = http_post.post_body(f"https://{host}/", {}, b"", 5)
     assert answer.status is None
     assert dialled == []
 
@@ -144,7 +144,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_dialled(
 ) -> None:
     settings.HITL = {}
     asked = leads_to(monkeypatch, PUBLIC)
-    answer = http_post.post("https://rebinding.example:8443/", {}, b"", 5)
+    answer = http_post.post_body("https://rebinding.example:8443/", {}, b"", 5)
     assert answer.fault == "The connection failed: Connection refused."
     # Once: a second look could lead elsewhere.
     assert (asked, dialled) == (["rebinding.example"], [(PUBLIC, 8443)])
@@ -155,7 +155,7 @@ def test_of_several_addresses_the_next_is_tried(
 ) -> None:
     settings.HITL = {}
     leads_to(monkeypatch, "2606:2800:21f:cb07:6820:80da:af6b:8b2c", PUBLIC)
-    http_post.post("https://two.example/", {}, b"", 5)
+    http_post.post_body("https://two.example/", {}, b"", 5)
     assert [address for address, _ in dialled] == ["2606:2800:21f:cb07:6820:80da:af6b:8b2c", PUBLIC]
 
 
@@ -227,7 +227,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(
     monkeypatch.setattr(
         addresses.socket, "getaddrinfo", lambda *args, **options: over.wait(PATIENCE)
     )
-    answer = http_post.post("https://slow.example/", {}, b"", 0.1)
+    answer = http_post.post_body("https://slow.example/", {}, b"", 0.1)
     over.set()
     assert answer.fault == "There was no answer in time."
 
@@ -241,7 +241,7 @@ def test_a_name_that_nobody_knows_is_a_failure(
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", unknown)
-    answer = http_post.post("https://nobody.example/", {}, b"", 5)
+    answer = http_post.post_body("https://nobody.example/", {}, b"", 5)
     assert answer.fault == "The connection failed: the name can't be resolved."
 
 
@@ -286,19 +286,19 @@ def test_the_certificate_has_to_be_that_of_the_name(
     trusting = ssl.create_default_context(cafile=str(certificate) + ".crt")
     address = "https://{}.example:" + f"{secured.port}/"
 
-    answer = http_post.post(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE)
+    answer = http_post.post_body(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE)
     assert answer.fault.startswith("The certificate is not good: self")
 
     monkeypatch.setattr(http_post, "_context", lambda: trusting)
-    assert http_post.post(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE).status == 204
+    assert http_post.post_body(address.format("hooks"), {"A": "b"}, b"{}", PATIENCE).status == 204
     assert secured.next().headers["host"] == f"hooks.example:{secured.port}"
-    answer = http_post.post(address.format("other"), {"A": "b"}, b"{}", PATIENCE)
+    answer = http_post.post_body(address.format("other"), {"A": "b"}, b"{}", PATIENCE)
     assert answer.fault.startswith("The certificate is not good: Hostname mismatch")
     assert secured.all() == []
 
 
 def test_who_does_not_speak_tls_is_told_apart(receive: Callable[..., Receiver]) -> None:
     receiver = receive()
-    answer = http_post.post(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
+    answer = http_post.post_body(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
     assert answer.status is None
     assert answer.fault

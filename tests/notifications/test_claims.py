@@ -21,7 +21,7 @@ Hook = Callable[..., WebhookEndpoint]
 def test_an_endpoint_that_is_turned_off_is_sent_nothing_more(hook: Hook) -> None:
     endpoint = hook("https://example.com/one")
     message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     WebhookEndpoint.objects.update(is_active=False)
     assert claims.claim_next(held) is None
@@ -29,10 +29,10 @@ def test_an_endpoint_that_is_turned_off_is_sent_nothing_more(hook: Hook) -> None
 
 
 def test_who_gives_an_endpoint_back_keeps_the_others(hook: Hook) -> None:
-    held = [claims.hold(hook(f"https://example.com/{number}").pk) for number in range(3)]
+    held = [claims.claim_endpoint(hook(f"https://example.com/{number}").pk) for number in range(3)]
     assert {endpoint.epoch for endpoint in held if endpoint} == {1}
     assert held[1] is not None
-    claims.let_go(held[1], failures=7)
+    claims.release_endpoint(held[1], failures=7)
     free = WebhookEndpoint.objects.filter(held_until=None)
     assert [(endpoint.pk, endpoint.failures) for endpoint in free] == [(held[1].pk, 7)]
 
@@ -41,7 +41,7 @@ def test_an_endpoint_gets_its_own_messages_only(hook: Hook) -> None:
     endpoints = [hook(f"https://example.com/{number}") for number in range(3)]
     messages = [message_to(endpoint) for endpoint in endpoints]
     Delivery.objects.update(due_at=Now())
-    held = claims.hold(endpoints[1].pk)
+    held = claims.claim_endpoint(endpoints[1].pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -59,8 +59,8 @@ def test_an_endpoint_that_cannot_be_read_is_not_taken(hook: Hook) -> None:
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(lost), pytest.raises(OSError, match="the line is cut"):
-        claims.hold(endpoint.pk)
-    held = claims.hold(endpoint.pk)
+        claims.claim_endpoint(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     assert held.epoch == 1
 
@@ -77,7 +77,7 @@ def test_what_has_been_due_longest_is_sent_first(hook: Hook) -> None:
     Delivery.objects.filter(pk=messages[3].pk).update(
         created_at=messages[0].created_at - timedelta(hours=1)
     )
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     sent = []
     while (claim := claims.claim_next(held)) is not None:
@@ -92,7 +92,7 @@ def test_what_is_not_due_is_not_claimed(hook: Hook, changes: dict[str, Any]) -> 
     endpoint = hook("https://example.com/one")
     message_to(endpoint)
     Delivery.objects.update(**changes)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     assert claims.claim_next(held) is None
     assert Delivery.objects.get().attempts == 0

@@ -212,7 +212,7 @@ def test_an_attempt_that_no_worker_lived_to_end_counts(
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 1}
     endpoint = hook(receive())
     delivery = message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     assert claims.claim_next(held) is not None  # and its worker dies
     due_now()
@@ -267,7 +267,7 @@ def test_everything_to_an_endpoint_rests_as_long_as_it_asks(hook: Hook, receive:
         assert began + hour <= until <= the_time() + hour
     # Told long ago, it would be told of again if it didn't rest.
     WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
-    assert webhooks.hint_due() == []
+    assert webhooks.enqueue_due() == []
     assert len(receiver.all()) == 1
 
 
@@ -465,7 +465,7 @@ def test_what_comes_while_a_task_lets_go_is_sent_by_it(
 ) -> None:
     endpoint = hook(receive())
     message_to(endpoint)
-    let_go, late = claims.let_go, list[Delivery]()
+    let_go, late = claims.release_endpoint, list[Delivery]()
 
     def meanwhile(held: WebhookEndpoint, **changes: Any) -> None:
         if not late:
@@ -473,7 +473,7 @@ def test_what_comes_while_a_task_lets_go_is_sent_by_it(
             webhooks.deliver(str(endpoint.pk))  # who is told of it finds us at work
         let_go(held, **changes)
 
-    monkeypatch.setattr(claims, "let_go", meanwhile)
+    monkeypatch.setattr(claims, "release_endpoint", meanwhile)
     webhooks.deliver(str(endpoint.pk))
     late[0].refresh_from_db()
     assert late[0].state == "delivered"
@@ -485,7 +485,7 @@ def test_a_frozen_worker_that_was_replaced_notes_nothing(
     receiver = receive()
     endpoint = hook(receiver)
     delivery = message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -510,14 +510,14 @@ def test_an_endpoint_is_left_alone_for_its_time_and_no_longer(
     endpoint = hook(receive())
     rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
     rows.update(**{moment: Now() + timedelta(seconds=60)})
-    assert claims.hold(endpoint.pk) is None
+    assert claims.claim_endpoint(endpoint.pk) is None
     rows.update(**{moment: Now() - timedelta(seconds=1)})  # as one that nobody lived to give back
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     assert held.epoch == endpoint.epoch + 1
-    assert claims.hold(endpoint.pk) is None
+    assert claims.claim_endpoint(endpoint.pk) is None
     rows.update(held_until=None, is_active=False)
-    assert claims.hold(endpoint.pk) is None
+    assert claims.claim_endpoint(endpoint.pk) is None
 
 
 def test_what_came_of_a_message_that_was_given_up_meanwhile_is_not_noted(
@@ -525,7 +525,7 @@ def test_what_came_of_a_message_that_was_given_up_meanwhile_is_not_noted(
 ) -> None:
     endpoint = hook(receive())
     delivery = message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -559,7 +559,7 @@ def test_what_becomes_of_a_message_and_its_endpoint_is_up_to_the_answer(
 ) -> None:
     endpoint = hook("https://a.example/")
     message = message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -579,7 +579,7 @@ def test_a_task_takes_no_longer_than_its_worker_gives_it(
     monkeypatch: pytest.MonkeyPatch, given: float | None, most: float
 ) -> None:
     monkeypatch.setattr(sending, "SLICE", 20.0)
-    monkeypatch.setattr("hitl_django.task_queue.dispatcher.time_slice", lambda: given)
+    monkeypatch.setattr("hitl_django.task_queue.dispatcher.get_time_slice", lambda: given)
     assert sending._slice() == most
 
 
@@ -588,7 +588,7 @@ def test_a_message_that_is_put_off_waits_as_long_as_it_should(hook: Hook) -> Non
     message = message_to(endpoint)
     for attempt, least, most in ((1, 7, 13), (2, 22, 38), (3, 67, 113)):
         due_now()
-        held = claims.hold(endpoint.pk)
+        held = claims.claim_endpoint(endpoint.pk)
         assert held is not None
         claim = claims.claim_next(held)
         assert claim is not None
@@ -606,12 +606,12 @@ def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
 ) -> None:
     endpoint = hook(receive())
     delivery = message_to(endpoint)
-    frozen = claims.hold(endpoint.pk)
+    frozen = claims.claim_endpoint(endpoint.pk)
     assert frozen is not None
     stale = claims.claim_next(frozen)
     assert stale is not None
     due_now()
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -619,7 +619,7 @@ def test_a_frozen_worker_notes_nothing_while_another_is_at_the_message(
 
     sending._settle(stale, frozen, OUTCOMES[outcome])
     assert claims.claim_next(frozen) is None
-    claims.let_go(frozen, failures=7)
+    claims.release_endpoint(frozen, failures=7)
 
     assert [list(model.objects.values()) for model in (Delivery, WebhookEndpoint)] == before
     sending._settle(claim, held, sending.Answer(204))
@@ -632,9 +632,9 @@ def test_of_two_workers_that_see_a_message_one_has_its_attempt(
 ) -> None:
     endpoint = hook(receive())
     message_to(endpoint)
-    held = claims.hold(endpoint.pk)
+    held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
-    looks, due = [], claims.due
+    looks, due = [], claims.select_due
 
     def look(endpoint: WebhookEndpoint) -> Any:
         looks.append(1)
@@ -642,7 +642,7 @@ def test_of_two_workers_that_see_a_message_one_has_its_attempt(
             Delivery.objects.update(attempts=F("attempts") + 1)
         return due(endpoint)
 
-    monkeypatch.setattr(claims, "due", look)
+    monkeypatch.setattr(claims, "select_due", look)
     claim = claims.claim_next(held)
     assert claim is not None
     assert (claim.attempt, Delivery.objects.get().attempts) == (2, 2)
@@ -655,7 +655,7 @@ def test_a_message_is_sent_to_its_own_endpoint_and_noted_of_no_other(
     mine, other = message_to(first), message_to(second)
     also = message_to(first)
     bystander = list(Delivery.objects.filter(pk=other.pk).values())
-    held = claims.hold(first.pk)
+    held = claims.claim_endpoint(first.pk)
     assert held is not None
     claim = claims.claim_next(held)
     assert claim is not None
@@ -695,7 +695,7 @@ def test_whatever_goes_wrong_is_not_raised(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     endpoint = hook(receive())
-    monkeypatch.setattr(sending, "post", partial(int, "the database is away"))
+    monkeypatch.setattr(sending, "post_body", partial(int, "the database is away"))
     message_to(endpoint)
     webhooks.deliver(str(endpoint.pk))
     webhooks.deliver("no id")
@@ -736,7 +736,7 @@ def test_the_readme_s_way_to_check_a_message_works(hook: Hook, receive: Receive)
     headers = received.headers
     assert verify(endpoint.secret, headers, received.body)
     assert not verify(endpoint.secret, headers, received.body + b" ")
-    assert not verify(webhooks.new_secret(), headers, received.body)
+    assert not verify(webhooks.make_secret(), headers, received.body)
     assert not verify(endpoint.secret, {**headers, "webhook-id": "another"}, received.body)
     old = {**headers, "webhook-timestamp": str(int(headers["webhook-timestamp"]) - 301)}
     assert not verify(endpoint.secret, old, received.body)

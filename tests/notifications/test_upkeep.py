@@ -64,9 +64,9 @@ def test_a_worker_is_told_of_those_that_something_can_be_sent_to(
     model._default_manager.filter(**which).update(**changes)
     hinted.clear()
     before = WebhookEndpoint.objects.values().get(pk=other.pk)
-    assert {*webhooks.hint_due()} == {*hinted} == {first.pk, last.pk}
+    assert {*webhooks.enqueue_due()} == {*hinted} == {first.pk, last.pk}
     assert WebhookEndpoint.objects.values().get(pk=other.pk) == before
-    assert webhooks.hint_due() == []
+    assert webhooks.enqueue_due() == []
 
 
 @pytest.mark.parametrize("why", OVER)
@@ -75,7 +75,7 @@ def test_a_worker_is_told_of_those_that_have_waited_for_it(
 ) -> None:
     endpoint = waiting(hook, "first")
     WebhookEndpoint.objects.update(**OVER[why])
-    assert webhooks.hint_due() == [endpoint.pk]
+    assert webhooks.enqueue_due() == [endpoint.pk]
 
 
 def test_where_there_is_no_room_for_all_those_come_first_that_wait_longest(
@@ -86,7 +86,7 @@ def test_where_there_is_no_room_for_all_those_come_first_that_wait_longest(
     for endpoint, minutes in zip(waited, (2, 3, 1), strict=True):
         rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
         rows.update(hinted_at=Now() - minutes * MINUTE)
-    found = [webhooks.hint_due() for _ in range(4)]
+    found = [webhooks.enqueue_due() for _ in range(4)]
     assert found == [[waited[1].pk], [waited[0].pk], [waited[2].pk], []]
 
 
@@ -97,8 +97,8 @@ def test_a_worker_that_could_not_be_told_is_told_again(
     with monkeypatch.context() as away:
         away.setattr(dispatcher, "enqueue_webhook", Mock(side_effect=OSError("the queue is away")))
         with pytest.raises(OSError, match="the queue is away"):
-            webhooks.hint_due()
-    assert webhooks.hint_due() == [endpoint.pk]
+            webhooks.enqueue_due()
+    assert webhooks.enqueue_due() == [endpoint.pk]
 
 
 #: What becomes of a message, how the endpoint and the message are, and whether it is removed.

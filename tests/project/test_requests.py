@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hitl_django.management.jsonl import numbered, parse
+from hitl_django.management.jsonl import parse_line, read_lines
 from project.graphs import agent, newsletter, refund
 
 REQUESTS = Path(refund.__file__).parents[1] / "data" / "requests.jsonl"
@@ -23,7 +23,7 @@ MODELS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def requests() -> list[Any]:
     with REQUESTS.open("rb") as source:
-        return [parse(line, None) for line in numbered(source)]
+        return [parse_line(line, None) for line in read_lines(source)]
 
 
 def test_every_request_fits_the_input_schema_of_its_graph(requests: list[Any]) -> None:

@@ -99,7 +99,7 @@ def test_one_of_fifty_decides_and_the_others_learn_who(
         assert entry.detail["reason"] == decision.reason
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert row.run.state == Run.State.QUEUED
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
     # One wake-up for each question, committed with its decision.
     assert OrmQ.objects.count() == len(asked)
@@ -120,7 +120,7 @@ def test_one_of_those_at_the_admin_and_at_the_api_decides_and_the_others_see_who
         row = Interrupt.objects.get(pk=question)
         assert {str(Decision.objects.get(interrupt=row).pk)} == found["won"]
         assert AuditEntry.objects.filter(thread=row.thread, verb="decide").count() == 1
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
     half = people // 2
     figures(f"{half} people at the admin, {half} at the API × {rounds} rounds: one winner in each")
@@ -154,7 +154,7 @@ def test_of_twenty_who_approve_at_once_two_count(
         row = Interrupt.objects.get(pk=question)
         assert (row.status, row.run.state) == ("decided", "queued")
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
     figures(f"{VOTERS} processes × {rounds} rounds: two votes and one decision in each")
 
@@ -170,7 +170,7 @@ def test_votes_and_proposals_at_once_agree_on_one_text(rounds: int) -> None:
         assert agreed.count() == 2
         assert {str(one.value) for one in agreed} == {str(made.value)}
         assert {one.payload_digest for one in agreed} == {row.payload_digest}
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
 
 
@@ -205,7 +205,7 @@ def test_a_reviewer_or_the_clock_decides_and_never_both(
         assert late == {f"late:{decision.pk}"}
         assert {word for word in words if not word.startswith(("won", "late", "expired"))} == set()
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
     figures(f"{PROCESSES} processes × {rounds} rounds: a reviewer or the clock, one in each")
 
@@ -284,7 +284,7 @@ def test_each_take_over_is_recorded_with_whom_it_was_taken_from(rounds: int) -> 
         # One after the other: who took it over is who the next one took it from.
         lost = [entry.detail["from"] for entry in entries]
         assert [*lost[1:], row.claimed_label] == [entry.actor_label for entry in entries]
-        assert audit.first_fault(row.thread) is None
+        assert audit.find_first_fault(row.thread) is None
 
 
 @pytest.mark.promise("P10")
@@ -327,11 +327,11 @@ def test_answers_and_workers_never_miss_each_other(
     for run, words in race("together", runs, count=5).items():
         assert sorted(words) == ["answered:respond"] * 2 + ["ended:succeeded"] * 3
         thread = Run.objects.get(pk=run).thread
-        graph = registry.get("panel").graph.with_saver(DjangoSaver())
+        graph = registry.get_graph("panel").graph.with_saver(DjangoSaver())
         state = graph.get_state({"configurable": {"thread_id": thread.thread_id}})
         assert state.values["answers"] == [("left", "left"), ("right", "right")]
         assert (thread.lease_until, thread.attempts) == (None, 0)
-        assert audit.first_fault(thread) is None
+        assert audit.find_first_fault(thread) is None
     figures(
         f"{2 * rounds} runs, 2 reviewers and 3 workers at each: no answer lost, none taken twice"
     )
@@ -350,7 +350,7 @@ def test_a_link_is_used_once_or_taken_back_once(rounds: int) -> None:
         used = services.follow_link(token).state == "used"
         made = Decision.objects.filter(interrupt=tokens[token].interrupt_id).count()
         assert (used, made) == ((True, 1) if found["won"] else (False, 0))
-    assert all(audit.first_fault(thread) is None for thread in Thread.objects.all())
+    assert all(audit.find_first_fault(thread) is None for thread in Thread.objects.all())
 
 
 def test_many_processes_send_each_message_once(settings: Any) -> None:

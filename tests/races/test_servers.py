@@ -65,7 +65,7 @@ def recorded_once(question: Interrupt) -> Decision:
     assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
     assert PendingWrite.objects.filter(thread=question.thread, slot=-4).count() == 1
     assert Run.objects.get(pk=question.run_id).state == Run.State.QUEUED
-    assert audit.first_fault(question.thread) is None
+    assert audit.find_first_fault(question.thread) is None
     return decision
 
 

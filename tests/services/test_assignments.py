@@ -36,7 +36,7 @@ def again(question: Interrupt) -> Interrupt:
 
 
 def recorded(verb: str) -> AuditEntry:
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
     return AuditEntry.objects.get(verb=verb)
 
 

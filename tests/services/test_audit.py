@@ -40,14 +40,14 @@ def test_what_is_erased_of_one_record_is_erased_of_no_other(advance: Advance) ->
     for number, entry in enumerate(AuditEntry.objects.filter(thread=thread, verb="decide")):
         assert entry.detail["reason"] == f"reason {number + 1}"
 
-    audit.erase(thread)
+    audit.erase_reasons(thread)
 
     assert [record_of(first), record_of(last)] == others
     for entry, kept in zip(record_of(thread), before, strict=True):
         if reason := kept["detail"].get("reason"):
             kept["detail"]["reason"] = {"digest": digest_json(reason)}
         assert entry == kept
-    assert audit.first_fault(thread) is None
+    assert audit.find_first_fault(thread) is None
 
 
 def test_each_reason_is_erased_to_its_own_digest(advance: Advance) -> None:
@@ -58,12 +58,12 @@ def test_each_reason_is_erased_to_its_own_digest(advance: Advance) -> None:
     services.cancel(again.id, reason="second")
     thread = Thread.objects.get()
 
-    audit.erase(thread)
+    audit.erase_reasons(thread)
 
     reasons = [entry["detail"].get("reason") for entry in record_of(thread)]
     digests = [{"digest": digest_json(reason)} for reason in ("first", "second")]
     assert [reason for reason in reasons if reason] == digests
-    assert audit.first_fault(thread) is None
+    assert audit.find_first_fault(thread) is None
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 500])
@@ -72,14 +72,14 @@ def test_each_record_that_does_not_hold_is_found_and_no_other(
 ) -> None:
     monkeypatch.setattr(audit, "BATCH", batch)
     threads = decided(advance, 5)
-    assert list(audit.faults()) == []
+    assert list(audit.find_faults()) == []
     for thread, seq in ((threads[1], 2), (threads[4], 1)):
         AuditEntry.objects.filter(thread=thread, seq=seq).update(via="nowhere")
     AuditEntry.objects.filter(thread=threads[2]).delete()
-    assert list(audit.faults()) == [
+    assert list(audit.find_faults()) == [
         (threads[1].thread_id, 2), (threads[2].thread_id, 1), (threads[4].thread_id, 1),
     ]  # fmt: skip
-    assert [audit.first_fault(thread) for thread in threads] == [None, 2, 1, None, 1]
+    assert [audit.find_first_fault(thread) for thread in threads] == [None, 2, 1, None, 1]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -89,15 +89,15 @@ def test_nobody_adds_to_a_record_while_it_is_looked_at_again(
     (thread,) = decided(advance, 1)
     AuditEntry.objects.filter(seq=2).update(via="nowhere")
     within: list[bool] = []
-    look = audit.first_fault
+    look = audit.find_first_fault
 
     def watched(thread: Thread) -> int | None:
         within.append(connection.in_atomic_block)
         return look(thread)
 
-    monkeypatch.setattr(audit, "first_fault", watched)
+    monkeypatch.setattr(audit, "find_first_fault", watched)
     with CaptureQueriesContext(connection) as sent:
-        assert list(audit.faults()) == [(thread.thread_id, 2)]
+        assert list(audit.find_faults()) == [(thread.thread_id, 2)]
     assert within == [True]
     # SQLite has one writer and no locks on rows.
     locks = [query["sql"] for query in sent if "FOR UPDATE" in query["sql"]]

@@ -232,7 +232,7 @@ def test_a_record_that_grows_is_noticed_though_another_of_its_length_does_not(
     assert services.decide(question.pk, "approve").complete
     verbs = AuditEntry.objects.filter(thread=question.thread).order_by("seq")
     assert [*verbs.values_list("verb", flat=True)][-2:] == ["assign", "decide"]
-    assert [audit.first_fault(thread) for thread in Thread.objects.all()] == [None, None]
+    assert [audit.find_first_fault(thread) for thread in Thread.objects.all()] == [None, None]
 
 
 def test_a_claim_that_changes_hands_while_its_holder_decides_is_no_claim(

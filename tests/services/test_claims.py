@@ -101,7 +101,7 @@ def test_who_may_take_over_does_and_it_is_recorded(
     entry = AuditEntry.objects.get(verb="take_over")
     assert (entry.actor, entry.subject, entry.via) == (lead, str(question.pk), "admin")
     assert entry.detail["from"] == "rita"
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 def test_taking_over_what_is_free_is_a_claim_and_no_event(question: Interrupt, lead: User) -> None:

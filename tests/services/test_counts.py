@@ -80,7 +80,7 @@ def test_all_counts_are_one_query_that_goes_no_further_than_it_should(
     for _ in range(3):
         ask()
     reviewer.has_perm("x")  # reads the permissions, once for a request
-    listed = queue_filters.Search.of(queue_filters.waiting(reviewer), "publ")
+    listed = queue_filters.Search.build(queue_filters.list_waiting(reviewer), "publ")
     with CaptureQueriesContext(connection) as queries:
         found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)
         assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)
@@ -95,11 +95,11 @@ def test_what_a_search_finds_is_counted_whether_its_words_come_soon_or_late_or_a
     for number in range(9):
         ask(title=f"{'Late' if number > 4 else 'Soon'} {number}", priority=9 - number)
     for text, expected in (("soon", 5), ("late", 4), ("late 7", 1), ("never", 0)):
-        rows = queue_filters.waiting(reviewer).order_by(*queue_order())
-        search = queue_filters.Search.of(rows, text)
+        rows = queue_filters.list_waiting(reviewer).order_by(*queue_order())
+        search = queue_filters.Search.build(rows, text)
         _, count = services.count_queue(reviewer, groups=[], most=most, listed=search)
         assert count == expected
-        assert search.found(count, most).count() == expected
+        assert search.find(count, most).count() == expected
 
 
 def test_graph_and_group_narrow_what_is_counted(
@@ -147,13 +147,13 @@ def test_the_first_of_what_is_free_are_those_that_all_of_it_begins_with(
     ):  # fmt: skip
         for priority in (0, 2, 1):
             ask(priority=priority, **changes)
-    rows, groups = queue_filters.waiting(reviewer), queue_filters.groups_of(reviewer)
+    rows, groups = queue_filters.list_waiting(reviewer), queue_filters.list_group_keys(reviewer)
     for group in (None, crew, other.pk):
         chosen = rows if group is None else rows.filter(group=group)
-        free = list(chosen.filter(queue_filters.free_for(reviewer)).order_by(*queue_order()))
-        parts = queue_filters.free_parts(reviewer, groups, group)
+        free = list(chosen.filter(queue_filters.match_free(reviewer)).order_by(*queue_order()))
+        parts = queue_filters.split_free(reviewer, groups, group)
         for most in (1, 4, 50):
-            assert list(queue_filters.first(chosen, parts, most)[:most]) == free[:most]
+            assert list(queue_filters.read_first(chosen, parts, most)[:most]) == free[:most]
         found, listed = services.count_queue(reviewer, group=group, listed="free")
         assert found.free == listed == len(free)
     assert len(free) == 3

@@ -322,7 +322,7 @@ def test_escalation_leaves_it_open_with_the_group_and_overdue(
     assert (entry.actor_label, entry.via, entry.detail["type"], entry.detail["group"]) == (
         "system", "timeout", "escalate", "Leads",
     )  # fmt: skip
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
     assert told[-1][1]["then"] == "escalate"
 
     sweeping()  # once

@@ -60,7 +60,7 @@ def test_a_decision_is_all_its_rows_at_once(
     entry = AuditEntry.objects.get(verb="decide")
     assert (entry.actor_label, entry.subject) == ("rita", str(question.pk))
     assert entry.detail["type"] == "approve"
-    assert audit.first_fault(question.thread) is None
+    assert audit.find_first_fault(question.thread) is None
     assert PendingWrite.objects.filter(slot=-4).count() == 1
 
     assert advance() == 1
@@ -78,7 +78,7 @@ def test_whoever_is_overtaken_between_reading_and_writing_is_told_who_won(
     assert refused.value.decision.type == "reject"
     assert Decision.objects.get().type == "reject"
     assert AuditEntry.objects.filter(verb="decide").count() == 1
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 @pytest.mark.promise("P20")
@@ -91,7 +91,7 @@ def test_a_record_that_has_grown_between_reading_and_writing_is_continued(
         "assign",
         "decide",
     ]
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
     advance()
     assert Run.objects.get().state == "succeeded"
 
@@ -105,7 +105,7 @@ def test_a_question_closed_without_a_word_between_reading_and_writing_stays_clos
     with pytest.raises(AlreadyDecidedError):
         services.decide(question.pk, "approve")
     assert not Decision.objects.exists()
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 @pytest.mark.promise("P3")
@@ -633,7 +633,7 @@ def test_who_decided_outlives_the_account(question: Interrupt, reviewer: User) -
     reviewer.delete()
     decision = Decision.objects.get()
     assert (decision.by, decision.by_label) == (None, "rita")
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 def somebody_else() -> int:
@@ -668,14 +668,14 @@ def test_a_changed_history_is_noticed(
 ) -> None:
     services.decide(question.pk, "approve", by=reviewer)
     thread = Thread.objects.get()
-    assert audit.first_fault(thread) is None
+    assert audit.find_first_fault(thread) is None
     tampered = value() if callable(value) else value
     AuditEntry.objects.filter(seq=2).update(**{column: tampered})
-    assert audit.first_fault(thread) == 2
+    assert audit.find_first_fault(thread) == 2
     AuditEntry.objects.exclude(seq=1).delete()
-    assert audit.first_fault(thread) == 2
+    assert audit.find_first_fault(thread) == 2
     AuditEntry.objects.all().delete()
-    assert audit.first_fault(thread) == 1
+    assert audit.find_first_fault(thread) == 1
 
 
 def test_what_was_decided_and_erased_is_read_for_no_other_answer(

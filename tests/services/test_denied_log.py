@@ -60,7 +60,7 @@ def test_a_refused_attempt_leaves_an_entry_and_nothing_else(
     of_question = dict.fromkeys(("decide", "claim", "release"), str(question.pk))
     subject = {**of_question, **of_thread}.get(verb, str(question.run_id))
     assert refusals_of(question.thread) == [("olga", "api", subject, verb)]
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
     assert not Decision.objects.exists()
     assert Run.objects.get().state == "interrupted"
 

@@ -41,7 +41,7 @@ def after(thread_id: str, step: int) -> str:
 
 
 def log_of(thread_id: str) -> list[str]:
-    graph = registry.get("steps").graph.with_saver(DjangoSaver())
+    graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     return graph.get_state({"configurable": {"thread_id": thread_id}}).values["log"]
 
 
@@ -163,7 +163,7 @@ def test_the_record_says_who_went_on_from_where(
     assert (told["checkpoint"], told["replaced"]) == (at, str(question.run_id))
     assert (told["from"], told["questions"]) == ("interrupted", [str(question.pk)])
     assert told["values"] == digest_value({"text": "y"})  # and not what they are
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
     run = Run.objects.get(pk=info.id)
     assert (run.started_by, run.started_by_label) == (operator, "otto")
 
@@ -344,7 +344,7 @@ def test_a_failed_run_can_be_passed_by(advance: Advance, failing: None) -> None:
     thread = info.thread_id
     node = Run.objects.get(pk=info.id)
 
-    graph = registry.get(node.graph).graph
+    graph = registry.get_graph(node.graph).graph
     name = next(name for name in graph.nodes if name != "__start__")
     services.fork(thread, after(thread, 0), as_node=name)
     advance()

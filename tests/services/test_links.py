@@ -58,7 +58,7 @@ def test_a_named_person_decides_with_it(question: Interrupt, maker: Any) -> None
     assert (first.actor, first.detail["link"], first.detail["name"]) == (maker, str(link.id), DANA)
     assert (second.actor, second.actor_label, second.via) == (None, DANA, "link")
     assert (second.detail["link"], second.detail["link_by"]) == (str(link.id), "mia")
-    assert audit.first_fault(question.thread) is None
+    assert audit.find_first_fault(question.thread) is None
 
 
 def test_the_secret_is_nowhere_in_the_tables(question: Interrupt, settings: Any) -> None:

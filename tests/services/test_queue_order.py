@@ -33,8 +33,8 @@ def plan(rows: object) -> str:
 def test_a_page_of_it_is_read_without_sorting() -> None:
     for rows in (
         ReviewItem.pending.all(),
-        queue_filters.waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
-        queue_filters.waiting(None)
+        queue_filters.list_waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
+        queue_filters.list_waiting(None)
         .filter(queue_filters.UNHELD, queue_filters.AWAKE)
         .order_by(*queue_order()),
     ):
@@ -49,8 +49,8 @@ def test_what_a_filter_leaves_is_read_in_order_from_an_index_of_its_own() -> Non
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
     rows, crews, nobodys = (
-        queue_filters.waiting(None),
-        *queue_filters.free_parts(user, [crew.pk])[1:],
+        queue_filters.list_waiting(None),
+        *queue_filters.split_free(user, [crew.pk])[1:],
     )
     in_order(rows.filter(queue_filters.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
     # With few rows there is nothing to choose between that one and these.
@@ -72,10 +72,10 @@ def in_order(rows: QuerySet[Any], index: str) -> None:
 
 @pytest.mark.django_db
 def test_words_that_many_rows_have_are_come_upon_in_order() -> None:
-    found = queue_filters.Search.of(
-        queue_filters.waiting(None).order_by(*queue_order()), "refund order"
+    found = queue_filters.Search.build(
+        queue_filters.list_waiting(None).order_by(*queue_order()), "refund order"
     )
-    common = plan(found.found(100, 100).values("pk")[:50])
+    common = plan(found.find(100, 100).values("pk")[:50])
     assert "hitl_interrupt_queue" in common
     assert "Sort" not in common
 
@@ -94,6 +94,6 @@ def test_what_is_asked_at_one_moment_waits_in_the_order_of_asking(
 ) -> None:
     services.start("broad", {})
     advance()
-    waiting = list(queue_filters.waiting(None).order_by(*queue_order()))
+    waiting = list(queue_filters.list_waiting(None).order_by(*queue_order()))
     assert len({question.task_id for question in waiting}) > 5
     assert [q.task_path for q in waiting] == sorted(q.task_path for q in waiting)

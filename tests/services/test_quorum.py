@@ -206,7 +206,7 @@ def test_votes_are_recorded_and_only_the_last_is_told(advance: Advance, people: 
     services.decide(question.pk, "approve", by=people[1])
     assert AuditEntry.objects.filter(thread=question.thread, verb="decide").count() == 1
     assert Delivery.objects.count() == 0  # nobody wants to be told here
-    assert audit.first_fault(Thread.objects.get(pk=question.thread_id)) is None
+    assert audit.find_first_fault(Thread.objects.get(pk=question.thread_id)) is None
 
 
 def test_a_vote_is_not_announced_as_a_decision(

@@ -88,7 +88,7 @@ def test_a_run_is_cancelled_and_its_thread_forgotten(
     services.cancel(run.id, by=operator, reason="secret")
     services.forget(run.thread_id, by=operator)
     assert "secret" not in str(written(AuditEntry).values())
-    assert list(audit.faults()) == []
+    assert list(audit.find_faults()) == []
 
 
 def test_a_failed_run_is_retried(replica: None, advance: Advance, operator: User) -> None:

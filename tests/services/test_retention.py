@@ -303,7 +303,7 @@ def test_a_forgotten_thread_says_nothing_but_who_did_what_when(advance: Callable
     assert after[:-1] == trail
     assert Decision.objects.values_list("request_digest", "payload_digest").get() == digests
     thread.refresh_from_db()
-    assert audit.first_fault(thread) is None
+    assert audit.find_first_fault(thread) is None
 
 
 def test_a_forgotten_question_of_an_agent_can_still_be_looked_at(
@@ -329,10 +329,10 @@ def test_an_erased_reason_can_not_be_given_other_words(advance: Callable[[], int
     entry = AuditEntry.objects.get(thread=thread, verb="decide")
     entry.detail["reason"] = "other words"
     entry.save()
-    assert audit.first_fault(thread) == entry.seq
+    assert audit.find_first_fault(thread) == entry.seq
     entry.detail["reason"] = SECRET
     entry.save()
-    assert audit.first_fault(thread) is None
+    assert audit.find_first_fault(thread) is None
 
 
 def test_a_thread_that_still_runs_is_not_forgotten(advance: Callable[[], int]) -> None:
@@ -418,6 +418,6 @@ class TestShapes:
         assert self.swept() == 1
 
     def test_are_looked_at_now_and_then(self, django_assert_num_queries: Any) -> None:
-        compatibility.remove_unused()
+        compatibility.remove_unused_shapes()
         with django_assert_num_queries(0):
-            compatibility.remove_unused()
+            compatibility.remove_unused_shapes()

@@ -126,10 +126,10 @@ def test_a_name_registered_twice_belongs_to_neither(register: Callable[..., Any]
 
     register("twice", one)
     register("twice", one)
-    assert registry.duplicates() == {}
+    assert registry.list_duplicates() == {}
     register("twice", two)
     with pytest.raises(ValueError, match=r"one.*two"):
-        registry.get("twice")
+        registry.get_graph("twice")
     assert "twice" in found()["hitl_django.E005"]
 
 
@@ -158,14 +158,14 @@ def test_a_factory_that_fails_is_left_alone_for_a_while_and_then_tried_again(
     register("frail", frail)
     for _ in range(3):
         with pytest.raises(BrokenGraphError, match="ConnectionError: the vault is away"):
-            registry.get("frail")
-        assert isinstance(registry.look("frail"), registry.Broken)
+            registry.get_graph("frail")
+        assert isinstance(registry.find_graph("frail"), registry.BrokenGraph)
     assert tried == [1000.0]
     now[0] += registry.REST
-    assert isinstance(registry.look("frail"), registry.Broken)
+    assert isinstance(registry.find_graph("frail"), registry.BrokenGraph)
     assert tried == [1000.0, now[0]]
     register("frail", frail)  # by whoever has mended it
-    assert registry.get("frail").name == "frail"
+    assert registry.get_graph("frail").name == "frail"
 
 
 def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
@@ -177,12 +177,12 @@ def test_a_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> Non
 
     register("once", factory, version="2", title="Once")
     assert built == []
-    first, again = registry.get("once"), registry.get("once")
+    first, again = registry.get_graph("once"), registry.get_graph("once")
     assert first is again
     assert (first.name, first.version, first.title, built) == ("once", "2", "Once", [1])
-    assert "once" in registry.names()
+    assert "once" in registry.list_names()
     with pytest.raises(UnknownGraphError, match=r"'none'.*approval"):
-        registry.get("none")
+        registry.get_graph("none")
     for bad in ("", "x" * 201, "a\nb", "a/b"):
         with pytest.raises(ValueError, match="printable"):
             registry.register(bad)

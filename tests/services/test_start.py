@@ -50,7 +50,7 @@ def test_a_start_is_rows_before_it_returns(advance: Advance) -> None:
     ]
     entry = AuditEntry.objects.get()
     assert (entry.verb, entry.actor_label, entry.via) == ("start", "system", "code")
-    assert audit.first_fault(run.thread) is None
+    assert audit.find_first_fault(run.thread) is None
 
 
 def test_a_start_names_who_and_what_about(user: Callable[..., User], advance: Advance) -> None:
@@ -390,7 +390,7 @@ def test_a_thread_whose_run_was_cancelled_at_a_question_takes_another(
 
 
 def test_a_thread_that_code_has_used_takes_a_run(advance: Advance) -> None:
-    graph = registry.get("steps").graph.with_saver(DjangoSaver())
+    graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": "t"}}
     graph.invoke({"log": []}, place)
     info = services.start("steps", {"log": []}, thread_id="t")
@@ -402,7 +402,7 @@ def test_a_thread_that_code_has_used_takes_a_run(advance: Advance) -> None:
 def test_what_code_has_asked_on_a_thread_is_not_lost_to_a_run(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
-    graph = registry.get("approval").graph.with_saver(DjangoSaver())
+    graph = registry.get_graph("approval").graph.with_saver(DjangoSaver())
     graph.invoke({"text": "x"}, {"configurable": {"thread_id": "t"}})
     unchanged()
     with pytest.raises(OpenQuestionsError):

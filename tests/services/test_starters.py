@@ -129,7 +129,7 @@ class TestCodeOnly:
 def test_what_means_nothing_is_refused_at_once(options: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         registry.register("x", **options)
-    assert "x" not in registry.names()
+    assert "x" not in registry.list_names()
 
 
 class TestAViewThatHasAsked:
@@ -144,7 +144,7 @@ class TestAViewThatHasAsked:
         assert (run.started_by, run.started_by_label) == (customer, "carla")
         entry = AuditEntry.objects.get(verb="start")
         assert (entry.actor, entry.via) == (customer, "code")
-        assert audit.first_fault(run.thread) is None
+        assert audit.find_first_fault(run.thread) is None
 
     def test_asks_no_policy_at_all(
         self, user: Make, advance: Advance, monkeypatch: pytest.MonkeyPatch

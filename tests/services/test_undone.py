@@ -120,7 +120,7 @@ def test_what_fails_once_it_is_recorded_never_was(
     who: str,
 ) -> None:
     # When a graph's shape was last of use is kept for itself, whatever becomes of the run.
-    monkeypatch.setattr(compatibility, "remember", lambda registered: None)
+    monkeypatch.setattr(compatibility, "store_shape", lambda registered: None)
     by = user(
         "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",
         "view_thread", "operate_run", "start_run",
@@ -146,7 +146,7 @@ def test_a_refusal_whose_record_fails_is_not_half_recorded(
     with pytest.raises(NotAllowedError):
         services.decide(question.pk, "approve", by=user("olga", "view_interrupt"))
     unchanged()
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 def rows() -> list[Any]:

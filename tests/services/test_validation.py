@@ -197,7 +197,7 @@ def test_an_answer_that_fits_the_question_as_it_became_is_taken(
     assert (made.value, decision.version) == ({"approved": True, "amount": 500}, 2)
     assert decision.payload_digest == "0" * 32
     assert len(validated) == 2
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 def test_a_question_that_never_stands_still_is_given_up(

@@ -98,8 +98,8 @@ def test_a_queue_of_ones_own_needs_one_method() -> None:
     with override_settings(HITL={"DISPATCH": path}):
         run = services.start("steps", {"log": []})
         assert RowlessDispatcher.sent == [("hitl_django.worker.advance", str(run.id))]
-        queue = dispatcher.dispatcher()
-        assert dispatcher.time_slice() is None
+        queue = dispatcher.get_dispatcher()
+        assert dispatcher.get_time_slice() is None
         assert [*queue.check(), *queue.probe(), *queue.command()] == []
         install_schedules(using="default")
 
@@ -136,11 +136,11 @@ def test_inline_runs_follow_the_commit() -> None:
 def test_the_time_slice_leaves_the_queue_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Conf, "TIMEOUT", 100)
     assert Dispatcher().time_slice() == 60
-    assert dispatcher.time_slice() == 60
+    assert dispatcher.get_time_slice() == 60
     with override_settings(HITL={"TIME_SLICE_SECONDS": 5}):
-        assert dispatcher.time_slice() == 5
+        assert dispatcher.get_time_slice() == 5
     monkeypatch.setattr(Conf, "TIMEOUT", None)
-    assert dispatcher.time_slice() is None
+    assert dispatcher.get_time_slice() is None
 
 
 def test_migrating_arranges_for_the_sweep_once() -> None:

@@ -20,29 +20,29 @@ def _unreported(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_reports_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    heartbeat.report()
+    heartbeat.report_work()
     row = WorkerHeartbeat.objects.get()
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
-    heartbeat.report()
+    heartbeat.report_work()
     assert services.worker_health().workers == 0
     monkeypatch.setattr(heartbeat, "_reported", None)
-    heartbeat.report()
+    heartbeat.report_work()
     assert WorkerHeartbeat.objects.get().pk == row.pk
     health = services.worker_health()
     assert (health.workers, health.is_alive, health.is_silent) == (1, True, False)
 
 
 def test_a_forked_process_reports_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    heartbeat.report()
+    heartbeat.report_work()
     monkeypatch.setattr("os.getpid", lambda: 4_000_000)
-    heartbeat.report()
+    heartbeat.report_work()
     assert WorkerHeartbeat.objects.count() == 2
 
 
 def test_processes_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
-    heartbeat.report()
+    heartbeat.report_work()
     assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
 
 
@@ -54,5 +54,5 @@ def test_a_report_that_fails_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         raise DatabaseError
 
     monkeypatch.setattr(heartbeat, "_write", fail)
-    heartbeat.report()
+    heartbeat.report_work()
     assert tried == [os.getpid()]

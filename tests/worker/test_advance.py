@@ -466,7 +466,7 @@ def test_a_run_is_left_at_a_steps_edge_when_its_slice_is_used_up(
         info = services.start("sliced", {"log": []})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runner, "RunControl", Control)
-            patch.setattr(dispatcher, "time_slice", lambda: 500)
+            patch.setattr(dispatcher, "get_time_slice", lambda: 500)
             patch.setattr(renewal, "monotonic", clock)
             # The thread that renews has a connection of its own, to which this test's transaction
             # is nothing but a lock (SQLite), or a lease that is not there (PostgreSQL).

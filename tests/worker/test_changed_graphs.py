@@ -68,7 +68,9 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
     question = paused(deploy, advance)
     before = Run.objects.get().fingerprint
     for other in ("", "~"):  # the shapes of other graphs are none of it
-        GraphShape.objects.create(fingerprint=other, graph="x", shape=registry.get("steps").shape)
+        GraphShape.objects.create(
+            fingerprint=other, graph="x", shape=registry.get_graph("steps").shape
+        )
     deploy("plan", "check?", "pay", version="2")
     services.decide(question.pk, "respond", "fine")
     advance()
@@ -90,7 +92,7 @@ def test_a_thread_whose_pending_node_is_gone_is_parked_in_words_and_goes_on_afte
     run = Run.objects.get()
     assert (run.state, run.error) == ("succeeded", "")
     assert values_of(question.thread)["log"] == ["plan", "fine", "check", "pay"]
-    assert run.fingerprint == registry.get("evolving").fingerprint != before
+    assert run.fingerprint == registry.get_graph("evolving").fingerprint != before
     stored = GraphShape.objects.filter(graph="evolving")
     assert set(stored.values_list("version", flat=True)) == {"1", "3"}
 
@@ -101,7 +103,7 @@ def test_a_run_under_the_same_shape_compares_nothing(
 ) -> None:
     question = paused(deploy, advance)
     deploy("plan", "review?", "pay", version="1.0.1")
-    monkeypatch.setattr(compatibility, "take_up", None)
+    monkeypatch.setattr(compatibility, "adopt_shape", None)
     services.decide(question.pk, "approve")
     advance()
     assert Run.objects.get().state == "succeeded"
@@ -117,7 +119,7 @@ def test_the_shape_is_noted_before_anything_runs_under_it(deploy: Deploy, advanc
     advance()
     assert Interrupt.objects.get(status="pending").node == "more"
     run = Run.objects.get(pk=question.run_id)
-    assert run.fingerprint == registry.get("evolving").fingerprint
+    assert run.fingerprint == registry.get_graph("evolving").fingerprint
     assert Run.objects.get(pk=other.id).fingerprint == of_other
 
     # Back to the code of before, which has no such node.
@@ -136,7 +138,7 @@ def test_a_worker_that_was_replaced_notes_no_shape(deploy: Deploy, advance: Adva
     deploy("plan", "review?", "pay", "mail")
     late = ThreadKey(thread.pk, thread.thread_id, thread.epoch - 1)
     with pytest.raises(LeaseLostError):
-        compatibility.take_up(run.pk, late, run.fingerprint, registry.get("evolving"))
+        compatibility.adopt_shape(run.pk, late, run.fingerprint, registry.get_graph("evolving"))
     assert Run.objects.get().fingerprint == run.fingerprint
 
 

@@ -78,7 +78,7 @@ def test_the_question_is_flagged_and_recorded_once(advance: Advance) -> None:
     question.refresh_from_db()
     assert question.changed_at == flagged
     assert AuditEntry.objects.filter(verb="question_changed").count() == 1
-    assert audit.first_fault(Thread.objects.get()) is None
+    assert audit.find_first_fault(Thread.objects.get()) is None
 
 
 @pytest.mark.promise("P4")

@@ -90,7 +90,7 @@ def test_an_input_that_does_not_fit_is_refused(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_workflow_runs_on_an_event_loop_with_the_database(written: list[str]) -> None:
-    graph = registry.get("essay").graph.with_saver(DjangoSaver())
+    graph = registry.get_graph("essay").graph.with_saver(DjangoSaver())
     place = {"configurable": {"thread_id": "t"}}
 
     async def run() -> Any:

@@ -116,17 +116,17 @@ def test_what_is_said_is_heard_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, pipe.environment()[supervisor_pipe.VARIABLE])
     assert list(pipe.read_reports()) == []
-    supervisor_pipe.report("busy", 60)
-    supervisor_pipe.report("idle")
+    supervisor_pipe.report_status("busy", 60)
+    supervisor_pipe.report_status("idle")
     os.write(pipe.writing, b"nonsense\nbusy x y\nsettl")
     me = os.getpid()
     assert list(pipe.read_reports()) == [StatusReport("busy", me, 60.0), StatusReport("idle", me)]
     os.write(pipe.writing, f"ed {me} 0\n".encode())
     assert list(pipe.read_reports()) == [StatusReport("settled", me)]
     pipe.close()
-    supervisor_pipe.report("idle")  # nobody listens any more
+    supervisor_pipe.report_status("idle")  # nobody listens any more
     monkeypatch.setenv(supervisor_pipe.VARIABLE, "")
-    supervisor_pipe.report("idle")
+    supervisor_pipe.report_status("idle")
 
 
 def test_a_supervisor_that_does_not_listen_is_not_waited_for(
@@ -135,7 +135,7 @@ def test_a_supervisor_that_does_not_listen_is_not_waited_for(
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, str(pipe.writing))
     for _ in range(10_000):
-        supervisor_pipe.report("idle")
+        supervisor_pipe.report_status("idle")
     assert all(one.word == "idle" for one in pipe.read_reports())
     pipe.close()
 

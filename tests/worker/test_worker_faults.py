@@ -121,7 +121,7 @@ def test_a_run_cancelled_while_it_runs_stores_no_more(spoilt: Spoilt) -> None:
         services.start("spoilt", {"log": ["in"]})
         advance()
         assert Run.objects.get().state == "cancelled"
-        graph = registry.get("spoilt").graph.with_saver(DjangoSaver())
+        graph = registry.get_graph("spoilt").graph.with_saver(DjangoSaver())
         seen = graph.get_state({"configurable": {"thread_id": Thread.objects.get().thread_id}})
         assert seen.values["log"] == ["in", "able"]
         spoilt.fault = says("fine")

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.engine.drawing import draw_mermaid
-from hitl_django.graph_registry.registry import Broken
+from hitl_django.graph_registry.registry import BrokenGraph
 from hitl_django.permissions import get_policy, may_start
 
 from .fields import (
@@ -52,7 +52,7 @@ class GraphSerializer(serializers.Serializer):
         return may_start(self.context["request"].user, graph.name, "api")
 
     def get_fault(self, graph: Any) -> str | None:
-        if not isinstance(graph, Broken):
+        if not isinstance(graph, BrokenGraph):
             return None
         may_know = get_policy().may_view_workers(self.context["request"].user)
         return graph.reason if may_know else "It can't be built."

@@ -27,7 +27,7 @@ class GraphList(Resource):
     )
     def get(self, request: Request) -> Response:
         """Lists the graphs that you may start, or see something of."""
-        graphs = [registry.look(name) for name in querysets.list_visible_graphs(request.user)]
+        graphs = [registry.find_graph(name) for name in querysets.list_visible_graphs(request.user)]
         return self.render_all(GraphSerializer, graphs)
 
 
@@ -58,7 +58,7 @@ class GraphDiagram(Resource):
         registered = get_visible_graph(request, name)
         thread_id = self.read_query().get("thread")
         if thread_id is None:
-            drawn = svg.svg(svg.picture_of(registered.graph), title=str(registered.title))
+            drawn = svg.draw_svg(svg.get_picture(registered.graph), title=str(registered.title))
         elif self.find(querysets.visible_threads, thread_id=thread_id).graph != name:
             raise Http404
         else:
@@ -68,8 +68,8 @@ class GraphDiagram(Resource):
         return HttpResponse(drawn, content_type=SVG, headers=headers)
 
 
-def get_visible_graph(request: Request, name: str) -> registry.Registered:
+def get_visible_graph(request: Request, name: str) -> registry.RegisteredGraph:
     """Returns a graph that the user may start, or sees runs or questions of."""
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(name, ())
-    return registry.get(name)
+    return registry.get_graph(name)

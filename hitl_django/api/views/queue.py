@@ -44,6 +44,7 @@ class QuestionAction(Resource):
     """A view that changes a question, and renders it as it is then."""
 
     def render_question(self, interrupt_id: UUID) -> Response:
+        """Returns the question as it is now, with its ETag."""
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)

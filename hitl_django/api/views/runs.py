@@ -111,6 +111,7 @@ class RunDetail(Resource):
         return Response(shown | self.render_privileged(run))
 
     def render_privileged(self, run: Run) -> dict[str, Any]:
+        """Returns the members that take a permission: a run's error, and its result."""
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):

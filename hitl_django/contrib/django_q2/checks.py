@@ -1,4 +1,4 @@
-"""What Q_CLUSTER may be set to and shouldn't."""
+"""System checks of Q_CLUSTER, django-q2's setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hitl_django.db.alias import write_alias
 
 
 def check_cluster() -> list[checks.CheckMessage]:
-    """Reports what of Q_CLUSTER is known to lose, double or stall work."""
+    """Reports values in Q_CLUSTER that are known to lose, double or stall work."""
     if not apps.is_installed("django_q"):
         return [
             checks.Error(

@@ -53,13 +53,13 @@ class DjangoQ2Dispatcher(Dispatcher):
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
 
     def install(self, using: str) -> None:
-        schedules.install(using)
+        schedules.install_schedules(using)
 
     def check(self) -> Sequence[CheckMessage]:
         return checks.check_cluster()
 
     def probe(self) -> Sequence[CheckMessage]:
-        return health.probe()
+        return health.probe_queue()
 
     def command(self) -> Sequence[str]:
         return ["qcluster"]

@@ -1,4 +1,4 @@
-"""What of the queue is out of reach or missing, seen by trying."""
+"""Health of the queue: whether its broker answers, and whether the sweep is scheduled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hitl_django.db.alias import write_alias
 from . import schedules
 
 
-def probe() -> list[checks.CheckMessage]:
+def probe_queue() -> list[checks.CheckMessage]:
     """Reports a broker out of reach, a sweep that nobody has scheduled, and what costs time."""
     return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
@@ -38,7 +38,7 @@ def _broker() -> Iterator[checks.CheckMessage]:
 def _schedules() -> Iterator[checks.CheckMessage]:
     using = router.db_for_write(Schedule)
     active = Schedule.objects.using(using).filter(name__startswith=schedules.NAME)
-    missing = schedules.per_minute() - active.exclude(repeats=0).count()
+    missing = schedules.count_schedules() - active.exclude(repeats=0).count()
     if missing > 0 and Conf.SCHEDULER:
         yield checks.Error(
             "The sweep isn't scheduled, so plain qcluster finds no run whose hint was lost.",

@@ -19,7 +19,7 @@ MINUTE = 60
 FORMER_SWEEP = "hitl_django.sweep.sweep"
 
 
-def install(using: str) -> None:
+def install_schedules(using: str) -> None:
     """Creates the schedules that are missing; one that an operator changed stays as it is.
 
     Only the function's name is kept up to date in it.
@@ -30,7 +30,7 @@ def install(using: str) -> None:
     if table not in connections[using].introspection.table_names():
         return  # django_q is migrated later, or not installed here at all
 
-    wanted = [f"{NAME} {number + 1}" for number in range(per_minute())]
+    wanted = [f"{NAME} {number + 1}" for number in range(count_schedules())]
     installed = Schedule.objects.using(using).filter(name__startswith=NAME)
     installed.exclude(name__in=wanted).delete()
     installed.filter(func=FORMER_SWEEP).update(func=dispatcher.SWEEP)
@@ -40,8 +40,8 @@ def install(using: str) -> None:
             _create(name, using, delay=number * TICK)
 
 
-def per_minute() -> int:
-    """Says how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
+def count_schedules() -> int:
+    """Returns how many schedules, half a minute apart, come nearest to SWEEP_SECONDS."""
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

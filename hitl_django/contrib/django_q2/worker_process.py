@@ -78,25 +78,25 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
         return
     _Process.task = str(task["func"])
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
-    supervisor_pipe.report("busy", float(Conf.TIMEOUT or 0))
+    supervisor_pipe.report_status("busy", float(Conf.TIMEOUT or 0))
 
 
 def _ends(**kwargs: Any) -> None:
     if _Process.pid != os.getpid():
         return
     if not _Process.is_ending:
-        heartbeat.report()
+        heartbeat.report_work()
     # Until here a signal only says that this process is to end: raised within the report, in what
     # the database calls or while an object is destroyed, its exception would be dropped.
     _Process.task = None
     if _Process.is_ending:
-        # The message isn't acknowledged, so it comes again: one hint too many.
+        # The message isn't acknowledged, so it comes again: one message too many.
         raise SystemExit(ENDED)
-    supervisor_pipe.report("idle")
+    supervisor_pipe.report_status("idle")
 
 
 def _settles(**kwargs: Any) -> None:
-    supervisor_pipe.report(
+    supervisor_pipe.report_status(
         "settled"
     )  # said by the monitor: the result is in, the message acknowledged
 

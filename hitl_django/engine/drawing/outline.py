@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..channels import LastValueAfterFinish, NamedBarrierValueAfterFinish
 from ..constants import END, START
 from ..loop.compiled_graph import CompiledGraph
-from ..loop.error_handlers import handler_name
+from ..loop.error_handlers import get_handler_name
 from ..task.nodes import Node
 
 Kind = Literal["start", "node", "end"]
@@ -69,9 +69,9 @@ def build_outline(
     edges: dict[OutlineEdge, None] = {}
     nodes = []
     for name, node in graph.nodes.items():
-        leads = dict.fromkeys(_leads(graph, name, node, listeners))
+        leads = dict.fromkeys(_list_edges(graph, name, node, listeners))
         if name != START and name not in handlers:
-            leads |= _way_out(name, leads)
+            leads |= _find_end_edge(name, leads)
         edges.update(leads)
         if name != START:
             nodes.append(_node(graph, name, node, depth, above))
@@ -80,7 +80,7 @@ def build_outline(
         first = [name for channel in inputs for name in listeners.get(channel, ())]
         edges = {**{OutlineEdge(START, name): None for name in first}, **edges}
     every = (OutlineNode(START, "start"), *nodes, OutlineNode(END, "end"))
-    return Outline(every, (*edges, *_guessed(every, edges)))
+    return Outline(every, (*edges, *_guess_edges(every, edges)))
 
 
 def _node(
@@ -121,11 +121,11 @@ def _listeners(graph: CompiledGraph) -> dict[str, list[str]]:
     return found
 
 
-def _leads(
+def _list_edges(
     graph: CompiledGraph, name: str, node: Node, listeners: Mapping[str, list[str]]
 ) -> Iterator[OutlineEdge]:
     for writer in node.writers:
-        for channel, _ in _writes_of(writer):
+        for channel, _ in _list_static_writes(writer):
             for target in listeners.get(channel, ()):
                 yield OutlineEdge(name, target)
     for branch in node.branches:
@@ -133,11 +133,11 @@ def _leads(
             yield OutlineEdge(name, target, "" if answer == target else str(answer), "maybe")
     for target, label in _command_ends(graph, name).items():
         yield OutlineEdge(name, target, label or "", "maybe")
-    if node.handler is not None and node.handler == handler_name(name):
+    if node.handler is not None and node.handler == get_handler_name(name):
         yield OutlineEdge(name, node.handler, "", "on_error")
 
 
-def _writes_of(writer: Any) -> Sequence[tuple[str, Any]]:
+def _list_static_writes(writer: Any) -> Sequence[tuple[str, Any]]:
     """Returns the channels that a writer writes whatever its node returns."""
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
@@ -148,7 +148,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
     return dict(spec.ends) if spec is not None and spec.ends else {}
 
 
-def _way_out(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
+def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
     """Returns the edge to the end of a node that leads to no other node."""
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
@@ -156,7 +156,7 @@ def _way_out(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, 
     return {OutlineEdge(name, END, "", "maybe" if ways else "always"): None}
 
 
-def _guessed(
+def _guess_edges(
     nodes: tuple[OutlineNode, ...], edges: Mapping[OutlineEdge, None]
 ) -> list[OutlineEdge]:
     reached = {edge.target for edge in edges}

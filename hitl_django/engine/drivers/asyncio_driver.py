@@ -88,9 +88,9 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
         given = get_injected(context, action) if action.injected else {}
         awaited: Awaitable[Any] = action.call(call.value, **given)
         return awaited
-    place = contextvars.copy_context()
+    variables = contextvars.copy_context()
     running = asyncio.get_running_loop()
-    return running.run_in_executor(None, place.run, call_here, context, call)
+    return running.run_in_executor(None, variables.run, call_here, context, call)
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:

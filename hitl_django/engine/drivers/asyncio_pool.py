@@ -26,9 +26,9 @@ class AsyncTasks:
 
     def __init__(self, limit: int | None, perform: Callable[[TaskContext], Performing]) -> None:
         self._limit, self._perform = limit, perform
-        #: Tasks that no lane has taken yet; each runs in a copy of ``place``.
+        #: Tasks that no lane has taken yet; each runs with a copy of ``_variables``.
         self._waiting: deque[TaskContext] = deque()
-        self._place: contextvars.Context | None = None
+        self._variables: contextvars.Context | None = None
         #: What was taken on, hasn't ended and wasn't dropped.
         self._open: set[TaskContext] = set()
         self._ended: list[Task] = []
@@ -47,7 +47,7 @@ class AsyncTasks:
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
         """Has tasks run as soon as the caller awaits something."""
-        self._place = contextvars.copy_context()
+        self._variables = contextvars.copy_context()
         self._open.update(contexts)
         self._waiting.extend(contexts)
         self._open_lanes()
@@ -124,12 +124,12 @@ class AsyncTasks:
     async def _lane(self) -> None:
         """Performs waiting tasks until one has had to wait."""
         self._opening -= 1
-        lane, place = asyncio.current_task(), self._place
+        lane, variables = asyncio.current_task(), self._variables
         assert lane is not None
-        assert place is not None
+        assert variables is not None
         while self._waiting:
             context = self._waiting.popleft()
-            own, running = place.copy(), self._perform(context)
+            own, running = variables.copy(), self._perform(context)
             waited = False
             try:
                 try:
@@ -159,13 +159,13 @@ class AsyncTasks:
 class _Rest:
     """Awaits what is left of a coroutine that was begun in a context of its own."""
 
-    __slots__ = ("_awaited", "_place", "_running")
+    __slots__ = ("_awaited", "_running", "_variables")
 
-    def __init__(self, running: Performing, place: contextvars.Context, awaited: Any) -> None:
-        self._running, self._place, self._awaited = running, place, awaited
+    def __init__(self, running: Performing, variables: contextvars.Context, awaited: Any) -> None:
+        self._running, self._variables, self._awaited = running, variables, awaited
 
     def __await__(self) -> Generator[Any, Any, None]:
-        running, run, awaited = self._running, self._place.run, self._awaited
+        running, run, awaited = self._running, self._variables.run, self._awaited
         thrown: BaseException | None = None
         try:
             while True:

@@ -12,9 +12,9 @@ from ..task.effects import Call
 
 
 def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """Performs effects one after the other, with what fails raised where it was asked for.
+    """Performs a generator's effects one after the other; returns its result.
 
-    Returns what they come to.
+    An error is raised where the generator asked for the effect.
     """
     try:
         effect = next(effects)
@@ -30,11 +30,12 @@ def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], 
 
 
 def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
-    """Performs a look at, or a change of, what is stored; returns its result."""
+    """Performs a query, or a change, of stored checkpoints; returns its result."""
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
 def perform_saver_call(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+    """Makes the saver's call that an effect asks for; returns its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

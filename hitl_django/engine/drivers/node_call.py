@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from ..errors import NodeCancelledError
-from ..loop.error_handlers import handled_failure
+from ..loop.error_handlers import get_handled_failure
 from ..task.context import TaskContext
 from ..task.nodes import Action
 
@@ -26,7 +26,7 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
             given[name] = context.run.store
         elif name == "previous":
             given[name] = context.previous
-        elif (failure := handled_failure(context.task)) is not None:
+        elif (failure := get_handled_failure(context.task)) is not None:
             given[name] = failure
         elif inspect.signature(action.call).parameters[name].default is inspect.Parameter.empty:
             raise ValueError(f"Missing required config key '{name}' for '{context.task.name}'.")

@@ -51,13 +51,13 @@ class CalledTask(Task):
     def id(self) -> str:
         """The id that the same call has whenever its caller runs again."""
         if self._id is None:
-            self._id = ids.task_id(
+            self._id = ids.make_task_id(
                 self.origin.id_bytes,
                 self._node_ns(),
                 str(self.origin.step),
                 self.name,
                 PUSH,
-                ids.path_key(self.path[1]),
+                ids.make_path_key(self.path[1]),
                 str(self.path[2]),
             )
         return self._id
@@ -118,8 +118,8 @@ class TaskCalls:
         on_loop = get_running_loop()
         if is_async and on_loop is None and not self._may_await():
             raise RuntimeError("In an sync context async tasks cannot be called")
-        place = seen.next_call_index(self._index)
-        task = CalledTask(node, name, self.context.task, place, value)
+        index = seen.next_call_index(self._index)
+        task = CalledTask(node, name, self.context.task, index, value)
         state = self._state
         if self.context.run.modes and self.context.run.chunk_buffer is None:
             self._emit(chunks.build_call_chunks(state, task))
@@ -172,8 +172,8 @@ class TaskCalls:
             assert spawner is not None
             assert spawner.home is not None
             return asyncio.run_coroutine_threadsafe(self._arun(context), spawner.home)
-        place = contextvars.copy_context()
-        future = CallFuture(lambda: place.run(self._run, context))
+        variables = contextvars.copy_context()
+        future = CallFuture(lambda: variables.run(self._run, context))
         if spawner is not None and spawner.spawns() and seen is self.context:
             spawner.spawn(future.run)
         else:
@@ -267,16 +267,16 @@ class TaskCalls:
             state.commits.unsaved.append(kept)
             state.commits.chunks += described
             return
-        place = state.commits.config_for(task.origin.checkpoint_id)
+        config = state.commits.config_for(task.origin.checkpoint_id)
         try:
-            yield Save(Commit(place, [kept], chunks=described))
+            yield Save(Commit(config, [kept], chunks=described))
         except PayloadError as error:
             task.writes, task.error = None, blame_node(error, task.name, writes)
             failure = [(ERROR, describe_error(task.error)), *task.memory]
-            yield Save(Commit(place, [TaskWrites(task.id, task.path_key, failure)]))
+            yield Save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _ended(self, context: TaskContext) -> Any:
-        """Tells of a task that has ended; returns its result, or raises why there is none."""
+        """Emits the chunks of a task that has ended; returns its result or raises its error."""
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()

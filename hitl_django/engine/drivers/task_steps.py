@@ -19,6 +19,7 @@ from .timeouts import AttemptTimer, check_stoppable
 
 
 def call_here(context: TaskContext, call: Call) -> Any:
+    """Calls a node's function on this thread; returns its result."""
     action = call.action
     if action.is_async:
         if action.sync is None:

@@ -180,7 +180,7 @@ class SyncDriver:
         """Runs waiting tasks on this thread, until it is time that the loop takes in what ended."""
         threads, ends = self.threads, time.monotonic() + _SPELL
         assert threads is not None
-        assert threads.place is not None
+        assert threads.variables is not None
         threads.join()
         self.at_work = True
         watchdog.add(self)
@@ -190,7 +190,7 @@ class SyncDriver:
                     context = threads.waiting.popleft()
                 except IndexError:
                     continue  # the deputy's threads take tasks, too
-                task = threads.place.copy().run(perform_task, context)
+                task = threads.variables.copy().run(perform_task, context)
                 threads.finished.append(task)
                 if task.error is not None or time.monotonic() >= ends:
                     break

@@ -38,12 +38,12 @@ class TaskThreads:
         reports_each: bool,
         leave: Callable[[], None] | None = None,
     ) -> None:
-        self.limit, self._perform, self._tells_each = limit, perform, reports_each
+        self.limit, self._perform, self._reports_each = limit, perform, reports_each
         #: What a thread does when it has no more work.
         self._leave = leave
-        #: Tasks that no thread has taken yet; each runs in a copy of ``place``.
+        #: Tasks that no thread has taken yet; each runs with a copy of ``variables``.
         self.waiting: deque[TaskContext] = deque()
-        self.place: contextvars.Context | None = None
+        self.variables: contextvars.Context | None = None
         #: Tasks that have ended, and what other threads ask of the one that looks after them; None
         #: only wakes it.
         self.finished: deque[Task] = deque()
@@ -68,7 +68,7 @@ class TaskThreads:
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
         """Has tasks wait for a thread."""
-        self.place = contextvars.copy_context()
+        self.variables = contextvars.copy_context()
         self.waiting.extend(contexts)
         self._hired, self._clocks = 0, []
         self._futures = [future for future in self._futures if not future.done()]
@@ -145,14 +145,14 @@ class TaskThreads:
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _work_off(self) -> None:
-        assert self.place is not None
+        assert self.variables is not None
         self._note_clock()
         while True:
             try:
                 context = self.waiting.popleft()
             except IndexError:
                 return
-            self.place.copy().run(self._work, context)
+            self.variables.copy().run(self._work, context)
 
     def _work(self, context: TaskContext) -> None:
         try:
@@ -162,7 +162,7 @@ class TaskThreads:
             self.inbox.put(lambda: self.crashed(crash))
         else:
             self.finished.append(task)
-            if task.error is not None or self._tells_each or not self._looks():
+            if task.error is not None or self._reports_each or not self._looks():
                 self.inbox.put(None)
 
     def _looks(self) -> bool:

@@ -74,10 +74,10 @@ class AttemptTimer:
             self.attempt, self.over = context.attempt, False
             self.began = self.progressed = time.monotonic()
         view = TimedContext.create(context, self)
-        place = contextvars.copy_context()
-        place.run(current.set, view)
+        variables = contextvars.copy_context()
+        variables.run(current.set, view)
         running = asyncio.get_running_loop().create_task(
-            _awaited(self.start, view, call), context=place
+            _awaited(self.start, view, call), context=variables
         )
         try:
             kind = await self._wait(running)

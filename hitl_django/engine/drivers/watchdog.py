@@ -89,8 +89,8 @@ class Watchdog:
 watchdog = Watchdog()
 
 
-def _begin_anew() -> None:
+def _restart() -> None:
     watchdog.__init__()  # type: ignore[misc]
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_restart)

@@ -40,7 +40,7 @@ def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> Shape:
 
 def hash_shape(shape: Shape) -> str:
     """Names a shape by a hash of it."""
-    return ids.fingerprint(shape)
+    return ids.hash_json(shape)
 
 
 def _node(graph: CompiledGraph, name: str, node: Node, above: tuple[int, ...]) -> Shape:
@@ -99,11 +99,11 @@ def _waiting(before: Shape, saved: CheckpointTuple, ns: str) -> Iterator[tuple[s
     """Yields each task that would run next under the old shape: its node, and its namespace."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     held, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
-    origin = ids.checkpoint_bytes(checkpoint["id"])
+    origin = ids.encode_checkpoint_id(checkpoint["id"])
 
-    def placed(name: str, *place: str) -> tuple[str, str]:
+    def placed(name: str, *parts: str) -> tuple[str, str]:
         node_ns = f"{ns}{NS_SEP}{name}" if ns else name
-        task = ids.task_id(origin, node_ns, str(step), name, *place)
+        task = ids.make_task_id(origin, node_ns, str(step), name, *parts)
         return name, f"{node_ns}{NS_END}{task}"
 
     for index, send in enumerate(held.get(TASKS) or ()):

@@ -14,7 +14,7 @@ from ..channels import EphemeralValue, LastValue
 from ..constants import END, PREVIOUS, PUSH, RETURN, START
 from ..drivers.task_calls import TaskCalls
 from ..drivers.timeouts import check_stoppable
-from ..loop.node_cache import BaseCache, cache_namespace
+from ..loop.node_cache import BaseCache, build_cache_namespace
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..state.register_types import register_schema_types
 from ..task.futures import AnyFuture
@@ -45,7 +45,7 @@ class TaskFunction(Generic[P]):
         action = build_action(function)
         self.func, self.name = function, name or action.name
         self.__name__ = self.name
-        self._places = _places(function, action.injected)
+        self._positions = _positions(function, action.injected)
         self._is_async = action.is_async
         if policies.timeout is not None:
             check_stoppable(self.name, action)
@@ -70,16 +70,16 @@ class TaskFunction(Generic[P]):
 
     def clear_cache(self, cache: BaseCache) -> None:
         """Drops what a cache keeps of this function's results."""
-        cache.clear([cache_namespace(self.name, self._node)])
+        cache.clear([build_cache_namespace(self.name, self._node)])
 
     async def aclear_cache(self, cache: BaseCache) -> None:
         """Like clear_cache."""
-        await cache.aclear([cache_namespace(self.name, self._node)])
+        await cache.aclear([build_cache_namespace(self.name, self._node)])
 
     def _call(self, value: tuple[tuple[Any, ...], dict[str, Any]], **given: Any) -> Any:
         args, kwargs = value
         for name in given:
-            if name not in kwargs and len(args) <= self._places[name]:
+            if name not in kwargs and len(args) <= self._positions[name]:
                 kwargs = {**kwargs, name: given[name]}
         return self.func(*args, **kwargs)
 
@@ -215,7 +215,7 @@ def _finished(output: Any) -> list[Write]:
     return [(END, output), (PREVIOUS, output)]
 
 
-def _places(function: Any, names: Sequence[str]) -> dict[str, int]:
+def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
     """Returns how many positional arguments leave each of these parameters to be filled in."""
     if not names:
         return {}

@@ -16,9 +16,9 @@ from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 @dataclass(slots=True)
 class Policies:
-    """What was said of one node, or of all nodes.
+    """The policies of one node, or the defaults of all nodes.
 
-    ``handler`` names the node that takes failures; ``handles`` tells that this node is such a one.
+    ``handler`` names the node that takes failures; ``handles`` says that this node is such a one.
     """
 
     retry: tuple[RetryPolicy, ...] = ()
@@ -39,7 +39,7 @@ class Policies:
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Returns these policies, with the defaults where nothing was said.
+        """Returns these policies, with the defaults where nothing was given.
 
         A node that handles failures handles none of its own, and its results, which follow from
         a failure, are never used again.
@@ -54,7 +54,7 @@ class Policies:
 
 
 class NodeDefaults:
-    """What set_node_defaults has said of all nodes of one graph."""
+    """The defaults that set_node_defaults has given for all nodes of one graph."""
 
     __slots__ = ("handler", "policies")
 
@@ -63,7 +63,7 @@ class NodeDefaults:
         self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
-        """Takes what a further call says, and leaves what it says nothing of."""
+        """Takes the defaults of a further call, and keeps those that it doesn't give."""
         if handler is not None:
             self.handler = handler
             policies.handler = DEFAULT_HANDLER

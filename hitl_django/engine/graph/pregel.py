@@ -12,11 +12,11 @@ from ..constants import RESERVED_KEYS, ROOT, START, TASKS
 from ..drawing import Drawing, build_drawing
 from ..drivers import AsyncDriver, SyncDriver
 from ..errors import SaverFailed
-from ..loop.chunks import nested_chunk_sink
+from ..loop.chunks import make_nested_sink
 from ..loop.node_cache import BaseCache, list_cache_namespaces
 from ..loop.state import LoopState
 from ..savers.checkpoint import BaseCheckpointSaver, Outcome
-from ..state.schema import ManagedValue, check_input, get_hints, json_schema, list_updates
+from ..state.schema import ManagedValue, build_json_schema, check_input, get_hints, list_updates
 from ..task.context import current
 from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
@@ -290,11 +290,11 @@ class Pregel(ThreadStates):
 
     def input_json_schema(self) -> dict[str, Any]:
         """Returns the JSON schema of the input."""
-        return json_schema(self.input_schema)
+        return build_json_schema(self.input_schema)
 
     def output_json_schema(self) -> dict[str, Any]:
         """Returns the JSON schema of what a run comes to."""
-        return json_schema(self.output_schema)
+        return build_json_schema(self.output_schema)
 
     def get_graph(
         self, config: RunnableConfig | None = None, *, xray: int | bool = False
@@ -388,7 +388,7 @@ class Pregel(ThreadStates):
         driver = SyncDriver(state, (config or {}).get("max_concurrency"))
         state.run.emit, state.run.loop_state = driver.emit, state
         parent = current.get() if state.job.nested else None
-        forward = None if parent is None else nested_chunk_sink(state, parent)
+        forward = None if parent is None else make_nested_sink(state, parent)
         try:
             for chunk in driver:
                 if forward is not None and chunk[1] in state.run.forwards:
@@ -408,7 +408,7 @@ class Pregel(ThreadStates):
         driver = AsyncDriver(state, (config or {}).get("max_concurrency"))
         state.run.emit, state.run.loop_state = driver.emit, state
         parent = current.get() if state.job.nested else None
-        forward = None if parent is None else nested_chunk_sink(state, parent)
+        forward = None if parent is None else make_nested_sink(state, parent)
         chunks = driver.iterate_chunks()
         try:
             async for chunk in chunks:

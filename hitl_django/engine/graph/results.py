@@ -1,4 +1,4 @@
-"""What callers get of a run: its result, its chunks, or what it raises."""
+"""Results of a run for its callers: the state, the chunks, or the error that is raised."""
 
 from __future__ import annotations
 

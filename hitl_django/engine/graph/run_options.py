@@ -48,19 +48,21 @@ def open_run_state(
     Raises ValueError where the config doesn't make sense.
     """
     config = config or {}
-    place = config.get("configurable") or {}
+    configurable = config.get("configurable") or {}
     caller = current.get()
-    parent = _parent_of(caller, place)
+    parent = _parent_of(caller, configurable)
     limit = config.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
     if limit < 1:
         raise ValueError("recursion_limit must be at least 1")
     if (config.get("max_concurrency") or 0) < 0:
         raise ValueError("max_concurrency must be at least 1, or 0 for no limit")
     if parent is None:
-        run, ns = _root_run(graph, config, place, options), ""
+        run, ns = _root_run(graph, config, configurable, options), ""
         # A namespace given to a root run is that of a graph further down, whose checkpoint the
         # map names; the run itself starts where the map says for the root.
-        checkpoint_id = None if place.get("checkpoint_ns") else place.get("checkpoint_id")
+        checkpoint_id = (
+            None if configurable.get("checkpoint_ns") else configurable.get("checkpoint_id")
+        )
     else:
         ns = graph.nested_ns(parent.child_ns())
         run, checkpoint_id = _nested_run(graph, parent, config, options), None
@@ -80,27 +82,27 @@ def open_run_state(
         recursion_limit=limit,
         before=graph.interrupt_before if options.before is None else options.before,
         after=graph.interrupt_after if options.after is None else options.after,
-        discard_pending=bool(place.get("discard_pending")),
-        answers_ns=place.get("checkpoint_ns") or "" if parent is None else "",
+        discard_pending=bool(configurable.get("discard_pending")),
+        answers_ns=configurable.get("checkpoint_ns") or "" if parent is None else "",
     )
     return LoopState(graph, job, run, options.modes, options.output_keys)
 
 
-def _parent_of(caller: TaskContext | None, place: Mapping[str, Any]) -> TaskContext | None:
+def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> TaskContext | None:
     """Returns the task that makes the call, unless the config makes it a run of its own.
 
     A node that hands on the config it was given names the coordinates of its own task: that is
     no run of its own.
     """
-    if caller is None or not place or not any(place.get(key) for key in _COORDINATES):
+    if caller is None or not configurable or not any(configurable.get(key) for key in _COORDINATES):
         return caller
-    return caller if place.get("checkpoint_ns") == caller.task.ns else None
+    return caller if configurable.get("checkpoint_ns") == caller.task.ns else None
 
 
 def _root_run(
-    graph: CompiledGraph, config: RunnableConfig, place: Mapping[str, Any], options: Options
+    graph: CompiledGraph, config: RunnableConfig, configurable: Mapping[str, Any], options: Options
 ) -> RunContext:
-    saver, thread_id = graph.saver, place.get("thread_id")
+    saver, thread_id = graph.saver, configurable.get("thread_id")
     if saver is not None and thread_id is None:
         raise ValueError(
             "The graph has a checkpointer, so the config has to name the thread: "
@@ -126,9 +128,9 @@ def _root_run(
         perform=_perform,
         answers={},
         passes_breakpoints=options.kind == "call",
-        checkpoint_map=place.get("checkpoint_map") or {},
+        checkpoint_map=configurable.get("checkpoint_map") or {},
     )
-    run.reruns_unanswered = place.get("rerun_unanswered", options.kind == "call")
+    run.reruns_unanswered = configurable.get("rerun_unanswered", options.kind == "call")
     # Whoever resumes by a call can give another answer; a stored one has nobody to raise it to.
     run.reasks = options.kind == "advance"
     if options.modes and options.kind != "call":
@@ -182,7 +184,7 @@ def _nested_runtime(graph: CompiledGraph, parent: TaskContext, options: Options)
     return runtime
 
 
-def stateful_ns(ns: str) -> str:
+def strip_task_ids(ns: str) -> str:
     """Returns a namespace without its task ids: one history, whichever task calls."""
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 

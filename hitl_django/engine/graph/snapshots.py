@@ -11,28 +11,28 @@ from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.checkpoint_chunk import build_config, describe_task
 from ..loop.effects import List, Load, Query
 from ..loop.error_handlers import HandlerTask, restore_handlers
-from ..loop.plan import plan, read_state
+from ..loop.plan import plan_tasks, read_state
 from ..savers.checkpoint import CheckpointTuple
 from ..task.graph_spec import GraphSpec
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import RunnableConfig, StateSnapshot
-from .run_options import stateful_ns
+from .run_options import strip_task_ids
 from .stored_graph import ReadableGraph, StoredGraph
 from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
     """Returns a config that names its thread and namespace, as savers want it."""
-    place = config.get("configurable") or {}
-    if place.get("thread_id") is None:
+    configurable = config.get("configurable") or {}
+    if configurable.get("thread_id") is None:
         raise ValueError('The config has to name the thread: {"configurable": {"thread_id": ...}}.')
     return {
         **config,
         "configurable": {
-            **place,
-            "thread_id": str(place["thread_id"]),
-            "checkpoint_ns": place.get("checkpoint_ns") or "",
+            **configurable,
+            "thread_id": str(configurable["thread_id"]),
+            "checkpoint_ns": configurable.get("checkpoint_ns") or "",
         },
     }
 
@@ -83,10 +83,10 @@ def build_snapshot(
 ) -> Generator[Any, Any, StateSnapshot]:
     """Works out a snapshot from a stored checkpoint and the writes on top of it."""
     if saved is None:
-        place = dict(config["configurable"])
-        if not place["checkpoint_ns"]:
-            del place["checkpoint_ns"]
-        return StateSnapshot({}, (), {"configurable": place}, None, None, None, (), ())
+        configurable = dict(config["configurable"])
+        if not configurable["checkpoint_ns"]:
+            del configurable["checkpoint_ns"]
+        return StateSnapshot({}, (), {"configurable": configurable}, None, None, None, (), ())
     spec = graph.spec
     current = restore_channels(spec, saved.checkpoint)
     pending = saved.pending_writes or []
@@ -99,7 +99,7 @@ def build_snapshot(
     step = saved.metadata.get("step", -1) + 1
     ns = saved.config["configurable"].get("checkpoint_ns", "")
     origin = Origin(spec, current.values, saved.checkpoint["id"], ns, step, step + 2)
-    tasks = plan(spec, current, origin)
+    tasks = plan_tasks(spec, current, origin)
     statuses = read_task_statuses(pending)
     handlers = restore_handlers(spec, tasks, statuses)
     if live and (done := _finished(tasks, handlers, statuses)):
@@ -152,9 +152,9 @@ def _mapped(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
     parents = saved.metadata.get("parents")
     if not parents:
         return config
-    place = config["configurable"]
-    own = {place["checkpoint_ns"]: place["checkpoint_id"]}
-    return {"configurable": {**place, "checkpoint_map": {**parents, **own}}}
+    configurable = config["configurable"]
+    own = {configurable["checkpoint_ns"]: configurable["checkpoint_id"]}
+    return {"configurable": {**configurable, "checkpoint_map": {**parents, **own}}}
 
 
 def _below(
@@ -168,7 +168,7 @@ def _below(
         return (yield from load_state(called, config, True)) if recurse else config
     if not recurse or not has_run:
         return None
-    for ns in dict.fromkeys((task.ns, stateful_ns(task.ns))):
+    for ns in dict.fromkeys((task.ns, strip_task_ids(task.ns))):
         config = build_config(thread_id, ns)
         found: CheckpointTuple | None = yield Load(config)
         if found is not None:

@@ -12,13 +12,13 @@ from typing import Any, Literal, get_args, get_origin
 from ..channels import BaseChannel, LastValue
 from ..constants import END, NS_END, NS_SEP, ROOT, START
 from ..errors import GraphDefinitionError
-from ..loop.error_handlers import DEFAULT_HANDLER, handler_name
+from ..loop.error_handlers import DEFAULT_HANDLER, get_handler_name
 from ..loop.node_cache import BaseCache
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..state.register_types import register_schema_types
 from ..state.schema import ManagedValue, build_channels, get_hints
 from ..task.nodes import build_action
-from ..task.signatures import command_targets, first_parameter, hints_of_function
+from ..task.signatures import get_first_parameter, list_command_targets, read_annotations
 from ..types import All, CachePolicy, RetryPolicy, TimeoutPolicy
 from .compiler import build_nodes, find_faults
 from .node_spec import BranchSpec, NodeSpec
@@ -93,7 +93,7 @@ class StateGraph:
 
     def _schema_seen_by(self, function: Any, hints: Mapping[str, Any]) -> Any:
         """Returns the state class that a function's first parameter is annotated with."""
-        hint = hints.get(first_parameter(function) or "")
+        hint = hints.get(get_first_parameter(function) or "")
         if not isinstance(hint, type):
             return None
         return hint if id(hint) in self.schemas or get_hints(hint) else None
@@ -122,7 +122,7 @@ class StateGraph:
         other node would run.
 
         ``error_handler`` is a function that runs in the same super-step when the node has failed
-        for good: it gets the node's input, is told in a parameter ``error`` (a NodeError) what
+        for good: it gets the node's input, and in a parameter ``error`` (a NodeError) what
         happened, and returns what a node may return; the failed node's own edges aren't taken.
         ``timeout`` limits each attempt at an async node, ``cache_policy`` lets its results be
         used again.
@@ -136,9 +136,9 @@ class StateGraph:
             raise GraphDefinitionError(f"Node `{node}` has no function.")
         self._check_name(node)
         if error_handler is not None:
-            check_free(handler_name(node), handler_name(node) in self.nodes)
+            check_free(get_handler_name(node), get_handler_name(node) in self.nodes)
         function, hints = self._described(action)
-        ends = _list_ends(destinations or command_targets(hints.get("return")))
+        ends = _list_ends(destinations or list_command_targets(hints.get("return")))
         schema = input_schema or self._schema_seen_by(function, hints) or self.state_schema
         self._add_schema(schema)
         policies = Policies.given(retry_policy, cache_policy, timeout)
@@ -146,17 +146,17 @@ class StateGraph:
             build_action(action), schema, metadata or {}, policies, defer, ends
         )
         if error_handler is not None:
-            policies.handler = handler_name(node)
+            policies.handler = get_handler_name(node)
             self.nodes[policies.handler] = self._handler(error_handler)
         return self
 
     def _described(self, action: Any) -> tuple[Any, dict[str, Any]]:
         """Returns the function that a call of ``action`` is, and its annotations."""
         function = getattr(action, "__call__", action) if not inspect.isroutine(action) else action  # noqa: B004
-        return function, hints_of_function(function, self._hints_seen)
+        return function, read_annotations(function, self._hints_seen)
 
     def _handler(self, handler: Any) -> NodeSpec:
-        ends = _list_ends(command_targets(self._described(handler)[1].get("return")))
+        ends = _list_ends(list_command_targets(self._described(handler)[1].get("return")))
         policies = Policies(handles=True)
         return NodeSpec(build_action(handler), self.state_schema, policies=policies, ends=ends)
 
@@ -226,7 +226,7 @@ class StateGraph:
         leaves it and runs within the same task. ``path_map`` maps what it returns to names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
-        hints = hints_of_function(function, self._hints_seen)
+        hints = read_annotations(function, self._hints_seen)
         action = build_action(path)
         name = action.name or "condition"
         branches = self.branches.setdefault(source, {})

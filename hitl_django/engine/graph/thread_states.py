@@ -136,4 +136,4 @@ class ThreadStates:
 
     def nested_ns(self, ns: str) -> str:
         """Returns the namespace this graph has when a task with namespace ``ns`` calls it."""
-        return run_options.stateful_ns(ns) if self.checkpointer is True else ns
+        return run_options.strip_task_ids(ns) if self.checkpointer is True else ns

@@ -16,8 +16,8 @@ from ..loop.compiled_graph import CompiledGraph
 from ..loop.effects import Load, Query, Save
 from ..loop.error_handlers import restore_handlers
 from ..loop.orphaned_triggers import drop_orphaned_triggers
-from ..loop.plan import plan
-from ..savers.checkpoint import CheckpointTuple, TaskWrites, stored_metadata
+from ..loop.plan import plan_tasks
+from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
 from ..task.effects import Call
 from ..task.nodes import Write, make_reader
@@ -48,13 +48,13 @@ class _Change:
         version: NextVersion,
     ) -> None:
         self.graph, self.saved, self.next_version = graph, saved, version
-        place = config["configurable"]
-        self.addressed = place.get("checkpoint_id") is not None
+        configurable = config["configurable"]
+        self.addressed = configurable.get("checkpoint_id") is not None
         #: Whether the thread has moved past this checkpoint: what is stored of it is a record then.
         self.superseded = False
-        self.thread_id = str(place["thread_id"])
-        self.ns = place.get("checkpoint_ns") or ""
-        self.user_metadata = stored_metadata(config)
+        self.thread_id = str(configurable["thread_id"])
+        self.ns = configurable.get("checkpoint_ns") or ""
+        self.user_metadata = select_metadata(config)
         self.state: ChannelState = restore_channels(graph.spec, saved.checkpoint if saved else None)
         self.step: int = saved.metadata.get("step", -1) if saved else -1
         self.commits = CommitBuilder(graph.spec, self.thread_id, self.ns)
@@ -75,7 +75,7 @@ class _Change:
             return
         spec, step = self.graph.spec, self.step + 1
         origin = Origin(spec, self.state.values, newest, self.ns, step, step + 2)
-        self.tasks = plan(spec, self.state, origin)
+        self.tasks = plan_tasks(spec, self.state, origin)
         handlers = restore_handlers(spec, self.tasks, self.statuses)
         self.tasks += handlers
         for task in self.tasks:
@@ -143,8 +143,8 @@ def bulk_update(
             newest: CheckpointTuple = yield Load(change.commits.config_for(None))
             change.superseded = newest.checkpoint["id"] != saved.checkpoint["id"]
         yield from _update(change, [StateUpdate(*update) for update in updates], config)
-        place = {**config["configurable"], **change.config["configurable"]}
-        config = {**config, "configurable": place}
+        configurable = {**config["configurable"], **change.config["configurable"]}
+        config = {**config, "configurable": configurable}
     return change.config
 
 
@@ -244,8 +244,8 @@ def _as_nodes(change: _Change, updates: Sequence[StateUpdate]) -> Generator[Any,
 
 
 def _made_up_id(change: _Change, index: int) -> str:
-    place = uuid.UUID(change.commits.saved_id or ids.new_uuid6())
-    return str(uuid.uuid5(place, f"{INTERRUPT}:{index}" if index else INTERRUPT))
+    namespace = uuid.UUID(change.commits.saved_id or ids.new_uuid6())
+    return str(uuid.uuid5(namespace, f"{INTERRUPT}:{index}" if index else INTERRUPT))
 
 
 def _written(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:

@@ -63,7 +63,7 @@ def apply_writes(
     updated and hold a value, which is what may trigger the next tasks.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
-        writers = sorted(writers, key=lambda writer: ids.path_key(writer.path[:3]))
+        writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))
     version = next_version(state.clock, None)
     updated: set[str] = set()
     is_step = starts = False

@@ -10,18 +10,20 @@ from ..task.nodes import Write
 from ..task.task import Task
 from ..task.task_status import TaskStatus
 from ..types import PregelTask, RunnableConfig
-from .error_handlers import handled_failure
+from .error_handlers import get_handled_failure
 from .state import LoopState
 from .stream_modes import describe_interrupt, group_writes
 
 
 def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
+    """Returns the config of a thread's namespace."""
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
 def describe_task(
     task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
+    """Returns a planned task as snapshots show it; ``live`` leaves out answered questions."""
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)
     interrupts = status.open if live else status.interrupts
@@ -40,7 +42,7 @@ def _result(output: Sequence[Write], keys: Sequence[str] | str) -> Any:
 
 def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
     """Returns the data of the ``checkpoints`` stream mode at the newest checkpoint."""
-    planned = [task for task in state.tasks if handled_failure(task) is None]
+    planned = [task for task in state.tasks if get_handled_failure(task) is None]
     tasks = []
     for task in planned:
         shown = describe_task(task, state.statuses.get(task.id), state.graph.stream_keys, False)

@@ -110,7 +110,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     """Returns the chunks of a task that has ended, after those of its own that were held back."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
-        return []  # it runs again, and tells it then
+        return []  # it runs again, and emits them then
     modes = state.run.modes
     if task.questions:
         interrupts = task.interrupts
@@ -147,7 +147,7 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
         )
 
 
-def nested_chunk_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
+def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
     """Returns what takes the chunks of a graph to the task which calls it.
 
     Where they are stored they go with the graph's own commits, if it makes any.

@@ -15,7 +15,7 @@ from .apply import apply_writes
 from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
 from .commit_builder import blame_node
 from .effects import Effect, Effects, Save
-from .plan import plan
+from .plan import plan_tasks
 from .state import LoopState
 from .stop import find_outcome
 
@@ -91,7 +91,7 @@ def plan_step(state: LoopState, step: int) -> None:
     state.origin = Origin(
         state.spec, state.channel_state.values, state.checkpoint_id, state.job.ns, step, stop
     )
-    state.tasks = plan(state.spec, state.channel_state, state.origin)
+    state.tasks = plan_tasks(state.spec, state.channel_state, state.origin)
 
 
 def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:

@@ -52,16 +52,16 @@ class CommitBuilder:
     def continue_from(self, saved: CheckpointTuple) -> None:
         """Continues from a stored checkpoint."""
         self.saved_id = saved.checkpoint["id"]
-        ids.follow(self.saved_id)
+        ids.sort_ids_after(self.saved_id)
         if saved.parent_config is not None:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 
     def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
         """Returns the coordinates of a checkpoint of this run."""
-        place = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
+        configurable = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
         if checkpoint_id is not None:
-            place["checkpoint_id"] = checkpoint_id
-        return {"configurable": place}
+            configurable["checkpoint_id"] = checkpoint_id
+        return {"configurable": configurable}
 
     def add_task(self, task: Task) -> None:
         """Notes what is to be stored of a task that has ended."""

@@ -1,4 +1,4 @@
-"""What the loop, its drivers and drawings need of a compiled graph."""
+"""The interface of a compiled graph, as the loop, its drivers and drawings use it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ DEFAULT_HANDLER = "__default_error_handler__"
 _STEP = "node_error_handler"
 
 
-def handler_name(node: str) -> str:
+def get_handler_name(node: str) -> str:
     """Returns the name of the node that handles the failures of ``node`` alone."""
     return f"__error_handler__{node}"
 
@@ -58,14 +58,14 @@ class HandlerTask(Task):
     def id(self) -> str:
         """The id that the handler of the same failed task always has."""
         if self._id is None:
-            self._id = ids.task_id(
+            self._id = ids.make_task_id(
                 self.origin.id_bytes, self._node_ns(), str(self.origin.step), self.name,
                 _STEP, self.failed.id,
             )  # fmt: skip
         return self._id
 
 
-def handled_failure(task: Task) -> NodeError | None:
+def get_handled_failure(task: Task) -> NodeError | None:
     """Returns the failure that a task handles."""
     return task.failure if isinstance(task, HandlerTask) else None
 

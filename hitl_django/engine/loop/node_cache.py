@@ -99,7 +99,7 @@ class InMemoryCache(BaseCache):
                 self._kept.pop(namespace, None)
 
 
-def cache_namespace(name: str, node: Node) -> Namespace:
+def build_cache_namespace(name: str, node: Node) -> Namespace:
     """Returns where the results of a node are kept."""
     source = getattr(node.action, "source", None)
     named = getattr(source, "__qualname__", None)
@@ -112,7 +112,7 @@ def list_cache_namespaces(
 ) -> list[Namespace]:
     """Returns the namespaces of the named nodes, or of all."""
     wanted = nodes if names is None else [name for name in names if name in nodes]
-    return [cache_namespace(name, nodes[name]) for name in wanted]
+    return [build_cache_namespace(name, nodes[name]) for name in wanted]
 
 
 def make_cache_key(task: Task) -> FullKey:
@@ -140,6 +140,6 @@ def make_cache_key(task: Task) -> FullKey:
             f"The cache key of node '{task.name}' has to be str or bytes, not "
             f"{type(made).__name__}."
         )
-    return cache_namespace(task.name, task.node), xxh3_128_hexdigest(
+    return build_cache_namespace(task.name, task.node), xxh3_128_hexdigest(
         made.encode() if isinstance(made, str) else made
     )

@@ -16,7 +16,7 @@ from ..types import All, Send
 from .channel_state import ChannelState
 
 
-def plan(spec: GraphSpec, state: ChannelState, origin: Origin) -> list[Task]:
+def plan_tasks(spec: GraphSpec, state: ChannelState, origin: Origin) -> list[Task]:
     """Returns the tasks of the next super-step: what was sent, then what was triggered."""
     tasks: list[Task] = []
     sends = state.values.get(TASKS)

@@ -15,10 +15,10 @@ from ..errors import (
 )
 from ..savers.checkpoint import CheckpointTuple, TaskWrites
 from ..state.messages import add_message_ids
-from ..task.nodes import Write, goto_writes
+from ..task.nodes import Write, build_goto_writes
 from ..task.task_status import TaskStatus, is_resume_map, plan_resume
 from ..types import Command, Send
-from .plan import plan
+from .plan import plan_tasks
 from .state import LoopState
 
 
@@ -74,7 +74,7 @@ def _take_answers(
         state.run.answers = plan_resume(resume, known_ids)
     elif superseded:
         state.run.wildcard = [resume]
-    elif not plan(state.spec, state.channel_state, state.origin):
+    elif not plan_tasks(state.spec, state.channel_state, state.origin):
         # A static breakpoint asks nothing but to go on, so any value will do there.
         raise NothingPendingError(
             f"Thread {state.run.thread_id!r} waits for nothing: it has no open question and no "
@@ -89,7 +89,7 @@ def _command_writes(state: LoopState, command: Command[Any]) -> list[Write]:
     for target in targets:
         if not isinstance(target, (str, Send)):
             raise TypeError(f"In Command.goto, expected Send/str, got {type(target).__name__}")
-    writes = goto_writes(targets, START)
+    writes = build_goto_writes(targets, START)
     writes += add_message_ids(state.graph.update_writes(command.update), state.spec.messages)
     known = state.spec.channels
     for name, value in writes:

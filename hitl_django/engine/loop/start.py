@@ -28,7 +28,7 @@ from .commit import commit_checkpoint, commit_step, plan_step, stop_run
 from .effects import Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
-from .plan import plan
+from .plan import plan_tasks
 from .resume import list_interrupt_ids, list_open_ids, refuse_command, take_command
 from .state import LoopState
 from .stop import find_outcome
@@ -252,7 +252,7 @@ def _commit_input(
     _apply_null(state, null_writes)
     drop_orphaned_triggers(state.spec, channels)
     # What the thread would have run next is marked as seen, so that it doesn't run after all.
-    dropped = plan(state.spec, channels, state.origin) if channels.versions else []
+    dropped = plan_tasks(state.spec, channels, state.origin) if channels.versions else []
     state.statuses = {}
     apply_writes(state.spec, channels, [*dropped, InputWrites(INPUT, writes)], state.next_version)
     yield from commit_checkpoint(state, "input")
@@ -264,7 +264,7 @@ def _hand_on(state: LoopState) -> Effects:
     """Takes the step in which the input becomes state, where that is all it does.
 
     A graph that chooses where to begin does so when it runs. What goes wrong here is left to the
-    run as well, which meets it again and can be told of it.
+    run as well, which meets it again and can report it.
     """
     tasks, before = state.tasks, state.channel_state
     if len(tasks) != 1 or tasks[0].name != START or not pass_input_on(tasks[0]):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..savers.checkpoint import CheckpointMetadata, Outcome, stored_metadata
+from ..savers.checkpoint import CheckpointMetadata, Outcome, select_metadata
 from ..task.run_context import RunContext
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus
@@ -15,7 +15,7 @@ from .apply import NextVersion, count_version
 from .channel_state import ChannelState
 from .commit_builder import CommitBuilder
 from .compiled_graph import CompiledGraph
-from .error_handlers import handled_failure
+from .error_handlers import get_handled_failure
 from .node_cache import FullKey
 from .plan import read_state
 
@@ -121,7 +121,7 @@ class LoopState:
         self.careful = graph.spec.handled or graph.cache is not None
         #: The cache keys of the tasks that are running, by task id; None without a cache.
         self.cache_keys: dict[str, FullKey] | None = None if graph.cache is None else {}
-        self.user_metadata = stored_metadata(run.config) if run.saver or run.modes else {}
+        self.user_metadata = select_metadata(run.config) if run.saver or run.modes else {}
         self.outcome: Outcome | None = None
         #: Whether the caller is given the output channels' values.
         self.has_values = False
@@ -155,7 +155,7 @@ class LoopState:
 
     def list_due(self) -> tuple[str, ...]:
         """Returns the names of the step's tasks that have yet to come to their end."""
-        return tuple(t.name for t in self.tasks if not t.writes and handled_failure(t) is None)
+        return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:
         """Returns the output channels' values."""

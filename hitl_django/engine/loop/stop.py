@@ -60,7 +60,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
     question = Question(
         interrupt=Interrupt(
             {"title": f"Go on past the breakpoint at {', '.join(names)}?"},
-            ids.interrupt_id(f"{state.job.ns}@{state.origin.checkpoint_id}", 0),
+            ids.make_interrupt_id(f"{state.job.ns}@{state.origin.checkpoint_id}", 0),
         ),
         node=names[0],
         task_id=NULL_TASK_ID,

@@ -75,7 +75,7 @@ _COORDINATES = frozenset(
 )
 
 
-def stored_metadata(config: RunnableConfig) -> dict[str, Any]:
+def select_metadata(config: RunnableConfig) -> dict[str, Any]:
     """Returns what a checkpoint keeps of the caller's config: metadata, and plain own keys."""
     own = config.get("configurable") or {}
     kept = dict(config.get("metadata") or {})

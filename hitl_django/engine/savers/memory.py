@@ -77,14 +77,14 @@ class InMemorySaver(BaseCheckpointSaver):
         return None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        place = config["configurable"]
+        ref = config["configurable"]
         with self._lock:
-            space = self._space(place)
+            space = self._space(ref)
             if space is None or not space.checkpoints:
                 return None
-            wanted = place.get("checkpoint_id") or max(space.checkpoints)
+            wanted = ref.get("checkpoint_id") or max(space.checkpoints)
             stored = space.checkpoints.get(wanted)
-            return None if stored is None else self._tuple(place["thread_id"], place, space, stored)
+            return None if stored is None else self._tuple(ref["thread_id"], ref, space, stored)
 
     def list(
         self,
@@ -107,17 +107,17 @@ class InMemorySaver(BaseCheckpointSaver):
     def _matching(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Iterator[CheckpointTuple]:
-        place = (config or {}).get("configurable", {})
+        ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
-            threads = [place["thread_id"]] if "thread_id" in place else list(self._threads)
+            threads = [ref["thread_id"]] if "thread_id" in ref else list(self._threads)
             rows = [
                 (thread, ns, space, stored)
                 for thread in threads
                 for ns, space in self._threads.get(thread, {}).items()
-                if place.get("checkpoint_ns") in (None, ns)
+                if ref.get("checkpoint_ns") in (None, ns)
                 for stored in space.checkpoints.values()
-                if place.get("checkpoint_id") in (None, stored.checkpoint["id"])
+                if ref.get("checkpoint_id") in (None, stored.checkpoint["id"])
                 and (bound is None or stored.checkpoint["id"] < bound)
             ]
             rows.sort(key=lambda row: row[3].checkpoint["id"], reverse=True)
@@ -127,14 +127,14 @@ class InMemorySaver(BaseCheckpointSaver):
             ]
         yield from found
 
-    def _space(self, place: dict[str, Any]) -> _Namespace | None:
-        return self._threads.get(place["thread_id"], {}).get(place.get("checkpoint_ns", ""))
+    def _space(self, ref: dict[str, Any]) -> _Namespace | None:
+        return self._threads.get(ref["thread_id"], {}).get(ref.get("checkpoint_ns", ""))
 
     def _tuple(
-        self, thread_id: str, place: dict[str, Any], space: _Namespace, stored: _Stored
+        self, thread_id: str, ref: dict[str, Any], space: _Namespace, stored: _Stored
     ) -> CheckpointTuple:
         kept = stored.checkpoint
-        ns = place.get("checkpoint_ns", "")
+        ns = ref.get("checkpoint_ns", "")
         decode = self.serde.decode
         values = {
             name: decode(space.blobs[name, version])
@@ -180,8 +180,8 @@ class InMemorySaver(BaseCheckpointSaver):
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
         self._store(Commit(config, (), checkpoint, metadata, new_versions))
-        place = config["configurable"]
-        return _coordinates(place["thread_id"], place.get("checkpoint_ns", ""), checkpoint["id"])
+        ref = config["configurable"]
+        return _coordinates(ref["thread_id"], ref.get("checkpoint_ns", ""), checkpoint["id"])
 
     def put_writes(
         self,
@@ -199,7 +199,7 @@ class InMemorySaver(BaseCheckpointSaver):
             self._store(commit)
 
     def _store(self, commit: Commit) -> None:
-        place = commit.config["configurable"]
+        ref = commit.config["configurable"]
         # All is encoded before anything is stored, so that what can't be leaves nothing behind.
         shared = self._shared(commit)
         rows = [row for task in commit.writes for row in self._rows(task, shared)]
@@ -221,14 +221,14 @@ class InMemorySaver(BaseCheckpointSaver):
             except PayloadError:
                 encode({name: values[name] for name, _ in changed})  # whose refusal names the key
                 raise
-            parent = place.get("checkpoint_id")
+            parent = ref.get("checkpoint_id")
             stored = _Stored(kept, encode(commit.metadata or {}), parent)
         with self._lock:
             if rows:
-                self._keep(place, rows)
+                self._keep(ref, rows)
             if stored is not None:
-                threads = self._threads.setdefault(place["thread_id"], {})
-                space = threads.setdefault(place.get("checkpoint_ns", ""), _Namespace())
+                threads = self._threads.setdefault(ref["thread_id"], {})
+                space = threads.setdefault(ref.get("checkpoint_ns", ""), _Namespace())
                 space.blobs.update(blobs)
                 space.checkpoints[stored.checkpoint["id"]] = stored
 
@@ -275,11 +275,11 @@ class InMemorySaver(BaseCheckpointSaver):
         if regular:
             yield (task.task_id, 0), (task.task_path, encode(regular), parts)
 
-    def _keep(self, place: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
-        space = self._space(place)
-        stored = space and space.checkpoints.get(place["checkpoint_id"])
+    def _keep(self, ref: dict[str, Any], rows: Sequence[tuple[tuple[str, int], _Row]]) -> None:
+        space = self._space(ref)
+        stored = space and space.checkpoints.get(ref["checkpoint_id"])
         if not stored:
-            raise LookupError(f"No checkpoint to put writes on: {place}")
+            raise LookupError(f"No checkpoint to put writes on: {ref}")
         writes = stored.writes
         for key, row in rows:
             if key[1] != 0 or key[0] == NULL_TASK_ID or key not in writes:

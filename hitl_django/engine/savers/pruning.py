@@ -19,10 +19,10 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
     return list(dict.fromkeys(map(str, thread_ids)))
 
 
-def find_latest(places: Iterable[tuple[str, str]]) -> dict[str, str]:
+def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns of (namespace, checkpoint id) pairs the newest id of each namespace."""
     latest: dict[str, str] = {}
-    for ns, checkpoint_id in places:
+    for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
             latest[ns] = checkpoint_id
     return latest

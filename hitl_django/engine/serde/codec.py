@@ -19,7 +19,7 @@ from ..errors import (
 from .encoded_size import EncodedSize, measure, measure_added
 from .extension_codes import BRANCHES, LEAVES, LOAD_BRANCH, LOAD_LEAF, OBJECT, UNORDERED, Tagged
 from .registered_types import REGISTERED, TypeCodec, TypeTable
-from .strict_walk import needs_walk, rewrite
+from .strict_walk import needs_walk, rewrite_value
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 255  # ormsgpack's own, in both directions
@@ -196,7 +196,7 @@ class Codec:
         fault = self._take_fault()
         if fault is not None and not isinstance(fault, Exception):
             raise fault  # a signal that arrived while a hook ran, not a fault of the value
-        tree = rewrite(value, self._dump_object, self.max_depth)
+        tree = rewrite_value(value, self._dump_object, self.max_depth)
         try:
             return packb(tree, self._pack_hook, _OPTIONS)
         except TypeError as error:

@@ -75,7 +75,7 @@ class _Key:
         self.key = key
 
 
-def rewrite(value: Any, dump: Dump, max_depth: int) -> Any:
+def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
     """Returns an equal tree of what packing takes without loss, or raises for the first fault.
 
     Iterative, so that no value, however deep, is a RecursionError.
@@ -123,12 +123,14 @@ def _open(item: Any, here: _Frame, dump: Dump) -> tuple[Any, list[tuple[Any, Any
         dumped = dump(item)
     except Exception as fault:
         raise UnserializableError(
-            f"{path(here)} can't be stored: the dump function registered for "
+            f"{format_path(here)} can't be stored: the dump function registered for "
             f"{cls.__qualname__} raised {type(fault).__name__}.",
-            path(here),
+            format_path(here),
         ) from fault
     if dumped is None:
-        raise UnserializableError(f"{path(here)} can't be stored: {_advice(item)}", path(here))
+        raise UnserializableError(
+            f"{format_path(here)} can't be stored: {_advice(item)}", format_path(here)
+        )
     box = [dumped[0], None]
     return Tagged(OBJECT, box), [(dumped[1], box, 1, None)]
 
@@ -157,7 +159,7 @@ def _leaf(item: Any, frame: _Frame | None, step: Any) -> Tagged:
     try:
         dumped = dump(item)
     except RefusedPart as refused:
-        where = path(frame, step)
+        where = format_path(frame, step)
         raise UnserializableError(f"{where} can't be stored: it {refused}.", where) from None
     return dumped if type(dumped) is Tagged else Tagged(code, dumped)
 
@@ -169,7 +171,7 @@ def _check_text(text: str, frame: _Frame | None, step: Any) -> None:
         fault = "it has a lone surrogate, half of a character"
     else:
         return
-    where = path(frame, step)
+    where = format_path(frame, step)
     raise UnserializableError(f"{where} can't be stored: {fault}.", where)
 
 
@@ -177,7 +179,7 @@ def _too_deep(here: _Frame, max_depth: int) -> Exception:
     seen: set[int] = set()
     for frame in reversed(list(here.trail())):
         if id(frame.owner) in seen:
-            where = path(frame)
+            where = format_path(frame)
             return UnserializableError(f"{where} can't be stored: it contains itself.", where)
         seen.add(id(frame.owner))
     return PayloadLimitError(
@@ -202,7 +204,7 @@ def _advice(item: Any) -> str:
     )
 
 
-def path(frame: _Frame | None, step: Any = None) -> str:
+def format_path(frame: _Frame | None, step: Any = None) -> str:
     """Writes where a value stands: ``$.state.user[3]``."""
     steps = [step, *(above.step for above in frame.trail())] if frame else []
     return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)

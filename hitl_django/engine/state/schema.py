@@ -203,7 +203,7 @@ def _portable(annotation: Any) -> Any:
     return annotation
 
 
-def json_schema(schema: Any) -> dict[str, Any]:
+def build_json_schema(schema: Any) -> dict[str, Any]:
     """Returns the JSON schema of an answer's type, or of a state class.
 
     A field of a state class whose type pydantic doesn't know is described as anything.
@@ -258,7 +258,7 @@ def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str
 @_cached
 def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
     """Returns the JSON schema of a type that contains itself, or None for any other."""
-    described = json_schema(annotation)
+    described = build_json_schema(annotation)
     return described if contains_itself(described) else None
 
 

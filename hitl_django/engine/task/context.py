@@ -27,7 +27,7 @@ from ..errors import (
 )
 from ..payload import check_json
 from ..savers.checkpoint import Commit, Question, TaskWrites
-from ..state.schema import coerce, json_schema, list_faults
+from ..state.schema import build_json_schema, coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
 from .futures import AnyFuture
 from .nodes import Node
@@ -68,7 +68,7 @@ class CalledTasks(Protocol):
 class TaskContext:
     """One node call: its task, what it knows from before, and what it asked.
 
-    ``perform`` makes a saver call for a graph that the node calls; ``is_async`` tells that the
+    ``perform`` makes a saver call for a graph that the node calls; ``is_async`` says that the
     task runs on the event loop on which the saver's async calls are made. ``changed`` are the ids
     of questions that were answered and are no longer the question that was answered.
     """
@@ -81,11 +81,11 @@ class TaskContext:
         "_once_guard",
         "_question_count",
         "answers",
-        "asked",
         "attempt",
         "calls",
         "changed",
         "consumed",
+        "fingerprints",
         "is_async",
         "keyed",
         "once",
@@ -103,9 +103,9 @@ class TaskContext:
         self._memory = memory
         self.answers = memory.answers
         # Shared by the tasks that remember nothing: replaced before the first change.
-        self.asked, self.once = memory.asked, memory.once
-        #: Whether ``asked`` is stored, and has to be stored anew when it changes.
-        self._has_prints = bool(memory.asked)
+        self.fingerprints, self.once = memory.fingerprints, memory.once
+        #: Whether ``fingerprints`` are stored, and have to be stored anew when they change.
+        self._has_prints = bool(memory.fingerprints)
         self.attempt = 0
         self.begin_attempt()
 
@@ -160,10 +160,10 @@ class TaskContext:
         check_json(value, "The question's payload")
         index = -1 if key is not None else self._next_index()
         ns = self.task.ns
-        name = ids.interrupt_id(ns, index) if key is None else ids.keyed_interrupt_id(ns, key)
+        name = ids.make_interrupt_id(ns, index) if key is None else ids.make_keyed_id(ns, key)
         found, answer = self._answer(index, key, name)
         slot = str(index) if key is None else f"#{key}"
-        print_ = ids.fingerprint(value)
+        print_ = ids.hash_json(value)
         refusal = ""
         if found:
             self._compare(slot, print_, name)
@@ -174,11 +174,11 @@ class TaskContext:
                     raise
                 refusal = str(error)
                 self._take_back(index, key, name)
-        self.asked = {**self.asked, slot: print_}
+        self.fingerprints = {**self.fingerprints, slot: print_}
         if expires is not None and expires.then == "answer":
             check_json(expires.answer, "The answer on expiry")
             _checked(expires.answer, schema, self.task)
-        described = None if schema is None else json_schema(schema)
+        described = None if schema is None else build_json_schema(schema)
         question = Interrupt(value, name, response_schema=described)
         self._opens(self.task.build_question(question, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)
@@ -220,10 +220,10 @@ class TaskContext:
 
     def _compare(self, slot: str, print_: str, name: str) -> None:
         """Notices that an answer is about to be used for another question than it was given to."""
-        before = self.asked.get(slot)
+        before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
-            self.asked = {**self.asked, slot: before}
+            self.fingerprints = {**self.fingerprints, slot: before}
         if before != print_:
             message = (
                 f"Node '{self.task.name}' asks something else than was answered (question "
@@ -248,12 +248,12 @@ class TaskContext:
         """Returns a question that the node raised by hand, under the id that answers it."""
         if interrupt.id != "placeholder-id":
             return interrupt
-        return Interrupt(interrupt.value, ids.interrupt_id(self.task.ns, self._next_index()))
+        return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
         """Returns what the task knows by now, for the same task when it is called again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
-        memory = TaskMemory(self.answers, keyed, self.asked, self.once)
+        memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
@@ -272,9 +272,9 @@ class TaskContext:
             kept.append((RESUME, list(self.answers[: self.consumed])))
         if self.keyed or KEYED in self._memory.voided:
             kept.append((KEYED, {**self._memory.keyed, **(self.keyed or {})}))
-        if self.asked and not self._is_one_open_question():
+        if self.fingerprints and not self._is_one_open_question():
             self._has_prints = True
-            kept.append((ASKED, dict(self.asked)))
+            kept.append((ASKED, dict(self.fingerprints)))
         if self.once:
             kept.append((ONCE, dict(self.once)))
         if self.changed:
@@ -283,7 +283,7 @@ class TaskContext:
 
     def _is_one_open_question(self) -> bool:
         """Returns whether the one open question, which is stored too, is all that it ever asked."""
-        if self._has_prints or len(self.asked) != 1 or len(self.open) != 1:
+        if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
@@ -329,13 +329,13 @@ class TaskContext:
         if self.run.saver is None or self.run.durability == "exit":
             return None
         origin = self.task.origin
-        place = {
+        configurable = {
             "thread_id": self.run.thread_id,
             "checkpoint_ns": origin.ns,
             "checkpoint_id": origin.checkpoint_id,
         }
         return Commit(
-            {"configurable": place}, [TaskWrites(self.task.id, self.task.path_key, writes)]
+            {"configurable": configurable}, [TaskWrites(self.task.id, self.task.path_key, writes)]
         )
 
     @property
@@ -423,8 +423,8 @@ def _checked(answer: Any, schema: Any, task: Task) -> Any:
         return coerce(schema, answer)
     except ValidationError as error:
         faults = [
-            ("/" + "/".join(str(part) for part in place), reason)
-            for place, reason in list_faults(error)
+            ("/" + "/".join(str(part) for part in path), reason)
+            for path, reason in list_faults(error)
         ]
         listed = "; ".join(f"{pointer}: {reason}" for pointer, reason in faults)
         raise InvalidAnswerError(

@@ -28,8 +28,8 @@ INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
 class Action:
     """A callable in the form a driver calls it: the function and the names it wants filled in.
 
-    ``is_async`` tells that the call returns an awaitable; ``sync`` is the same action for a
-    driver without an event loop, where there is one. ``apart`` tells that the call may wait for
+    ``is_async`` says that the call returns an awaitable; ``sync`` is the same action for a
+    driver without an event loop, where there is one. ``apart`` says that the call may wait for
     tasks that it starts, so that the driver's own thread has to stay free for them.
     """
 
@@ -158,10 +158,10 @@ class Branch:
         ]
         if any(not isinstance(target, (str, Send)) or target == START for target in targets):
             raise ValueError("Branch did not return a valid destination")
-        return goto_writes(targets)
+        return build_goto_writes(targets)
 
 
-def goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
+def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
     """Returns the writes that start each target: a node's name or a Send; END starts nothing."""
     writes: list[Write] = []
     for target in targets:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ..types import Command
 
 
-def hints_of_function(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     """Returns the annotations of a function's first parameter and of its return value.
 
     ``seen`` keeps what texts stand for, by the module they stand in.
@@ -43,7 +43,8 @@ def _evaluated(function: FunctionType, texts: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def first_parameter(function: Any) -> str | None:
+def get_first_parameter(function: Any) -> str | None:
+    """Returns the name of a function's first parameter; None where it has none."""
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
         return function.__code__.co_varnames[0] if function.__code__.co_argcount else None
     try:
@@ -78,7 +79,7 @@ def _takes_dict(hint: Any) -> bool:
     return issubclass(kind, Mapping) or kind is object
 
 
-def command_targets(annotation: Any) -> tuple[str, ...]:
+def list_command_targets(annotation: Any) -> tuple[str, ...]:
     """Returns the node names in a return annotation ``Command[Literal[...]]``."""
     if get_origin(annotation) is not Command:
         return ()

@@ -10,7 +10,7 @@ from ..constants import ROOT
 from ..errors import InvalidUpdateError, ParentCommand
 from ..state.schema import get_hints, list_updates
 from ..types import Command, ErrorCode, Send
-from .nodes import Write, goto_writes
+from .nodes import Write, build_goto_writes
 
 #: Characters of what a node returned that an error repeats.
 _LONGEST = 500
@@ -43,7 +43,7 @@ class StateWriter:
         if isinstance(output, Command):
             if output.graph == Command.PARENT:
                 raise ParentCommand(output)
-            return [*self._updates(output.update), *goto_writes(_targets(output))]
+            return [*self._updates(output.update), *build_goto_writes(_targets(output))]
         if isinstance(output, (list, tuple)) and any(isinstance(o, Command) for o in output):
             return [write for part in output for write in self._of(part)]
         return self._updates(output)

@@ -55,7 +55,7 @@ class Origin:
     def id_bytes(self) -> bytes:
         """The checkpoint's id as bytes, of which the ids of all tasks of the step are made."""
         if not self._id_bytes:
-            self._id_bytes = ids.checkpoint_bytes(self.checkpoint_id)
+            self._id_bytes = ids.encode_checkpoint_id(self.checkpoint_id)
         return self._id_bytes
 
     def sent_bytes(self, name: str) -> bytes:
@@ -105,10 +105,10 @@ class Task:
         if self._id is None:
             origin, name = self.origin, self.name
             if self.path[0] == PULL:
-                place = origin.node_ns(name), str(origin.step), name, PULL, *self.triggers
-                self._id = ids.task_id(origin.id_bytes, *place)
+                parts = origin.node_ns(name), str(origin.step), name, PULL, *self.triggers
+                self._id = ids.make_task_id(origin.id_bytes, *parts)
             else:
-                self._id = ids.task_id(origin.sent_bytes(name), str(self.path[1]))
+                self._id = ids.make_task_id(origin.sent_bytes(name), str(self.path[1]))
         return self._id
 
     def _node_ns(self) -> str:
@@ -125,7 +125,7 @@ class Task:
         if self._path_key is None:
             path = self.path
             is_sent = path[0] == PUSH and path[2] is False
-            self._path_key = ids.sent_path_key(path[1]) if is_sent else ids.path_key(path)
+            self._path_key = ids.make_sent_path_key(path[1]) if is_sent else ids.make_path_key(path)
         return self._path_key
 
     @property

@@ -15,24 +15,24 @@ UNANSWERED = Unanswered()
 class TaskMemory:
     """What a task knows from earlier attempts: answers, questions, results of once().
 
-    ``asked`` tells by its fingerprint what was asked in each place. It is empty, too, where the
-    task has asked nothing but what it waits for: ``waiting`` tells that by itself. ``voided`` are
+    ``fingerprints`` are those of its questions, by position or key. There are none, too, where the
+    task has asked nothing but what it waits for: ``waiting`` shows that by itself. ``voided`` are
     the kinds of answers, RESUME and KEYED, of which one was taken back. A task that failed and is
     to be tried again has ``attempts``: how many there were, when the first one began, and when the
     next one may, both in seconds since the epoch.
     """
 
-    __slots__ = ("answers", "asked", "attempts", "keyed", "once", "voided", "waiting")
+    __slots__ = ("answers", "attempts", "fingerprints", "keyed", "once", "voided", "waiting")
 
     def __init__(
         self,
         answers: Sequence[Any] = (),
         keyed: dict[str, Any] | None = None,
-        asked: dict[str, str] | None = None,
+        fingerprints: dict[str, str] | None = None,
         once: dict[str, Any] | None = None,
     ) -> None:
         self.answers = answers
-        self.keyed, self.asked, self.once = keyed or {}, asked or {}, once or {}
+        self.keyed, self.fingerprints, self.once = keyed or {}, fingerprints or {}, once or {}
         self.waiting: Sequence[Interrupt] = ()
         self.voided: frozenset[str] = frozenset()
         self.attempts: tuple[int, float, float] | None = None
@@ -40,7 +40,7 @@ class TaskMemory:
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
         """Returns what the stored writes of a task say."""
-        memory = cls(status.answers, status.keyed, dict(status.asked), dict(status.once))
+        memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
@@ -50,7 +50,7 @@ class TaskMemory:
         for question in self.waiting:
             if question.id == name:
                 try:
-                    return ids.fingerprint(question.value)
+                    return ids.hash_json(question.value)
                 except (TypeError, ValueError):
                     return None  # another program made it: what this one asks is JSON
         return None

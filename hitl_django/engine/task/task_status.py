@@ -35,8 +35,8 @@ class TaskStatus:
     """What the stored writes of one task say about it."""
 
     __slots__ = (
-        "answers", "asked", "attempts", "error", "finished", "handled", "interrupts", "keyed",
-        "once", "output",
+        "answers", "attempts", "error", "fingerprints", "finished", "handled", "interrupts",
+        "keyed", "once", "output",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -44,7 +44,8 @@ class TaskStatus:
         self.interrupts: tuple[Interrupt, ...] = ()
         self.answers: list[Any] = []
         self.keyed: dict[str, Any] = {}
-        self.asked: dict[str, str] = {}
+        #: Fingerprints of the questions it has asked, by position or ``#key``.
+        self.fingerprints: dict[str, str] = {}
         self.once: dict[str, Any] = {}
         self.error: Any = None
         #: The message of its failure, where that goes to an error handler.
@@ -90,7 +91,7 @@ def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
         elif channel == KEYED:
             status.keyed = value
         elif channel == ASKED:
-            status.asked = value
+            status.fingerprints = value
         elif channel == ONCE:
             status.once = value
         elif channel == ATTEMPTS:
@@ -171,7 +172,7 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0
     for index in range(len(stored) + max(open_count, 1)):
-        name = ids.interrupt_id(ns, index)
+        name = ids.make_interrupt_id(ns, index)
         if name in answers:
             stored = record_answer(stored, index, answers[name])
     return stored
@@ -184,8 +185,10 @@ def list_own_questions(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int
     can't know.
     """
     count = len(status.answers) + len(status.interrupts)
-    slots: dict[str, int | str] = {ids.interrupt_id(ns, index): index for index in range(count)}
-    for slot in status.asked:
+    slots: dict[str, int | str] = {
+        ids.make_interrupt_id(ns, index): index for index in range(count)
+    }
+    for slot in status.fingerprints:
         if slot.startswith("#"):
-            slots[ids.keyed_interrupt_id(ns, slot[1:])] = slot[1:]
+            slots[ids.make_keyed_id(ns, slot[1:])] = slot[1:]
     return [(interrupt, slots.get(interrupt.id)) for interrupt in status.interrupts]

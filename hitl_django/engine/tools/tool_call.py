@@ -35,8 +35,8 @@ def build_bad_call(name: str, error: ValidationError) -> BadCall:
 class ToolCall:
     """One tool call, its ``result`` once it is ``done``, or the ``error`` that it ended with.
 
-    ``key`` tells it from the other calls of its task, and is the same in every run of the task.
-    ``asking`` tells that it has asked a question which isn't answered.
+    ``key`` distinguishes the calls of a task, and is the same in every run of the task.
+    ``asking`` says that it has asked a question which isn't answered.
     """
 
     name: str
@@ -87,7 +87,7 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
 class ToolCallContext:
     """The running task as one of its tool calls sees it.
 
-    Its questions, its once() results and the graphs it calls are told from those of the other
+    Its questions, its once() results and the graphs it calls are kept apart from those of the other
     calls by the call, so that it never matters which call comes first. What a call changes on the
     task it changes under the task's lock; saver calls are made by ``perform``.
     """

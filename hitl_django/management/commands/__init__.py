@@ -1,0 +1,3 @@
+"""Django's folder of commands; the one that there is runs the verbs."""
+
+from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from .. import doctor, retain, start, sweep, worker
-from ..diagnosis import refusal
+from ..diagnosis import find_obstacle
 
 VERBS = {"doctor": doctor, "retain": retain, "start": start, "sweep": sweep, "worker": worker}
 
@@ -33,6 +33,6 @@ class Command(BaseCommand):
 
 def refuse_unready(*, needs_database: bool) -> None:
     """Fails with the doctor's own words where a command could do nothing but fail."""
-    found = refusal(needs_database=needs_database)
+    found = find_obstacle(needs_database=needs_database)
     if found is not None:
         raise CommandError(f"{found.words} {found.advice}")

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may go to.
+"""Addresses of webhooks: which of them may be sent to.
 
 An endpoint's address is typed by somebody who may not reach our own network himself. What he gives
 is a name, and what a name leads to can change between two looks; so a name is resolved once for
@@ -119,7 +119,7 @@ def check_url(url: str) -> Target:
     return target
 
 
-def resolve(target: Target, seconds: float) -> Sequence[str]:
+def resolve_host(target: Target, seconds: float) -> Sequence[str]:
     """Returns the addresses of the host, checked; AddressRefused if any of them isn't allowed."""
     # Any, because a name that leads here and there is how somebody would try to get past a check.
     found = _look_up(target, seconds)

@@ -22,8 +22,8 @@ from hitl_django.task_queue import dispatcher
 from .. import outbox
 from . import claims
 from .claims import Claim
-from .http_post import Answer, post
-from .messages import body_of, headers_of
+from .http_post import Answer, post_body
+from .messages import build_body, build_headers
 
 logger = logging.getLogger("hitl_django")
 
@@ -47,13 +47,13 @@ def deliver(endpoint_id: str) -> None:
     can't be noted is due again when its claim is over.
     """
     try:
-        endpoint = claims.hold(UUID(str(endpoint_id)))
+        endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
         while endpoint is not None:
             if not _send_all(endpoint, monotonic() + _slice()):
                 return
-            # Whoever was told of something meanwhile found us at work and left it to us.
-            again = claims.due(endpoint).exists()
-            endpoint = claims.hold(endpoint.pk) if again else None
+            # A worker that got a message meanwhile found us at work and left it to us.
+            again = claims.select_due(endpoint).exists()
+            endpoint = claims.claim_endpoint(endpoint.pk) if again else None
     except Exception:
         logger.exception("webhook %s: deliveries could not be looked after", endpoint_id)
 
@@ -65,12 +65,12 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
         if not _settle(claim, endpoint, answer):
             return False
         if monotonic() >= until:
-            claims.let_go(endpoint)
+            claims.release_endpoint(endpoint)
             batch = WriteBatch(write_alias())
             dispatcher.enqueue_webhook(endpoint.pk, batch)
             batch.run()
             return False
-    claims.let_go(endpoint)
+    claims.release_endpoint(endpoint)
     return True
 
 
@@ -78,9 +78,9 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> Answer | None:
     """Sends a message once; None where there was one attempt too many, and nobody to say so."""
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
-    body = body_of(claim.delivery, endpoint)
-    headers = headers_of(claim.delivery, endpoint, body)
-    return post(endpoint.url, headers, body, claim.deadline - monotonic())
+    body = build_body(claim.delivery, endpoint)
+    headers = build_headers(claim.delivery, endpoint, body)
+    return post_body(endpoint.url, headers, body, claim.deadline - monotonic())
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> bool:
@@ -99,7 +99,7 @@ def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: Answer | None) -> b
             state=Delivery.State.DELIVERED, status=status, fault="", finished_at=Now()
         )
         if endpoint.failures:
-            claims.ours(endpoint).update(failures=0, rests_until=None)
+            claims.select_claimed(endpoint).update(failures=0, rests_until=None)
             endpoint.failures = 0
         return True
     logger.info("delivery %s: attempt %s failed (%s)", claim.delivery.pk, claim.attempt, status)
@@ -122,7 +122,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: Answer) -> bool:
     # Trying the others now would only hold up this worker, which others wait for.
     rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
     resting = {"failures": F("failures") + 1, "rests_until": Now() + timedelta(seconds=rest)}
-    claims.let_go(endpoint, **resting)
+    claims.release_endpoint(endpoint, **resting)
     return False
 
 
@@ -130,7 +130,7 @@ def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
     """Turns off an endpoint that has answered that it is gone for good."""
     stopped = "It answered 410: it is gone."
     claim.row().update(state=Delivery.State.DEAD, status=GONE, fault=stopped, finished_at=Now())
-    claims.let_go(endpoint, is_active=False, stopped=stopped)
+    claims.release_endpoint(endpoint, is_active=False, stopped=stopped)
     outbox.clear_listeners()
     logger.warning("webhook %s is turned off: it answered 410", endpoint.pk)
 
@@ -165,5 +165,5 @@ def _retry_after(header: str) -> float:
 
 
 def _slice() -> float:
-    given = dispatcher.time_slice()
+    given = dispatcher.get_time_slice()
     return SLICE if given is None else min(SLICE, given)

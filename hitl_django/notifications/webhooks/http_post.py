@@ -24,19 +24,19 @@ from .addresses import AddressRefused
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of it: a status, or in ``fault`` why there is none."""
+    """The answer to a POST: a status, or in ``fault`` why there is none."""
 
     status: int | None = None
     retry_after: str = ""
     fault: str = ""
 
 
-def post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
+def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
     """Sends the body and returns the head of the answer; whatever goes wrong is in ``fault``."""
     deadline = monotonic() + seconds
     try:
         target = addresses.check_url(url)
-        found = addresses.resolve(target, seconds)
+        found = addresses.resolve_host(target, seconds)
         with _connect(target, found, deadline) as connection:
             _send(connection, target, headers, body, deadline)
             return _receive(connection, deadline)

@@ -1,4 +1,4 @@
-"""What the sweep does for webhooks."""
+"""Maintenance of webhooks by the sweep: enqueues what is due, and removes old messages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ LEFT_OVER = timedelta(hours=1)
 
 
 @retry_on_conflict
-def hint_due() -> list[UUID]:
-    """Tells a worker about every endpoint that something is due to; returns them.
+def enqueue_due() -> list[UUID]:
+    """Enqueues a message for each endpoint that has deliveries due; returns the endpoints' ids.
 
-    Not about those that rest or that a worker is at, and not again within SWEEP_SECONDS: with no
-    worker around, the queue doesn't fill with repetitions.
+    Those that rest or that a worker is at are left out, and none is enqueued again within
+    SWEEP_SECONDS: with no worker around, the queue doesn't fill with repetitions.
     """
     using = write_alias()
-    due = claims.deliveries().filter(
+    due = claims.select_deliveries().filter(
         endpoint=OuterRef("pk"), state=Delivery.State.PENDING, due_at__lte=Now()
     )
-    waiting = claims.endpoints().filter(
+    waiting = claims.select_endpoints().filter(
         Q(held_until__isnull=True) | Q(held_until__lte=Now()),
         Q(rests_until__isnull=True) | Q(rests_until__lte=Now()),
         Exists(due),
@@ -44,7 +44,7 @@ def hint_due() -> list[UUID]:
     if not found:
         return found
     with transaction.atomic(using=using):
-        claims.endpoints().filter(pk__in=found).update(hinted_at=Now())
+        claims.select_endpoints().filter(pk__in=found).update(hinted_at=Now())
         batch = WriteBatch(using)
         for endpoint in found:
             dispatcher.enqueue_webhook(endpoint, batch)
@@ -58,15 +58,17 @@ def remove_old() -> int:
     A batch of them; returns how many.
     """
     before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
-    finished = claims.deliveries().filter(finished_at__lt=before)
+    finished = claims.select_deliveries().filter(finished_at__lt=before)
     # What was written by a process that hadn't heard yet that the endpoint is gone.
-    there = claims.endpoints().filter(pk=OuterRef("endpoint"))
-    waiting = claims.deliveries().filter(state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER)
+    there = claims.select_endpoints().filter(pk=OuterRef("endpoint"))
+    waiting = claims.select_deliveries().filter(
+        state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER
+    )
     wanted = there.filter(is_active=True)
     unwanted = waiting.filter(~Exists(there) | Q(~Exists(wanted), due_at__lt=before))
     removed = 0
     for rows in (finished, unwanted):
         found = list(rows.values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
         if found:
-            removed += claims.deliveries().filter(pk__in=found).delete()[0]
+            removed += claims.select_deliveries().filter(pk__in=found).delete()[0]
     return removed

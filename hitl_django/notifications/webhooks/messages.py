@@ -1,8 +1,7 @@
-"""What a message says: what happened to what, and where to look.
+"""Body and headers of a webhook's message: ids, a moment and links.
 
-Ids, a moment and links. What is asked is added for endpoints that want it, read when it is sent:
-it is left out where the question has changed since, was erased, or may not be seen by whoever made
-the endpoint.
+The question itself is added for endpoints that want it, and read when the message is sent: it is
+left out where it has changed since, was erased, or may not be seen by whoever made the endpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hitl_django.models.review import WEBHOOK_COLUMNS
 from hitl_django.page_urls import build_url, find_admin_page, find_url
 from hitl_django.permissions import get_policy
 
-from .signatures import sign
+from .signatures import sign_message
 
 #: Names of links, the view each leads to, and the id that the view takes.
 LINKS = (
@@ -32,8 +31,8 @@ LINKS = (
 )
 
 
-def body_of(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
-    """Returns a message as JSON in ASCII."""
+def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
+    """Returns the body of a message, as JSON in ASCII."""
     data: dict[str, Any] = {**delivery.data}
     if links := _links(data):
         data["links"] = links
@@ -42,16 +41,16 @@ def body_of(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
     happened = delivery.created_at
     if timezone.is_aware(happened):
         happened = happened.astimezone(UTC)
-    told = {
+    body = {
         "type": delivery.event,
         "timestamp": happened.isoformat().replace("+00:00", "Z"),
         "data": data,
     }
-    return json.dumps(told, separators=(",", ":")).encode("ascii")
+    return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
-def headers_of(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
-    """Returns the headers by which a receiver knows the message, and that it is ours."""
+def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
+    """Returns the headers of a message: its id, and signatures with the endpoint's secrets."""
     message_id, now = str(delivery.pk), int(time.time())
     secrets = [endpoint.secret]
     if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
@@ -61,7 +60,9 @@ def headers_of(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> di
         "User-Agent": "hitl-django",
         "Webhook-Id": message_id,
         "Webhook-Timestamp": str(now),
-        "Webhook-Signature": " ".join(sign(secret, message_id, now, body) for secret in secrets),
+        "Webhook-Signature": " ".join(
+            sign_message(secret, message_id, now, body) for secret in secrets
+        ),
     }
 
 

@@ -1,4 +1,4 @@
-"""Secrets and signatures, as Standard Webhooks (version 1) has them."""
+"""Secrets and signatures of webhooks, as Standard Webhooks (version 1) has them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PREFIX = "whsec_"
 SECRET_BYTES = 32
 
 
-def new_secret() -> str:
+def make_secret() -> str:
     """Returns a secret that nobody can guess."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+def sign_message(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     """Returns the signature over id, time of sending and body."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body

@@ -16,7 +16,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.models import Interrupt
-from hitl_django.models.review import unclaimed
+from hitl_django.models.review import get_cleared_claim
 from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
@@ -45,7 +45,7 @@ def assign(
         lookup.refuse_if_closed(interrupt)
         _refuse_who_may_not(interrupt, to)
         names = {
-            "assignee_label": "" if to is None else audit.label(to),
+            "assignee_label": "" if to is None else audit.label_user(to),
             "group_label": "" if group is None else group.name,
         }
         _row(interrupt).update(
@@ -76,7 +76,7 @@ def snooze(
         if by is not None:
             lookup.refuse_if_held(interrupt, thread, by)
         until = _moment(until, thread.now)
-        ended = {} if until is None else unclaimed()
+        ended = {} if until is None else get_cleared_claim()
         held_by_nobody_else = Q() if by is None else queue_filters.UNHELD | Q(claimed_by=by.pk)
         # Zero rows: it was claimed since it was read, for which nobody locks the thread.
         if not _row(interrupt).filter(held_by_nobody_else).update(snoozed_until=until, **ended):

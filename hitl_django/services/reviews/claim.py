@@ -25,7 +25,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import LARGE_COLUMNS, queue_order, unclaimed
+from hitl_django.models.review import LARGE_COLUMNS, get_cleared_claim, queue_order
 from hitl_django.permissions import get_policy, refuse_unless_may
 
 from .. import denied_log
@@ -45,7 +45,8 @@ class ClaimInfo:
     until: datetime
 
     @classmethod
-    def of(cls, interrupt: Interrupt) -> ClaimInfo:
+    def from_row(cls, interrupt: Interrupt) -> ClaimInfo:
+        """Returns the claim in a question's row as a plain value."""
         return cls(
             interrupt_id=interrupt.pk,
             holder_id=interrupt.claimed_by_id,
@@ -89,7 +90,7 @@ def claim(
                 interrupt = lookup.find(interrupt.pk, by)
                 lookup.refuse_if_closed(interrupt)
                 raise lookup.held_error(interrupt)
-        return ClaimInfo.of(_row(interrupt).defer(*LARGE_COLUMNS).get())
+        return ClaimInfo.from_row(_row(interrupt).defer(*LARGE_COLUMNS).get())
 
 
 @retry_on_conflict
@@ -104,14 +105,14 @@ def release(interrupt_id: UUID | str, *, by: Any = None, via: str = "code") -> N
         if by is not None and interrupt.claimed_by_id == by.pk:
             # Zero rows: it was taken over, or closed, since it was read, and nothing is left to
             # end. The row may be locked by now, so it is too late to ask for the thread's lock.
-            _row(interrupt).filter(claimed_by=by.pk).update(**unclaimed())
+            _row(interrupt).filter(claimed_by=by.pk).update(**get_cleared_claim())
             return
         if not _row(interrupt).filter(queue_filters.HELD).exists():
             return
         thread, interrupt = lookup.lock(interrupt.pk, by)
         if by is None or interrupt.claimed_by_id != by.pk:
             _refuse_unless_may_take_over(interrupt, by)
-        if _row(interrupt).filter(queue_filters.HELD).update(**unclaimed()):
+        if _row(interrupt).filter(queue_filters.HELD).update(**get_cleared_claim()):
             _record(thread, "release", interrupt, by, via)
 
 
@@ -128,7 +129,7 @@ def take_next(
     """
     _refuse_nobody(by)
     deadlines.mark_overdue()
-    taking = _Taking.of(by, key, graph, group)
+    taking = _Taking.build(by, key, graph, group)
     with transaction.atomic(using=write_alias()):
         if key:
             # The same request may come twice at once. The one that waits here finds what the other
@@ -143,7 +144,7 @@ def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None
 
     The key with another ``graph`` or ``group`` than then is an IdempotencyKeyReusedError.
     """
-    return _Taking.of(by, key, graph, group).found()
+    return _Taking.build(by, key, graph, group).found()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class _Taking:
     taken_for: str
 
     @classmethod
-    def of(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
+    def build(cls, by: Any, key: str, graph: str | None, group: Any) -> _Taking:
         if not key:
             return cls(None, "")
         chosen = [graph, str(getattr(group, "pk", group))]
@@ -171,7 +172,7 @@ class _Taking:
 
 
 def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | None:
-    rows = queue_filters.waiting(by, graph=graph, group=group)
+    rows = queue_filters.list_waiting(by, graph=graph, group=group)
     for candidates in _candidates(rows, by, group):
         taken = _take_first(rows, candidates, by, taking)
         if taken is not None:
@@ -182,11 +183,11 @@ def _take(by: Any, graph: str | None, group: Any, taking: _Taking) -> UUID | Non
 def _candidates(rows: QuerySet[Interrupt], by: Any, group: Any) -> Iterator[list[UUID]]:
     """Gives the keys of what is free and may be decided, a batch at a time; nothing is locked."""
     policy, seen = get_policy(), set[UUID]()
-    parts = queue_filters.free_parts(by, queue_filters.groups_of(by), group)
+    parts = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
         size = MANY if seen else FEW
-        found = list(queue_filters.first(rows.exclude(pk__in=seen), parts, size)[:size])
+        found = list(queue_filters.read_first(rows.exclude(pk__in=seen), parts, size)[:size])
         yield [row.pk for row in found if policy.may_decide(by, row)]
         seen.update(row.pk for row in found)
         if len(found) < size:
@@ -197,7 +198,7 @@ def _take_first(
     rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _Taking
 ) -> UUID | None:
     """Claims the first of the candidates that is still free, and that nobody else is taking."""
-    free = rows.filter(queue_filters.free_for(by)).order_by(*queue_order())
+    free = rows.filter(queue_filters.match_free(by)).order_by(*queue_order())
     while candidates:
         # All conditions again: it may have been assigned or put off since it was read. Where rows
         # can be locked, those that another caller is about to take are passed by instead of waited
@@ -219,7 +220,7 @@ def _hold(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(
-        claimed_by=by.pk, claimed_label=audit.label(by), claimed_until=Now() + until, **more
+        claimed_by=by.pk, claimed_label=audit.label_user(by), claimed_until=Now() + until, **more
     )
 
 

@@ -36,7 +36,7 @@ class CommentInfo:
     created_at: datetime
 
     @classmethod
-    def of(cls, comment: Comment) -> CommentInfo:
+    def from_row(cls, comment: Comment) -> CommentInfo:
         return cls(**read_fields(cls, comment))
 
 
@@ -57,7 +57,7 @@ def comment(
         made = Comment.objects.using(write_alias()).create(
             interrupt=interrupt,
             by=by,
-            by_label=audit.label(by),
+            by_label=audit.label_user(by),
             via=via,
             text=_fit(text),
             created_at=thread.now,
@@ -65,7 +65,7 @@ def comment(
         detail = {"comment": str(made.pk), "text": digest_json(made.text)}
         subject = str(interrupt.pk)
         audit.append_alone(thread, "comment", by=by, via=via, subject=subject, detail=detail)
-        return CommentInfo.of(made)
+        return CommentInfo.from_row(made)
 
 
 def _fit(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the clock says of questions that still wait: overdue, and about to expire."""
+"""Deadlines of open questions: which are overdue, and which are about to expire."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def warn_expiring() -> int:
     soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
     )
-    return each(soon, "warn_at", "warn_at", _warn)
+    return act_on_due(soon, "warn_at", "warn_at", _warn)
 
 
-def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
+def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
     """Does something with a batch of questions that its moment has come for, the earliest first.
 
     Each has a transaction of its own. One that fails is put off until what the column ``retry``
@@ -61,7 +61,7 @@ def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], b
     found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
     for pk in list(found):
         try:
-            done += _each(act, pk, using)
+            done += _act_on(act, pk, using)
         except Exception:
             logger.exception("question %s: what is due by its %s failed", pk, at)
             _put_off(pk, at, retry, using)
@@ -69,7 +69,7 @@ def each(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], b
 
 
 @retry_on_conflict
-def _each(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
+def _act_on(act: Callable[[UUID], bool], pk: UUID, using: str) -> bool:
     with transaction.atomic(using=using):
         return act(pk)
 
@@ -91,14 +91,14 @@ def _warn(pk: UUID) -> bool:
     # whoever listens: a receiver that must not miss any reads the rows.
     if not row.update(warn_at=None):
         return False
-    told = Interrupt.objects.using(using).select_related("thread").defer(*LARGE_COLUMNS).get(pk=pk)
+    found = Interrupt.objects.using(using).select_related("thread").defer(*LARGE_COLUMNS).get(pk=pk)
     signals.send_on_commit(
         signals.interrupt_expiring,
         using=using,
         interrupt_id=str(pk),
-        run_id=str(told.run_id),
-        thread_id=told.thread.thread_id,
-        graph=told.graph,
-        expires_at=told.expires_at,
+        run_id=str(found.run_id),
+        thread_id=found.thread.thread_id,
+        graph=found.graph,
+        expires_at=found.expires_at,
     )
     return True

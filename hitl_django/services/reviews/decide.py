@@ -65,7 +65,7 @@ def decide(
     ``resume`` stands in the place of type and value: what the graph is to receive. It is the
     decision that comes to this, and refused where none does that the question can be given.
     """
-    request = Request.of(
+    request = Request.build(
         type, value, resume=resume, by=by, via=via, reason=reason, key=key, guest=guest
     )
     pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
@@ -123,7 +123,7 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
         and interrupt.quorum == 1
         and not interrupt.claim_required
         and interrupt.run.state == Run.State.INTERRUPTED
-        and registry.policy_of(interrupt.graph).goes_on == "each"
+        and registry.get_review_policy(interrupt.graph).goes_on == "each"
     )
 
 
@@ -144,10 +144,10 @@ def _decide(
     if interrupt.status != Interrupt.Status.PENDING:
         raise lookup.already_decided_error(interrupt)
     _refuse_if_stale(interrupt, shown.digest, shown.version)
-    return take(found.thread, interrupt, validated, found.so_far)
+    return record_validated(found.thread, interrupt, validated, found.so_far)
 
 
-def take(
+def record_validated(
     thread: Thread,
     interrupt: Interrupt,
     validated: Validated | None,
@@ -158,7 +158,7 @@ def take(
     Raises what speaks against it: first what the run and other people do, then what was found
     wrong with the answer.
     """
-    if validated is None or not validated.is_of(interrupt):
+    if validated is None or not validated.fits(interrupt):
         raise record_decision.OvertakenError
     request = validated.request
     _refuse_if_unheard(interrupt)
@@ -167,7 +167,7 @@ def take(
     quorum.refuse_unless_claimed(interrupt, thread, request.by)
     validated.raise_refusal()
     decision = record_decision.record(interrupt, validated, thread, so_far)
-    info = DecisionInfo.of(decision, interrupt.run_id)
+    info = DecisionInfo.from_row(decision, interrupt.run_id)
     if info.complete:
         signals.send_on_commit(signals.interrupt_decided, using=write_alias(), decision=info)
     return info
@@ -186,7 +186,7 @@ def check_answer(
 
     Refuses what ``decide`` would, but for claims: whoever looks may claim the question yet.
     """
-    request = Request.of(type, value, resume=resume, by=by, via="", reason=reason, key="")
+    request = Request.build(type, value, resume=resume, by=by, via="", reason=reason, key="")
     rows = select_visible(lookup.rows_with_run(), by)
     interrupt = find_row(rows, InterruptNotFound, pk=interrupt_id)
     return _checked(interrupt, request, by)
@@ -202,7 +202,7 @@ def find_refusals(
 
     As ``check_answer`` for each, with one query for those that can.
     """
-    request = Request.of(type, UNSET, by=by, via="", reason="", key="")
+    request = Request.build(type, UNSET, by=by, via="", reason="", key="")
     wanted = list(interrupt_ids)
     refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
     rows = select_visible(lookup.rows_with_run().filter(pk__in=wanted), by)
@@ -296,7 +296,7 @@ def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | N
         raise IdempotencyKeyReusedError(
             f"The key {request.key!r} was used on this question with another decision."
         )
-    return DecisionInfo.of(decision, interrupt.run_id, repeated=True)
+    return DecisionInfo.from_row(decision, interrupt.run_id, repeated=True)
 
 
 def _refuse_if_stale(interrupt: Interrupt, digest: str | None, version: int | None) -> None:

@@ -17,7 +17,7 @@ from hitl_django.db.write_batch import WriteBatch
 from hitl_django.decision_types import EXPIRE
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import unclaimed
+from hitl_django.models.review import get_cleared_claim
 from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
@@ -39,10 +39,10 @@ def expire_due() -> int:
     Each in a transaction of its own. A run that is under way is left until it pauses again.
     """
     # When it expires is what people see, and stays what it is where expiring it fails.
-    return deadlines.each(expired_questions(), "expires_at", "retry_at", _expire)
+    return deadlines.act_on_due(select_expired(), "expires_at", "retry_at", _expire)
 
 
-def expired_questions() -> QuerySet[Interrupt]:
+def select_expired() -> QuerySet[Interrupt]:
     """Returns the questions whose time is up, and of which nothing has come yet."""
     return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
@@ -116,7 +116,7 @@ def _expire(pk: UUID) -> bool:
 
 def _closed() -> dict[str, Any]:
     ended = {"closed_at": Now(), "version": F("version") + 1}
-    return {"status": Interrupt.Status.EXPIRED, **ended, **unclaimed()}
+    return {"status": Interrupt.Status.EXPIRED, **ended, **get_cleared_claim()}
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -128,7 +128,7 @@ def make_link(
             payload_digest=interrupt.payload_digest,
             version=interrupt.version,
             created_by=by,
-            created_by_label=audit.label(by),
+            created_by_label=audit.label_user(by),
             expires_at=_end(expires, thread),
         )
         row.save(using=write_alias(), force_insert=True)
@@ -199,7 +199,7 @@ def decide_by_link(
     link = _found(token)
     guest = Guest(link.name, {"link": str(link.pk), "link_by": link.created_by_label})
     key = f"{LINK_KEY}{link.pk}"
-    request = Request.of(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
+    request = Request.build(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
     validated = decide.validate(link.interrupt, request)
     with transaction.atomic(using=write_alias()):
         # First the thread's lock, as everywhere: what follows sees link and question as they are.
@@ -215,7 +215,7 @@ def decide_by_link(
         if not unused.update(used_at=Now()):
             raise LinkSpentError(state=str(LinkState.EXPIRED))
         row.interrupt.thread = row.interrupt.run.thread = thread
-        return decide.take(thread, row.interrupt, validated)
+        return decide.record_validated(thread, row.interrupt, validated)
 
 
 def _refuse_without_page() -> None:

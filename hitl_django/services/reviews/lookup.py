@@ -57,7 +57,7 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
     raise AlreadyDecidedError(
         f"The question is no longer open: it is {interrupt.get_status_display()}.",
         status=str(interrupt.status),
-        decision=None if decision is None else DecisionInfo.of(decision, interrupt.run_id),
+        decision=None if decision is None else DecisionInfo.from_row(decision, interrupt.run_id),
     )
 
 
@@ -95,7 +95,7 @@ def already_decided_error(interrupt: Interrupt) -> AlreadyDecidedError:
             f"The question was already decided: {decision.type} by {decision.by_label} at "
             f"{decision.created_at:%Y-%m-%d %H:%M:%S}. Nothing of yours was recorded."
         )
-    info = None if decision is None else DecisionInfo.of(decision, interrupt.run_id)
+    info = None if decision is None else DecisionInfo.from_row(decision, interrupt.run_id)
     return AlreadyDecidedError(message, status=str(interrupt.status), decision=info)
 
 

@@ -1,4 +1,4 @@
-"""Which of the waiting questions are whose: the conditions of the queue's filters and counts.
+"""Filters of the review queue: conditions (Q) for who may take a question, and word search.
 
 All are on the clock of the database. A claim or a snooze whose time is past counts as none.
 """
@@ -32,7 +32,7 @@ OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
 ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
-def waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
+def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
     """Returns the open questions that the user may see; None sees all.
 
     ``graph`` and ``group`` (a Group or its key) narrow them.
@@ -45,8 +45,8 @@ def waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QueryS
     return select_visible(rows, user)
 
 
-def first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
-    """Returns the first rows, in the queue's order and at most so many of each part.
+def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
+    """Returns the first rows in the queue's order, at most ``most`` of each part of a condition.
 
     Whoever asks for one condition *or* another gets a plan that looks at all that waits, in the
     queue's order or in none. Each part has an index in that order, from which its first are read.
@@ -63,8 +63,8 @@ def first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
     return rows.filter(pk__in=keys[0].union(*keys[1:], all=True)).order_by(*queue_order())
 
 
-def matching(text: str, *, common: bool = False) -> Q:
-    """Selects the questions whose titles have words that begin with those of the text.
+def match_words(text: str, *, common: bool = False) -> Q:
+    """Matches the questions whose titles have words that begin with those of the text.
 
     ``common`` says that there are many of them.
     """
@@ -73,7 +73,7 @@ def matching(text: str, *, common: bool = False) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search finds, in two ways, of which the planner can't know the better one.
+    """A search in two queries, of which the database's planner can't know the better one.
 
     ``few`` looks words up in their index, which is best unless very many rows have them. ``many``
     looks at one row after the other in the list's own order, and meets with many of those soon.
@@ -84,43 +84,46 @@ class Search:
     many: QuerySet[Any]
 
     @classmethod
-    def of(cls, rows: QuerySet[Any], text: str) -> Search:
-        common = rows.filter(matching(text, common=True))
-        return cls(rows, rows.filter(matching(text)).order_by(), common)
+    def build(cls, rows: QuerySet[Any], text: str) -> Search:
+        """Returns the search of the rows for a text's words."""
+        common = rows.filter(match_words(text, common=True))
+        return cls(rows, rows.filter(match_words(text)).order_by(), common)
 
-    def soon(self, most: int) -> QuerySet[Any]:
-        """Returns those of the ``many`` that are among so many of the first rows."""
+    def find_early(self, most: int) -> QuerySet[Any]:
+        """Returns those of the ``many`` that are among the first ``most`` rows."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
-    def found(self, count: int, most: int) -> QuerySet[Any]:
-        """Returns what it finds; ``count`` are the ``few``, counted up to ``most``."""
+    def find(self, count: int, most: int) -> QuerySet[Any]:
+        """Returns the rows it finds; ``count`` are the ``few``, counted up to ``most``."""
         if count >= most:
             return self.many
         # The limit is what keeps the planner from thinking of another way.
         return self.rows.filter(pk__in=self.few.values("pk")[:most])
 
 
-def mine(user: Any) -> Q:
-    """Selects what the user holds, and what is assigned to them."""
+def match_own(user: Any) -> Q:
+    """Matches the questions that the user holds, and those that are assigned to them."""
     return Q(claimed_by=user.pk) & HELD | Q(assignee=user.pk)
 
 
-def held_by_others(user: Any) -> Q:
-    """Selects what somebody else holds."""
+def match_held_by_others(user: Any) -> Q:
+    """Matches the questions that somebody else holds."""
     return HELD & ~Q(claimed_by=user.pk)
 
 
-def free_for(user: Any) -> Q:
-    """Selects what the user could take: answerable, awake, held by nobody and assigned to nobody
-    else, nor to a group that the user isn't in; and still open to their approval.
+def match_free(user: Any) -> Q:
+    """Matches the questions that the user could take.
+
+    They are answerable, awake, held by nobody and assigned to nobody else, nor to a group that the
+    user isn't in; and still open to the user's approval.
     """
     groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
     assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
-    return assigned & _takeable(user)
+    return assigned & _match_takeable(user)
 
 
-def free_parts(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
-    """Cuts what is free for the user into parts that ``first`` can read.
+def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
+    """Returns the same condition in parts, as ``read_first`` takes them.
 
     ``groups`` are the keys of the groups that the user is in. With ``group`` (a Group or its key)
     it is only what is free of that.
@@ -133,23 +136,23 @@ def free_parts(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]
         key = getattr(group, "pk", group)
         theirs = [Q(group=key)] if key in groups else []
     shared = [Q(assignee__isnull=True) & one for one in theirs]
-    return [one & _takeable(user) for one in (Q(assignee=user.pk), *shared)]
+    return [one & _match_takeable(user) for one in (Q(assignee=user.pk), *shared)]
 
 
-def groups_of(user: Any) -> list[Any]:
+def list_group_keys(user: Any) -> list[Any]:
     """Returns the keys of the groups that the user is in."""
     return list(user.groups.order_by().values_list("pk", flat=True))
 
 
-def _takeable(user: Any) -> Q:
-    """Selects what waits for a decision that the user could make, whoever it is assigned to."""
-    return UNHELD & AWAKE & ANSWERABLE & ~_spent(user)
+def _match_takeable(user: Any) -> Q:
+    """Matches what waits for a decision that the user could make, whoever it is assigned to."""
+    return UNHELD & AWAKE & ANSWERABLE & ~_match_spent(user)
 
 
-def _spent(user: Any) -> Q:
-    """Selects what others have to approve: the user has, or started the run themselves."""
+def _match_spent(user: Any) -> Q:
+    """Matches what others have to approve: the user has, or started the run themselves."""
     votes = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )
-    own = Q(quorum.started_by(user, "run"), no_self_approval=True)
+    own = Q(quorum.match_started_by(user, "run"), no_self_approval=True)
     return own | Q(Exists(votes), quorum__gt=1)

@@ -97,7 +97,7 @@ class _Searched(Func):
     output_field = IntegerField()
 
     def __init__(self, search: queue_filters.Search, most: int) -> None:
-        soon = GreaterThanOrEqual(_Capped(search.soon(2 * most), most), most // 2)
+        soon = GreaterThanOrEqual(_Capped(search.find_early(2 * most), most), most // 2)
         tried = Case(When(soon, then=most), default=_Capped(search.few, most))
         super().__init__(_Capped(search.many, CAP), tried, most=int(most))
 
@@ -124,8 +124,8 @@ def count_queue(
     ``most`` where its ``many`` were counted. ``groups`` are the keys of those that the
     user is in, of which something waits. With them all of it is one query.
     """
-    rows = queue_filters.waiting(user, graph=graph, group=group)
-    parts = _parts(user, queue_filters.groups_of(user) if groups is None else groups, group)
+    rows = queue_filters.list_waiting(user, graph=graph, group=group)
+    parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
     figures: list[tuple[str, Any]] = [
         (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
         for name, some in parts.items()
@@ -143,9 +143,9 @@ def count_queue(
 
 def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence[Q]]:
     return {
-        "mine": [queue_filters.mine(user)],
-        "free": queue_filters.free_parts(user, groups, group),
-        "held": [queue_filters.held_by_others(user)],
+        "mine": [queue_filters.match_own(user)],
+        "free": queue_filters.split_free(user, groups, group),
+        "held": [queue_filters.match_held_by_others(user)],
         "overdue": queue_filters.OVERDUE_PARTS,
         "snoozed": [queue_filters.SNOOZED],
         "awake": [queue_filters.AWAKE],
@@ -161,7 +161,7 @@ def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
 
 def waiting_graphs(user: Any) -> list[str]:
     """Returns the registered graphs of which something waits that the user may see."""
-    names, rows = registry.names(), queue_filters.waiting(user)
+    names, rows = registry.list_names(), queue_filters.list_waiting(user)
     if not names or rows.query.is_empty():
         return []
     found = _own_row(user).values_list(*(_first_of(rows.filter(graph=name)) for name in names))
@@ -173,7 +173,7 @@ def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
 
     Of each its key, its name, and whether the user is in it.
     """
-    rows = queue_filters.waiting(user)
+    rows = queue_filters.list_waiting(user)
     if rows.query.is_empty():
         return []
     groups = Group.objects.using(write_alias()).alias(
@@ -191,7 +191,7 @@ def _first_of(rows: QuerySet[Any]) -> Subquery:
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
     """Says how the queue that the user may see goes; None sees all of it."""
-    rows = queue_filters.waiting(user, graph=graph)
+    rows = queue_filters.list_waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
     seconds = sorted(

@@ -21,8 +21,8 @@ from . import lookup
 OWN = "You started this run, so somebody else has to approve what it asks."
 
 
-def started_by(user: Any, run: str = "") -> Q:
-    """Selects the runs that the user started; ``run`` is the path that leads to a run.
+def match_started_by(user: Any, run: str = "") -> Q:
+    """Matches the runs that the user started; ``run`` is the path that leads to a run.
 
     A fork is somebody's who made it, who started the run that it is a fork of, or who made another
     fork of that one: what it asks may come of what any of them gave.
@@ -44,7 +44,7 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
     if run.origin is None:
         return run.started_by_id is not None and run.started_by_id == by.pk
     runs = Run.objects.using(write_alias()).filter(pk=run.pk)
-    return runs.filter(started_by(by)).exists()
+    return runs.filter(match_started_by(by)).exists()
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
@@ -95,5 +95,5 @@ def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
     raise AlreadyApprovedError(
         f"You approved this version before. {interrupt.approvals} of {interrupt.quorum} have.",
         status=str(interrupt.status),
-        decision=DecisionInfo.of(vote, interrupt.run_id),
+        decision=DecisionInfo.from_row(vote, interrupt.run_id),
     )

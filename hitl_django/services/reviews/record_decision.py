@@ -22,7 +22,7 @@ from hitl_django.json_text import schema_keywords
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Decision, Delivery, Interrupt, Run, Thread
 from hitl_django.models.fields import digest_json
-from hitl_django.models.review import unclaimed
+from hitl_django.models.review import get_cleared_claim
 from hitl_django.notifications import outbox
 from hitl_django.task_queue import dispatcher
 
@@ -42,7 +42,7 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody sent: who, through what, and what makes a repeat of it the same.
+    """A request to decide a question: who, through what, and the digest that a repeat shares.
 
     ``resume`` is set where they sent what the graph is to receive, instead of a type and a value.
     """
@@ -58,7 +58,7 @@ class Request:
     digest: str
 
     @classmethod
-    def of(
+    def build(
         cls,
         type: str | None,  # noqa: A002
         value: Any,
@@ -70,6 +70,7 @@ class Request:
         key: str,
         guest: Guest | None = None,
     ) -> Request:
+        """Returns the request; InvalidAnswerError where its key or its value can't be taken."""
         if key and (len(key) > KEY_LENGTH or not key.isprintable()):
             raise InvalidAnswerError(
                 f"The key is not 1 to {KEY_LENGTH} printable characters.", [("", "bad key")]
@@ -100,7 +101,7 @@ class Request:
                 read = self._read(options)
                 answer = read._answer(options)
                 proposal = read._proposal(options, answer) if interrupt.quorum > 1 else None
-            patch = answers.decision_patch(options, read.type, read.value)
+            patch = answers.make_decision_patch(options, read.type, read.value)
             return made(request=read, answer=answer, patch=patch, proposal=proposal)
         except HitlError as error:
             return made(request=read, refusal=error)
@@ -116,8 +117,8 @@ class Request:
         """Returns the resume value of the decision, once it was read."""
         if self.resume is not UNSET:
             return self.resume
-        value = answers.value_with_reason(options, self.type, self.value, self.reason)
-        return answers.resume_value(options, self.type, value)
+        value = answers.add_reason(options, self.type, self.value, self.reason)
+        return answers.make_resume_value(options, self.type, value)
 
     def _proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
         """Returns what it puts up for the approval of others, if it is no vote and no rejection."""
@@ -147,7 +148,7 @@ class Validated:
         """Says whether, of a question for several, it approves the version that there is."""
         return needs_agreement(self.request.type) and self.proposal is None
 
-    def is_of(self, interrupt: Interrupt) -> bool:
+    def fits(self, interrupt: Interrupt) -> bool:
         """Says whether the question is still the one that it was validated against."""
         return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
 
@@ -287,7 +288,7 @@ def _leave_open(
     batch.run()
     if request.by is not None:
         # Who has agreed is done with it; somebody else's turn has come.
-        rows.filter(claimed_by=request.by).update(**unclaimed())
+        rows.filter(claimed_by=request.by).update(**get_cleared_claim())
         rows.filter(assignee=request.by).update(assignee=None, assignee_label="")
     return decision
 
@@ -303,7 +304,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
         quorum=interrupt.quorum,
         reason=request.reason,
         by_id=None if request.by is None else request.by.pk,
-        by_label=audit.label(request.by) if request.guest is None else request.guest.label,
+        by_label=audit.label_user(request.by) if request.guest is None else request.guest.label,
         via=request.via,
         key=request.key,
         request_digest=request.digest,

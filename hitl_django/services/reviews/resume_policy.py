@@ -13,7 +13,7 @@ def resumes_run(interrupt: Interrupt) -> bool:
     Where the graph's policy waits for all, it does if nothing else waits. Whoever answers the
     question before holds the thread's lock, so of several that come at once one is the last.
     """
-    if registry.policy_of(interrupt.graph).goes_on == "each":
+    if registry.get_review_policy(interrupt.graph).goes_on == "each":
         return True
     waiting = Interrupt.objects.using(write_alias()).filter(
         run=interrupt.run_id, status=Interrupt.Status.PENDING

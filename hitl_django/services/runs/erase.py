@@ -1,4 +1,4 @@
-"""forget: what people and the graph said goes, that it was said stays."""
+"""forget: erases the payloads of a thread, and keeps the record of who did what."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def forget(thread_id: str, *, by: Any = None, via: str = "code") -> None:
         # There is nothing left that it could go on from.
         runs.filter(state=Run.State.FAILED).update(state=Run.State.CANCELLED)
         Thread.objects.filter(pk=thread.pk).update(metadata={}, subject_type=None, subject_id="")
-        audit.erase(thread)
+        audit.erase_reasons(thread)
         audit.append_alone(thread, "forget", by=by, via=via, subject=thread_id, detail={})
 
 

@@ -1,4 +1,4 @@
-"""run_events and follow: what a run has told, and what it goes on to tell."""
+"""run_events and follow: the events of a run, those that are stored and those yet to come."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RUN = Parameter("run", models.UUIDField())
 def _news() -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
-    # Of a run that tells nothing, all there is to wait for is its end.
+    # Of a run that records no events, all there is to wait for is its end.
     through = models.Q(events="", state__in=ENDED)
     news = models.ExpressionWrapper(
         models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
@@ -48,7 +48,7 @@ _NEWS = PreparedSelect(_news)
 class EventInfo:
     """One thing that became of a run; ``data`` is None where it is ``withheld``.
 
-    ``namespace`` leads to the graph further down that it is about; empty: it is the run's own.
+    ``namespace`` leads to the subgraph that it is about; empty: it is the run's own graph.
     """
 
     seq: int
@@ -128,12 +128,12 @@ class EventReader:
         self.hides = frozenset[str]() if sees_state else OF_STATE
 
     def has_news(self, after: int) -> bool:
-        """Tells whether it is time to read again, if only to learn that the run is gone."""
+        """Returns whether it is time to read again, if only to learn that the run is gone."""
         found = _NEWS.run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Returns what there is by now: two queries."""
+        """Returns the events that are stored by now: two queries."""
         # The run comes first: what it says of its events is there when they are read. What has come
         # since is left for the next time: with the last event and without the end of the run,
         # nothing would be news any more.

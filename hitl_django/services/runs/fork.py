@@ -21,7 +21,7 @@ from hitl_django.engine.state.schema import check_input, get_hints
 from hitl_django.engine.types import RunnableConfig
 from hitl_django.errors import CheckpointNotFound, NoSuchThread, RunStateError
 from hitl_django.graph_registry import compatibility, registry
-from hitl_django.graph_registry.registry import Registered
+from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.permissions import (
     find_row,
@@ -66,26 +66,26 @@ def fork(
     with denied_log.record_denial("fork", by=by, via=via):
         thread, last = _operated(thread_id, by)
         _refuse_input(last, values, by, via)
-        registered = registry.get(last.graph)
+        registered = registry.get_graph(last.graph)
         _check_values(registered, values, as_node)
-        place = _place(thread, checkpoint_id)
+        base = _find_checkpoint(thread, checkpoint_id)
         # Outside of the transaction, as branches are called: code of the graph's, which may take
         # its time. A checkpoint never changes, so what follows from it is the same later on.
-        run = _new_run(thread, last, registered, place, by)
-        commit = _planned(registered, place, run, values, as_node)
+        run = _new_run(thread, last, registered, base, by)
+        commit = _planned(registered, base, run, values, as_node)
         with transaction.atomic(using=using):
             thread = leases.lock_thread(pk=thread.pk)
             _, last = _operated(thread_id, by)
             _refuse_unless_free(thread, last, checkpoint_id)
             key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
             compatibility.refuse_if_changed(
-                key, _run_of(place, last).fingerprint, registered, checkpoint_id=checkpoint_id
+                key, _run_of(base, last).fingerprint, registered, checkpoint_id=checkpoint_id
             )
             batch = WriteBatch(using)
             before, closed = str(last.state), _replace(batch, last, thread)
             run.save(using=using, force_insert=True)
             notifications.append_event(batch, run, Run.State.QUEUED, reason="forked")
-            compatibility.remember(registered)
+            compatibility.store_shape(registered)
             _store(commit, thread)
             audit.append(
                 batch,
@@ -105,7 +105,7 @@ def fork(
             )
             dispatcher.enqueue(run.pk, batch)
             batch.run()
-            return RunInfo.of(run, created=True)
+            return RunInfo.from_row(run, created=True)
 
 
 def _operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
@@ -123,14 +123,14 @@ def _refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
     if by is None or values is None:
         return
     graph = last.graph
-    says_who = registry.starters_of(graph)
+    says_who = registry.get_starter_groups(graph)
     says_where = via == "api" and not registry.is_startable_over_api(graph)
     if says_who or says_where:
         message = "You may not give this run other values."
         refuse_unless_may(by, lambda user, run: may_start(user, run.graph, via), last, message)
 
 
-def _check_values(registered: Registered, values: Any, as_node: str | None) -> None:
+def _check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
     graph = registered.graph
     if as_node is not None and as_node not in graph.nodes:
         raise InvalidInputError(
@@ -141,17 +141,17 @@ def _check_values(registered: Registered, values: Any, as_node: str | None) -> N
         check_input(get_hints(graph.state_schema), graph.state_schema, values)
 
 
-def _place(thread: Thread, checkpoint_id: str) -> CheckpointTuple:
-    """Reads a checkpoint of the root graph; those of called graphs go on with their callers."""
-    place = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
-    found = DjangoSaver().get_tuple({"configurable": place})
+def _find_checkpoint(thread: Thread, checkpoint_id: str) -> CheckpointTuple:
+    """Returns a checkpoint of the root graph; those of subgraphs go on with their callers."""
+    keys = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
+    found = DjangoSaver().get_tuple({"configurable": keys})
     if found is None:
         raise CheckpointNotFound
     return found
 
 
 def _new_run(
-    thread: Thread, last: Run, registered: Registered, place: CheckpointTuple, by: Any
+    thread: Thread, last: Run, registered: RegisteredGraph, base: CheckpointTuple, by: Any
 ) -> Run:
     return Run(
         thread=thread,
@@ -160,40 +160,40 @@ def _new_run(
         fingerprint=registered.fingerprint,
         input_digest=last.input_digest,
         events=last.events,
-        step=place.metadata.get("step", -1),
+        step=base.metadata.get("step", -1),
         started_by=by,
-        started_by_label=audit.label(by),
-        origin=_origin(place, last),
+        started_by_label=audit.label_user(by),
+        origin=_origin(base, last),
     )
 
 
-def _origin(place: CheckpointTuple, last: Run) -> UUID:
+def _origin(base: CheckpointTuple, last: Run) -> UUID:
     """Returns the run that was started, of that which stored a checkpoint."""
-    run = _run_of(place, last)
+    run = _run_of(base, last)
     return run.origin or run.pk
 
 
 class _Planner(BaseCheckpointSaver):
     """Gives one checkpoint, and keeps what is to be stored on top of it."""
 
-    def __init__(self, place: CheckpointTuple) -> None:
-        self.place = place
+    def __init__(self, base: CheckpointTuple) -> None:
+        self.base = base
         self.commits: list[Commit] = []
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self.place
+        return self.base
 
     def commit(self, commit: Commit) -> None:
         self.commits.append(commit)
 
 
 def _planned(
-    registered: Registered, place: CheckpointTuple, run: Run, values: Any, as_node: str | None
+    registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
     """Works out the checkpoint from which the run goes on; nothing is stored."""
-    planner = _Planner(place)
+    planner = _Planner(base)
     # What is asked there is superseded with the run it belongs to, by name.
-    coordinates = {**place.config["configurable"], "discard_pending": True}
+    coordinates = {**base.config["configurable"], "discard_pending": True}
     config = {"configurable": coordinates, "metadata": {"run_id": str(run.pk)}}
     graph = registered.graph.with_saver(planner)
     if values is None and as_node is None:
@@ -218,10 +218,10 @@ def _refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
         raise CheckpointNotFound
 
 
-def _run_of(place: CheckpointTuple, last: Run) -> Run:
+def _run_of(base: CheckpointTuple, last: Run) -> Run:
     """Returns the run that stored a checkpoint; the newest where none of the thread's did."""
     try:
-        run_id = UUID(str(place.metadata.get("run_id")))
+        run_id = UUID(str(base.metadata.get("run_id")))
     except ValueError:  # stored by something else than a run
         return last
     runs = Run.objects.using(write_alias()).filter(thread=last.thread_id, pk=run_id)
@@ -251,6 +251,6 @@ def _store(commit: Commit, thread: Thread) -> None:
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]
     assert commit.checkpoint is not None
-    ids.follow(newest)
+    ids.sort_ids_after(newest)
     commit.checkpoint["id"] = ids.new_uuid6()
     DjangoSaver(ThreadKey(thread.pk, thread.thread_id, thread.epoch)).commit(commit)

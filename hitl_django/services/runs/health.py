@@ -21,7 +21,7 @@ from hitl_django.task_queue import heartbeat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHealth:
-    """How the workers are, as far as the rows tell.
+    """How the workers are, as far as the rows show.
 
     ``workers`` have reported not long ago, ``driving`` threads are led by a worker right now, and
     ``overdue`` runs have waited longer than SWEEP_SECONDS for one, the oldest since ``due_since``.
@@ -79,7 +79,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
 
 
 def worker_seen_at() -> datetime | None:
-    """Returns when any worker last reported; for all who wait for one, as it tells no more."""
+    """Returns when any worker last reported; anybody who waits for a worker may know it."""
     last: datetime | None = _heartbeats().aggregate(at=Max("at"))["at"]
     return last
 
@@ -89,7 +89,7 @@ def _heartbeats() -> QuerySet[WorkerHeartbeat]:
 
 
 def _seen() -> dict[str, Any]:
-    recently = Q(at__gte=Now() - heartbeat.silence())
+    recently = Q(at__gte=Now() - heartbeat.get_silence_limit())
     return {"workers": Count("pk", filter=recently), "last_seen": Max("at")}
 
 

@@ -67,7 +67,7 @@ class Step:
     """One checkpoint of the root graph.
 
     ``source`` is what made it: "input", "loop", "update" or "fork". ``nodes`` have run for it, and
-    others where it has ``more``; ``left`` tells that the thread has since gone on from an earlier
+    others where it has ``more``; ``left`` says that the thread has since gone on from an earlier
     one.
     """
 
@@ -116,7 +116,7 @@ class _Page:
     def __init__(self, using: str, thread: Thread, by: Any) -> None:
         self.using, self.thread, self.by = using, thread, by
         self.room = PAGE
-        self.redact = registry.redacted_of(thread.graph)
+        self.redact = registry.get_redacted_keys(thread.graph)
 
     def read(self, before: str | None, limit: int) -> History:
         rows = Checkpoint.objects.using(self.using).filter(thread=self.thread, ns="")

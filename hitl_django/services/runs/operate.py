@@ -56,7 +56,7 @@ def cancel(
             detail={"from": before, "reason": escape_unstorable(reason), "questions": closed},
         )
         batch.run()
-        return RunInfo.of(run)
+        return RunInfo.from_row(run)
 
 
 @retry_on_conflict
@@ -90,7 +90,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
         dispatcher.enqueue(run.pk, batch)
         batch.run()
         run.refresh_from_db(write_alias(), fields=["state", "error"])
-        return RunInfo.of(run)
+        return RunInfo.from_row(run)
 
 
 def _operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:

@@ -17,7 +17,7 @@ from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.subgraphs import split_path
 from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry, svg
-from hitl_django.graph_registry.registry import Registered
+from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 
 from .state import find_thread
@@ -46,7 +46,7 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
     """Returns where a thread is; ThreadNotFound for one that the user may not see."""
     thread = find_thread(thread_id, by)
     try:
-        registered = registry.get(thread.graph)
+        registered = registry.get_graph(thread.graph)
     except UnknownGraphError:
         return Position(thread.graph)
     return _build_position(thread, registered)
@@ -59,11 +59,11 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
     """
     where = thread_position(thread_id, by=by)
     try:
-        registered = registry.get(where.graph)
+        registered = registry.get_graph(where.graph)
     except UnknownGraphError:
         return ""
-    return svg.svg(
-        svg.picture_of(registered.graph),
+    return svg.draw_svg(
+        svg.get_picture(registered.graph),
         title=str(registered.title),
         visited=where.visited,
         paused=where.paused,
@@ -73,7 +73,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
     )
 
 
-def _build_position(thread: Thread, registered: Registered) -> Position:
+def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
     using = write_alias()
     run = Run.objects.using(using).filter(thread=thread).order_by("-created_at", "-pk").first()
     head = stored_position.read_head(using, thread.pk)
@@ -102,9 +102,9 @@ def _build_position(thread: Thread, registered: Registered) -> Position:
     )
 
 
-def _visited(using: str, thread: int, head: ThreadHead, registered: Registered) -> set[str]:
+def _visited(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
     """Returns the nodes that have run, of those that are drawn."""
-    drawn = svg.picture_of(registered.graph).nodes
+    drawn = svg.get_picture(registered.graph).nodes
     found = stored_position.read_finished_nodes(using, thread, head)
     if any(node.holds for node in drawn):
         below = stored_position.read_finished_in_subgraphs(using, thread, head)
@@ -115,11 +115,11 @@ def _visited(using: str, thread: int, head: ThreadHead, registered: Registered) 
 def _paused(using: str, run: Run) -> set[str]:
     """Returns the nodes that have asked something nobody has answered yet."""
     asked = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
-    places = asked.order_by().values_list("checkpoint_ns", "node")[:QUESTIONS]
-    return {_ident(ns, node) for ns, node in places}
+    nodes = asked.order_by().values_list("checkpoint_ns", "node")[:QUESTIONS]
+    return {_ident(ns, node) for ns, node in nodes}
 
 
-def _due(using: str, thread: int, head: ThreadHead, registered: Registered) -> set[str]:
+def _due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
     """Returns the nodes that something new is there for, as far as that shows without values."""
     nodes = registered.graph.nodes
     moved: dict[str, list[str]] = {}
@@ -137,9 +137,9 @@ def _due(using: str, thread: int, head: ThreadHead, registered: Registered) -> s
     return due - {START} | _following(registered, [START])
 
 
-def _following(registered: Registered, paused: Iterable[str]) -> set[str]:
+def _following(registered: RegisteredGraph, paused: Iterable[str]) -> set[str]:
     """Returns the nodes that may come after these."""
-    edges = svg.picture_of(registered.graph).edges
+    edges = svg.get_picture(registered.graph).edges
     return {
         edge.target for edge in edges if edge.source in paused and edge.leads in ("always", "maybe")
     }

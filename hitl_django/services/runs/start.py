@@ -25,9 +25,9 @@ from hitl_django.errors import (
     RunStateError,
 )
 from hitl_django.graph_registry import compatibility, registry
-from hitl_django.graph_registry.registry import Registered
+from hitl_django.graph_registry.registry import RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
-from hitl_django.models.events import chosen
+from hitl_django.models.events import encode_kinds
 from hitl_django.notifications import EventLog
 from hitl_django.permissions import get_policy, may_start, refuse_unless_may, select_visible
 from hitl_django.task_queue import dispatcher
@@ -64,7 +64,7 @@ def start(
     names a new one; a thread whose questions are open is refused with OpenQuestionsError, or with
     ``on_pending="discard"`` loses them, which needs the permission to cancel its run. ``subject``
     is the object that the thread is about, or its key, for whoever may see it. ``events`` names
-    what the run's events tell, where that isn't what its graph says.
+    which events the run records, where those aren't its graph's.
 
     With ``skip_permission_checks`` the run is the user's, who needs no permission of ours: for a
     view of the product's own that has made sure that they may, and of what they give.
@@ -75,7 +75,7 @@ def start(
             raise NotAllowedError(
                 f"You may not start a run of {graph!r}.", thread_id=thread_id or ""
             )
-    registered = registry.get(graph)
+    registered = registry.get_graph(graph)
     if input is None:
         raise EmptyInputError
     _check_names(key=key, thread_id=thread_id)
@@ -87,7 +87,7 @@ def start(
         subject = find_subject(subject, asked)
     request = _Start(
         registered, input, digest_value(input), by, asked, via, key, subject, thread_id, metadata,
-        on_pending == "discard", registered.events if events is None else chosen(events),
+        on_pending == "discard", registered.events if events is None else encode_kinds(events),
     )  # fmt: skip
 
     try:
@@ -109,7 +109,7 @@ def start(
 class _Start:
     """One call of ``start``, its arguments checked."""
 
-    registered: Registered
+    registered: RegisteredGraph
     input: Any
     digest: str
     by: Any
@@ -140,12 +140,12 @@ class _Start:
             raise IdempotencyKeyReusedError(
                 f"The key {self.key!r} was used before for another run of {run.graph!r}."
             )
-        return RunInfo.of(run)
+        return RunInfo.from_row(run)
 
     def _may_be_shown(self, run: Run) -> bool:
         """Says whether a run that is there already is the caller's own, or open to them.
 
-        That a key and an input belong together tells what the input is, so who didn't start the
+        That a key and an input belong together reveals the input, so who didn't start the
         run has to be allowed to see that as well.
         """
         if self.by is None or run.started_by_id == self.by.pk:
@@ -170,7 +170,7 @@ class _Start:
                 thread.now = thread.created_at
                 run = self._write(thread, batch)
                 batch.run()
-        return RunInfo.of(run, created=True)
+        return RunInfo.from_row(run, created=True)
 
     def go_on(self) -> RunInfo:
         """Starts a run on the thread that was named, in the caller's transaction."""
@@ -181,12 +181,12 @@ class _Start:
         batch = WriteBatch(write_alias())
         run = self._write(thread, batch, is_new=is_new)
         batch.run()
-        return RunInfo.of(run, created=True)
+        return RunInfo.from_row(run, created=True)
 
     def _write(
         self, thread: Thread, batch: WriteBatch, *, is_new: bool = True, has_row: bool = True
     ) -> Run:
-        """Adds a run to what is written, with its input, its record and a hint."""
+        """Adds a run to the batch, with its input, its audit entry and a message to a worker."""
         run = queries.RUN.new(
             thread_id=thread.pk,
             graph=self.registered.name,
@@ -195,12 +195,12 @@ class _Start:
             key=self.key,
             input_digest=self.digest,
             started_by_id=None if self.by is None else self.by.pk,
-            started_by_label=audit.label(self.by),
+            started_by_label=audit.label_user(self.by),
             events=self.events,
         )
         run.thread = thread
-        compatibility.remember(self.registered)
-        log = EventLog.of(run)
+        compatibility.store_shape(self.registered)
+        log = EventLog.for_run(run)
         log.append_state(batch, Run.State.QUEUED, reason="started")
         self._submit(thread, run, log, batch if is_new else None)
         run.last_event = log.last

@@ -45,11 +45,11 @@ def thread_state(
     thread = find_thread(thread_id, by)
     refuse_unless_may_view_state(by, thread)
 
-    graph = registry.get(thread.graph).graph.with_saver(DjangoSaver())
-    place: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": ""}
+    graph = registry.get_graph(thread.graph).graph.with_saver(DjangoSaver())
+    configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": ""}
     if checkpoint_id is not None:
-        place["checkpoint_id"] = checkpoint_id
-    found = graph.get_state({"configurable": place})
+        configurable["checkpoint_id"] = checkpoint_id
+    found = graph.get_state({"configurable": configurable})
     if checkpoint_id is not None and found.metadata is None:
         return None
     metadata: Any = found.metadata or {}
@@ -77,7 +77,7 @@ def run_result(run_id: UUID | str, *, by: Any = None) -> Any:
     refuse_unless_may_view_state(by, run.thread)
     _refuse_if_not_last(run)
 
-    graph = registry.get(run.graph).graph.with_saver(DjangoSaver())
+    graph = registry.get_graph(run.graph).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id, "checkpoint_ns": ""}}
     return render_json(graph.get_state(config).values)
 

@@ -1,4 +1,4 @@
-"""What a thread is about, where it is named and not given."""
+"""Subjects of threads, found by the key that names them."""
 
 from __future__ import annotations
 

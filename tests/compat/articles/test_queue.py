@@ -53,7 +53,7 @@ def advance(db: None) -> Iterator[Callable[[], int]]:
 
 
 def messages_of(run: Run) -> list[Any]:
-    graph = registry.get(run.thread.graph).graph.with_saver(DjangoSaver())
+    graph = registry.get_graph(run.thread.graph).graph.with_saver(DjangoSaver())
     config = {"configurable": {"thread_id": run.thread.thread_id}}
     return graph.get_state(config).values["messages"]
 
