@@ -328,3 +328,28 @@ def a_child_run_of_its_own_thread(engine: Engine) -> Any:
 def a_child_is_heard_in_the_stream(engine: Engine) -> Any:
     child = one(engine, asks(engine, "child?"), "cb")
     return chain(engine, "p").add_node("sub", child.compile()).add_edge("p", "sub")
+
+
+def stops(engine: Engine) -> Any:
+    """A compiled graph that stops at a breakpoint."""
+    return chain(engine, "ca", "cb").compile(interrupt_before=["cb"])
+
+
+@case(start({"log": []}, subgraphs=True), go_on(subgraphs=True), ways=("stream", "astream"))
+def a_breakpoint_two_levels_down(engine: Engine) -> Any:
+    child = engine.StateGraph(Logged).add_node("deep", stops(engine)).add_edge(engine.START, "deep")
+    graph = engine.StateGraph(Logged).add_node("sub", child.compile())
+    return graph.add_edge(engine.START, "sub")
+
+
+@case(start({"log": []}), go_on())
+def breakpoints_side_by_side(engine: Engine) -> Any:
+    graph = engine.StateGraph(Logged).add_node("a", stops(engine)).add_node("b", stops(engine))
+    return graph.add_edge(engine.START, "a").add_edge(engine.START, "b")
+
+
+@case(start({"log": []}), answer("yes"))
+def a_breakpoint_beside_a_question(engine: Engine) -> Any:
+    graph = engine.StateGraph(Logged).add_node("sub", stops(engine))
+    graph.add_node("ask", lambda s: {"log": [engine.interrupt("?")]})
+    return graph.add_edge(engine.START, "sub").add_edge(engine.START, "ask")

@@ -263,3 +263,9 @@ def updates_of_both_kinds(engine: Engine) -> Any:
 @case(RUN, go_on(), at(1, go_on()), go_on(), interrupt_before=["b"])
 def a_replay_stops_at_breakpoints(engine: Engine) -> Any:
     return chain(engine, "a", "b", "c")
+
+
+@case(RUN, at(1, update([({"log": ["u"]}, "a"), ({"log": ["v"]}, "b")], "__copy__")), go_on())
+def a_copy_with_updates_beside_an_older_checkpoint(engine: Engine) -> Any:
+    graph = engine.StateGraph(State).add_node("a", says("a")).add_node("b", says("b"))
+    return graph.add_edge(engine.START, "a").add_edge(engine.START, "b")

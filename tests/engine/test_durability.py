@@ -164,3 +164,40 @@ def test_of_input_that_can_not_be_stored_nothing_is() -> None:
     with pytest.raises(PayloadError):
         graph.invoke({"x": object()}, CONFIG)
     assert (saver.count, checkpoints(saver)) == (1, 0)
+
+
+class Elder(InMemorySaver):
+    """A saver written when tasks had no path."""
+
+    def put_writes(self, config: Any, writes: Any, task_id: str) -> None:  # type: ignore[override]
+        super().put_writes(config, writes, task_id)
+
+
+class Awaited(InMemorySaver):
+    """A saver that has async forms of its own, as LangGraph's for an async driver have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited: set[str] = set()
+
+    async def aput(self, *args: Any) -> Any:
+        self.awaited.add("aput")
+        return self.put(*args)
+
+    async def aput_writes(self, config: Any, writes: Any, task_id: str) -> None:  # type: ignore[override]
+        self.awaited.add("aput_writes")
+        self.put_writes(config, writes, task_id)
+
+
+def test_a_saver_whose_put_writes_takes_no_path_is_called_without() -> None:
+    graph = saved(line(a=says("a"), b=asks("q")), Elder())
+    graph.invoke({"x": 1}, CONFIG)
+    assert asyncio.run(graph.ainvoke(Command(resume="yes"), CONFIG))["log"] == ["a", "yes"]
+
+
+def test_an_async_run_stores_by_the_async_forms_that_a_saver_has() -> None:
+    saver = Awaited()
+    graph = saved(line(a=says("a"), b=asks("q")), saver)
+    asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
+    assert saver.awaited == {"aput", "aput_writes"}
+    assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == ["a", "yes"]

@@ -209,6 +209,7 @@ def _copied(change: _Change, values: Any) -> Generator[Any, Any, None]:
     above = saved.parent_config["configurable"]["checkpoint_id"] if saved.parent_config else None
     change.commits.saved_id = above
     yield change.commit("fork", change.step + 1)
+    change.superseded = False
     if not values:
         return
     change.plan()

@@ -85,9 +85,16 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
                     task, task.writes, state.output_keys, cached=True
                 )
                 chunks.append((state.ns, "updates", update))
-    elif state.outcome.status == "interrupted" and "updates" in state.run.modes:
-        chunks.append((state.ns, "updates", {INTERRUPT: ()}))
+    elif state.outcome.status == "interrupted":
+        chunks += build_breakpoint_chunks(state)
     return chunks
+
+
+def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
+    """Returns the chunk of a pause at which nobody is asked anything: of the outermost graph."""
+    if state.job.nested or "updates" not in state.run.modes:
+        return []
+    return [(state.ns, "updates", {INTERRUPT: ()})]
 
 
 def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
@@ -114,10 +121,10 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     modes = state.run.modes
     if task.questions:
         interrupts = task.interrupts
-        if "updates" in modes:
-            chunks.append((state.ns, "updates", {INTERRUPT: interrupts}))
         if not interrupts:
             return chunks  # it stopped at a breakpoint further down, and has nothing to say
+        if "updates" in modes:
+            chunks.append((state.ns, "updates", {INTERRUPT: interrupts}))
         if "values" in modes:
             values = state.read_output()
             data = (

@@ -15,7 +15,7 @@ from ..task.task_status import collect_answers
 from ..types import Chunk
 from .apply import apply_writes
 from .cached_results import keep_results, recall_results
-from .chunks import build_task_chunks, emit_values, emit_writes
+from .chunks import build_breakpoint_chunks, build_task_chunks, emit_values, emit_writes
 from .commit import commit_step, stop_run, store
 from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, RunTasksBeside
 from .error_handlers import has_handler, start_handler
@@ -143,6 +143,9 @@ def _pause(state: LoopState) -> Effects:
     questions = tuple(q for task in state.tasks for q in task.questions)
     state.outcome = Outcome("interrupted", questions, state.list_due())
     state.has_values = True
+    asks = any(task.interrupts for task in state.tasks)
+    if not asks and (chunks := build_breakpoint_chunks(state)):
+        yield from emit_writes(state, None, chunks)
     yield from stop_run(state)
     done = [task for task in state.tasks if task.writes]
     if done and not state.job.nested:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from inspect import signature
 from random import getrandbits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -253,7 +254,8 @@ class BaseCheckpointSaver:
     def commit(self, commit: Commit) -> None:
         """Stores what a super-step produced."""
         for task in commit.writes:
-            self.put_writes(commit.config, task.writes, task.task_id, task.task_path)
+            path = (task.task_path,) if _takes_path(type(self).put_writes) else ()
+            self.put_writes(commit.config, task.writes, task.task_id, *path)
         if commit.checkpoint is not None:
             self.put(
                 commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
@@ -324,8 +326,19 @@ class BaseCheckpointSaver:
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Like commit."""
-        self.commit(commit)
+        """Like commit, by the saver's own async forms where it has them."""
+        own = type(self)
+        forms = (own.aput, own.aput_writes)
+        if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):
+            self.commit(commit)
+            return
+        for task in commit.writes:
+            path = (task.task_path,) if _takes_path(own.aput_writes) else ()
+            await self.aput_writes(commit.config, task.writes, task.task_id, *path)
+        if commit.checkpoint is not None:
+            await self.aput(
+                commit.config, commit.checkpoint, commit.metadata or {}, commit.new_versions or {}
+            )
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Like delete_thread."""
@@ -342,6 +355,13 @@ class BaseCheckpointSaver:
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Like prune."""
         await self.acall(partial(self.prune, thread_ids, strategy=strategy))
+
+
+@cache
+def _takes_path(put_writes: Callable[..., Any]) -> bool:
+    """Returns whether a saver's method takes a ``task_path``, which older savers' doesn't."""
+    parameters = signature(put_writes).parameters.values()
+    return any(one.name == "task_path" or one.kind == one.VAR_POSITIONAL for one in parameters)
 
 
 #: What a graph is compiled with: True keeps one history per thread where it is called by another
