@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .cases_flow import State
@@ -37,6 +38,11 @@ class Flaky:
             self.failures -= 1
             raise self.error("down")
         return value
+
+
+def multiplied(number: int, by: int) -> int:
+    """Multiplies."""
+    return number * by
 
 
 def counting(engine: Engine, calls: list[Any]) -> Any:
@@ -620,3 +626,14 @@ def an_async_node_calls_tasks(engine: Engine) -> Any:
         return {"log": [first, engine.interrupt("q"), await count(2)]}
 
     return node_of(engine, node)
+
+
+@case(start(2))
+def a_partial_as_a_task(engine: Engine) -> Any:
+    twice = engine.task(partial(multiplied, by=2), name="twice")
+    times = engine.task(partial(multiplied, by=3))
+
+    def flow(number: int) -> int:
+        return twice(times(number).result()).result()
+
+    return Flow(engine, flow)

@@ -65,10 +65,6 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
         "':' is a reserved character and is not allowed in the node names.",
         lambda: one_node().add_node("b:c", says("a")),
     ),
-    (
-        "Node name must be provided if action is not a function",
-        lambda: one_node().add_node(object()),
-    ),
     ("END cannot be a start node", lambda: one_node().add_edge(END, "a")),
     ("START cannot be an end node", lambda: one_node().add_edge("a", START)),
     ("Need to add_node `b` first", lambda: one_node().add_edge(["a", "b"], END)),

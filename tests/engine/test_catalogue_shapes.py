@@ -7,6 +7,7 @@ import math
 import operator
 from itertools import count
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from typing_extensions import TypedDict
@@ -305,11 +306,28 @@ def test_odd_names_below_one_another_are_told_apart() -> None:
     assert log_of(graph) == ["yes", "end"]
 
 
-def test_a_node_made_of_a_partial_needs_a_name_and_says_so() -> None:
+def test_a_node_made_of_a_partial_has_the_name_of_its_class() -> None:
     node = functools.partial(lambda extra, state: {"log": [extra]}, "given")
-    with pytest.raises(ValueError, match="Node name must be provided"):
-        StateGraph(State).add_node(node)
+    assert list(StateGraph(State).add_node(node).nodes) == ["partial"]
     assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]
+
+
+def test_an_object_is_invoked_where_that_is_all_its_type_does() -> None:
+    class Invoked:
+        def invoke(self, state: Any) -> Any:
+            return {"log": ["invoked"]}
+
+    class Called(Invoked):
+        def __call__(self, state: Any) -> Any:
+            return {"log": ["called"]}
+
+    nodes = {"a": Invoked(), "b": Called(), "c": Mock(return_value={"log": ["mocked"]})}
+    result = line(**nodes).compile().invoke({"x": 1})
+    assert result["log"] == ["invoked", "called", "mocked"]
+    unnamed = StateGraph(State).add_node(Invoked()).add_node(Called()).add_node(Mock())
+    assert list(unnamed.nodes) == ["Invoked", "Called", "Mock"]
+    with pytest.raises(TypeError, match="Expected a function or a graph, got object"):
+        unnamed.add_node(object())
 
 
 @pytest.mark.parametrize("chosen", [5, object()], ids=["number", "object"])

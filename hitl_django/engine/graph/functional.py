@@ -43,7 +43,9 @@ class TaskFunction(Generic[P]):
     def __init__(self, function: Callable[P, Any], name: str | None, policies: Policies) -> None:
         functools.update_wrapper(self, function)
         action = build_action(function)
-        self.func, self.name = function, name or action.name
+        inner = function.func if isinstance(function, functools.partial) else function
+        self.func = function
+        self.name: str = name or getattr(inner, "__name__", None) or action.name
         self.__name__ = self.name
         self._positions = _positions(function, action.injected)
         self._is_async = action.is_async

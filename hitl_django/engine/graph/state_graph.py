@@ -129,9 +129,7 @@ class StateGraph:
         """
         if not isinstance(node, str):
             action = node
-            node = getattr(action, "__name__", None) or getattr(action, "name", None)
-            if node is None:
-                raise ValueError("Node name must be provided if action is not a function")
+            node = build_action(action).name
         elif action is None:
             raise GraphDefinitionError(f"Node `{node}` has no function.")
         self._check_name(node)

@@ -46,8 +46,7 @@ def build_action(source: Any) -> Action:
     """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
-    invoke = getattr(source, "invoke", None)
-    if invoke is not None and not inspect.isroutine(source):
+    if _is_runnable(source):
         return _invokable(source)
     if not callable(source):
         raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
@@ -55,10 +54,30 @@ def build_action(source: Any) -> Action:
         source,
         _wanted(source),
         is_coroutine_function(source),
-        name=getattr(source, "__name__", type(source).__name__),
+        name=_get_name(source, "__name__"),
         source=source,
         apart=_FUNCTIONAL in sys.modules and _starts_tasks(source, set()),
     )
+
+
+def _get_name(source: Any, attribute: str) -> str:
+    """Returns the name that what a node calls has of its own, or its class's."""
+    name = getattr(source, attribute, None)
+    return name if isinstance(name, str) else type(source).__name__
+
+
+def _is_runnable(source: Any) -> bool:
+    """Returns whether a node is invoked, as graphs and langchain's Runnables are, and not called.
+
+    Its type says so: an object may have any attribute, as a test's stand-ins have.
+    """
+    kind = type(source)
+    if getattr(kind, "reads_context", False) is True:
+        return True
+    if not hasattr(kind, "invoke") or isinstance(source, type):
+        return False
+    is_langchain = any(base.__module__.startswith("langchain_core") for base in kind.__mro__)
+    return is_langchain or not callable(source)
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
@@ -85,7 +104,7 @@ def _is_bound(cell: Any) -> bool:
 
 
 def _invokable(source: Any) -> Action:
-    name = getattr(source, "name", None) or type(source).__name__
+    name = _get_name(source, "name")
     takes_config = "config" in inspect.signature(source.invoke).parameters
     # A graph finds the running task in the context variable; only a foreign runnable needs it.
     wanted = ("config",) if takes_config and not getattr(source, "reads_context", False) else ()
