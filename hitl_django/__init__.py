@@ -218,6 +218,10 @@ __all__ = [
     "transact",
 ]
 
+#: What ``import *`` gives is looked up by ``__getattr__``, since some of it needs Django set up.
+_PUBLIC = __all__
+del __all__
+
 if TYPE_CHECKING:
     from hitl_django.engine.channels import *  # noqa: F403
     from hitl_django.engine.constants import END as END
@@ -250,12 +254,23 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return [public for public in _PUBLIC if _is_loadable(HOMES[public])]
     home = HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _is_loadable(home: str) -> bool:
+    """Returns whether a module can be imported: those over the models only with Django set up."""
+    if home.startswith("engine."):
+        return True
+    from django.apps import apps
+
+    return home == "review_terms" or apps.apps_ready
 
 
 def __dir__() -> list[str]:

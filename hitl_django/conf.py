@@ -46,6 +46,11 @@ class Settings:
         "When a node asks something else than was answered: 'warn' uses the answer and flags the "
         "question, 'error' parks the run.",
     )
+    ON_UNKNOWN_KEY: str = _key(
+        "warn",
+        "When a node returns a key that the state doesn't have: 'warn' drops and logs it, 'error' "
+        "fails the run.",
+    )
     RECURSION_LIMIT: int = _key(1000, "Super-steps of one run before it fails.")
     CLAIM_SECONDS: float = _key(900, "How long a reviewer who claims a question holds it.")
     EXPIRING_SECONDS: float = _key(

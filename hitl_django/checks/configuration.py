@@ -231,10 +231,11 @@ def _bad_values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
             yield checks.Error(f"HITL[{name!r}] is not a whole number.", id="hitl_django.E003")
     if not isinstance(hitl.ADMIN_ENGINE, bool):
         yield checks.Error("HITL['ADMIN_ENGINE'] is neither True nor False.", id="hitl_django.E003")
-    if hitl.ON_QUESTION_CHANGE not in ("warn", "error"):
-        yield checks.Error(
-            "HITL['ON_QUESTION_CHANGE'] is neither 'warn' nor 'error'.", id="hitl_django.E003"
-        )
+    for name in ("ON_QUESTION_CHANGE", "ON_UNKNOWN_KEY"):
+        if getattr(hitl, name) not in ("warn", "error"):
+            yield checks.Error(
+                f"HITL[{name!r}] is neither 'warn' nor 'error'.", id="hitl_django.E003"
+            )
     slice_ = hitl.TIME_SLICE_SECONDS
     if slice_ is not None and (not isinstance(slice_, int | float) or slice_ <= 0):
         yield checks.Error(

@@ -102,6 +102,7 @@ def _drive(lease: Lease) -> Outcome:
             "thread_id": lease.thread.thread_id,
             "checkpoint_ns": "",
             "on_question_change": hitl.ON_QUESTION_CHANGE,
+            "on_unknown_key": hitl.ON_UNKNOWN_KEY,
         },
         "recursion_limit": hitl.RECURSION_LIMIT,
         "metadata": {"run_id": str(lease.run_id)},

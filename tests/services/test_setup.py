@@ -75,6 +75,7 @@ def test_postgresql_without_a_limit_on_idle_transactions_is_remarked() -> None:
         (["LEASE_SECONDS"], "hitl_django.E001", "dict"),
         ({"LEASE_SECOND": 5}, "hitl_django.E002", "LEASE_SECOND"),
         ({"ON_QUESTION_CHANGE": "park"}, "hitl_django.E003", "ON_QUESTION_CHANGE"),
+        ({"ON_UNKNOWN_KEY": True}, "hitl_django.E003", "ON_UNKNOWN_KEY"),
         ({"MAX_ATTEMPTS": 0}, "hitl_django.E003", "MAX_ATTEMPTS"),
         ({"MAX_ATTEMPTS": "5"}, "hitl_django.E003", "MAX_ATTEMPTS"),
         ({"LEASE_SECONDS": True}, "hitl_django.E003", "LEASE_SECONDS"),

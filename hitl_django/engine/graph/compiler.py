@@ -60,7 +60,8 @@ def build_nodes(
     ends, keys = _ends(graph), frozenset(graph.channels)
     nodes = {START: _start_node(graph, ends.get(START, []))}
     for name, spec in specs.items():
-        writer = StateWriter(keys, ends.get(name, []))
+        is_graph = getattr(spec.action.source, "reads_context", False) is True
+        writer = StateWriter(keys, ends.get(name, []), name, drops=is_graph)
         nodes[name] = _node(graph, name, spec, channels, writer)
     _attach_joins(graph, nodes, channels)
     return nodes, channels
@@ -72,7 +73,7 @@ def _start_node(graph: GraphDefinition, static: list[Write]) -> Node:
         action=None,
         triggers=(START,),
         keys=START,
-        writers=(StateWriter(keys, static),),
+        writers=(StateWriter(keys, static, START),),
         branches=_branches(graph, START, graph.input_schema),
         tags=(TAG_HIDDEN,),
         hidden=True,

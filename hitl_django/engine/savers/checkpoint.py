@@ -71,6 +71,7 @@ _COORDINATES = frozenset(
         "discard_pending",
         "rerun_unanswered",
         "on_question_change",
+        "on_unknown_key",
         "allow_unsaved",
     }
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..constants import ROOT
+from ..constants import ROOT, START
 from ..errors import InvalidUpdateError, ParentCommand
 from ..state.schema import get_hints, list_updates
 from ..types import Command, ErrorCode, Send
+from .context import current
 from .nodes import Write, build_goto_writes
+
+logger = logging.getLogger("hitl_django")
 
 #: Characters of what a node returned that an error repeats.
 _LONGEST = 500
@@ -20,10 +24,16 @@ _PLAIN = (str, bytes, int, float, bool)
 class StateWriter:
     """Turns what a node returned into writes: updates, jumps, and the node's own edges."""
 
-    __slots__ = ("_takes_dicts", "keys", "static")
+    __slots__ = ("_dropped", "_drops", "_takes_dicts", "keys", "name", "static")
 
-    def __init__(self, keys: frozenset[str], static: list[Write]) -> None:
-        self.keys, self.static = keys, static
+    def __init__(
+        self, keys: frozenset[str], static: list[Write], name: str, *, drops: bool = False
+    ) -> None:
+        self.keys, self.static, self.name = keys, static, name
+        #: Whether it is meant to drop keys that the state doesn't have, as those of a graph whose
+        #: own state has more; and those that it has dropped and logged.
+        self._drops = drops
+        self._dropped: set[Any] = set()
         #: Whether a dict is an update of several keys, and not the value of the only one.
         self._takes_dicts = ROOT not in keys
 
@@ -34,6 +44,8 @@ class StateWriter:
             for item in output.items():
                 if item[0] in keys:
                     writes.append(item)
+            if len(writes) != len(output) and not self._drops:
+                self._note_unknown(output)
         elif output is not None:
             writes = self._of(output)
         writes += self.static
@@ -54,13 +66,41 @@ class StateWriter:
         if ROOT in self.keys:
             return [(ROOT, update)]
         if _is_pairs(update):
-            return [item for item in update if item[0] in self.keys]
+            writes = [item for item in update if item[0] in self.keys]
+            if len(writes) != len(update) and not self._drops:
+                self._note_unknown(name for name, _ in update)
+            return writes
         if isinstance(update, Mapping) or get_hints(type(update)):
-            return list_updates(update, self.keys)
+            writes = list_updates(update, self.keys)
+            if isinstance(update, Mapping) and len(writes) != len(update) and not self._drops:
+                self._note_unknown(update)
+            return writes
         raise InvalidUpdateError(
             f"Expected dict, got {_shown(update)}",
             code=ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE,
         )
+
+    def _note_unknown(self, names: Iterable[Any]) -> None:
+        """Logs keys that the state doesn't have, once each; raises where the config asks for it."""
+        context = current.get()
+        is_below = context is not None and (context.run.within or context.task.name != START)
+        if self.name == START and is_below:
+            return  # a graph that a node calls takes of the node's state what is its own
+        unknown = [name for name in names if name not in self.keys]
+        known = ", ".join(sorted(self.keys))
+        who = "The input" if self.name == START else f"Node '{self.name}'"
+        configurable = {} if context is None else context.run.config.get("configurable", {})
+        if configurable.get("on_unknown_key") == "error":
+            raise InvalidUpdateError(
+                f"{who} has the key {unknown[0]!r}, which the state doesn't. Keys: {known}."
+            )
+        for name in unknown:
+            if name not in self._dropped:
+                self._dropped.add(name)
+                logger.warning(
+                    "%s has the key %r, which the state doesn't: it is dropped. Keys: %s.",
+                    who, name, known,
+                )  # fmt: skip
 
 
 def _shown(update: Any) -> str:

@@ -1,0 +1,29 @@
+"""``from hitl_django import *``, with Django set up and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+from hitl_django import *
+print(sorted(name for name in list(globals()) if name in ("StateGraph", "interrupt", "start")))
+"""
+
+
+def test_without_django_it_gives_what_needs_none() -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    assert printed(PROGRAM, environment) == "['StateGraph', 'interrupt']"
+
+
+def test_with_django_it_gives_all() -> None:
+    program = f"import django; django.setup(){PROGRAM}"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    assert printed(program, environment) == "['StateGraph', 'interrupt', 'start']"
+
+
+def printed(program: str, environment: dict[str, str]) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    ).stdout.strip()
