@@ -199,6 +199,7 @@ def test_a_message_that_is_sent_again_begins_afresh(three: list[WebhookEndpoint]
     assert three[0].rests_until is None
 
 
+@pytest.mark.django_db
 def test_what_is_no_id_of_a_webhook_is_not_found() -> None:
     for what in ("nothing", None):
         with pytest.raises(WebhookNotFound):

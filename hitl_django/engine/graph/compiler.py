@@ -15,7 +15,7 @@ from ..channels import (
 )
 from ..constants import BRANCH_TO, END, JOIN, ROOT, START, TAG_HIDDEN, TASKS
 from ..state.schema import get_coercion
-from ..task.nodes import Branch, Node, Write
+from ..task.nodes import Branch, Node, Write, is_graph
 from ..task.state_writer import StateWriter
 from ..types import Send
 from .node_spec import GraphDefinition, NodeSpec
@@ -60,8 +60,7 @@ def build_nodes(
     ends, keys = _ends(graph), frozenset(graph.channels)
     nodes = {START: _start_node(graph, ends.get(START, []))}
     for name, spec in specs.items():
-        is_graph = getattr(spec.action.source, "reads_context", False) is True
-        writer = StateWriter(keys, ends.get(name, []), name, drops=is_graph)
+        writer = StateWriter(keys, ends.get(name, []), name, drops=is_graph(spec.action.source))
         nodes[name] = _node(graph, name, spec, channels, writer)
     _attach_joins(graph, nodes, channels)
     return nodes, channels

@@ -13,7 +13,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Literal, TypedDict
 
-from ..langchain import find_langchain
+from ..bridges import find_langchain
 from ..types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from ..bridges import find_langgraph
 from ..channels import MISSING, SAME, BaseChannel
 from ..constants import BRANCH_TO, END, START, TASKS
 from ..errors import InvalidUpdateError
@@ -46,6 +47,9 @@ def build_action(source: Any) -> Action:
     """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
+    if _is_of_langgraph(source):
+        foreign: Action = find_langgraph().build_graph_action(source)
+        return foreign
     if _is_runnable(source):
         return _invokable(source)
     if not callable(source):
@@ -64,6 +68,15 @@ def _get_name(source: Any, attribute: str) -> str:
     """Returns the name that what a node calls has of its own, or its class's."""
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
+
+
+def is_graph(source: Any) -> bool:
+    """Returns whether what a node calls is a compiled graph, ours or LangGraph's."""
+    return getattr(type(source), "reads_context", False) is True or _is_of_langgraph(source)
+
+
+def _is_of_langgraph(source: Any) -> bool:
+    return any(base.__module__.startswith("langgraph.pregel") for base in type(source).__mro__)
 
 
 def _is_runnable(source: Any) -> bool:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..constants import ROOT, START
+from ..constants import INTERRUPT, ROOT, START
 from ..errors import InvalidUpdateError, ParentCommand
 from ..state.schema import get_hints, list_updates
 from ..types import Command, ErrorCode, Send
@@ -87,6 +87,11 @@ class StateWriter:
         if self.name == START and is_below:
             return  # a graph that a node calls takes of the node's state what is its own
         unknown = [name for name in names if name not in self.keys]
+        if INTERRUPT in unknown:
+            raise InvalidUpdateError(
+                f"Node '{self.name}' returned what another graph asks, under '{INTERRUPT}': nobody "
+                "would be asked. Make that graph a node, or call it with the thread of this run."
+            )
         known = ", ".join(sorted(self.keys))
         who = "The input" if self.name == START else f"Node '{self.name}'"
         configurable = {} if context is None else context.run.config.get("configurable", {})

@@ -1,4 +1,4 @@
-"""LangChain, where it is installed: the engine knows none of its classes, and asks a bridge."""
+"""LangChain and LangGraph, where they are installed: the engine knows none of their classes."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def find_langchain() -> Any:
     if find_spec("langchain_core") is None:
         return None
     return import_module("hitl_django.contrib.langchain")
+
+
+def find_langgraph() -> Any:
+    """Returns the bridge to LangGraph's graphs, for a caller that has one."""
+    return import_module("hitl_django.contrib.langgraph")

@@ -1,0 +1,177 @@
+"""A compiled graph of LangGraph as a node: what it asks is asked by the node, and answered down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+from langgraph.types import Command
+
+from hitl_django.engine.constants import INTERRUPT
+from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.task.context import TaskContext, saver_calls
+from hitl_django.engine.task.node_api import get_context, interrupt
+from hitl_django.engine.task.nodes import Action
+
+from .saver import NodeSaver
+
+#: Coordinates of the run above, which the graph has to itself.
+_COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
+
+
+def build_graph_action(graph: Any) -> Action:
+    """Returns the action of a node that is a compiled graph of LangGraph.
+
+    Its state is stored by the saver of the run that calls it, below the task, whatever it was
+    compiled with. Each of its questions is asked under its id; when all that it asks are answered,
+    it goes on with the answers.
+    """
+
+    def call(value: Any) -> Any:
+        context = get_context()
+        return _invoke(context, graph, value)
+
+    async def acall(value: Any) -> Any:
+        context = get_context()
+        return await _ainvoke(context, graph, value)
+
+    sync = Action(call, name=graph.name, source=graph)
+    return Action(acall, is_async=True, sync=sync, name=graph.name, source=graph)
+
+
+def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
+    if context.run.saver is None:
+        return _refuse_pause(graph.invoke(value, _build_config(context)))
+    calls = _ServedCalls()
+    mine = _bind(context, graph, calls.ask)
+    config = _build_config(context)
+    state = calls.serve(partial(mine.get_state, config))
+    while True:
+        given = _choose_input(value, state)
+        if given is _OVER:
+            return state.values
+        output = calls.serve(partial(mine.invoke, given, config, durability="sync"))
+        state = calls.serve(partial(mine.get_state, config))
+        if not state.next:
+            return output
+
+
+async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
+    config = _build_config(context)
+    if context.run.saver is None:
+        return _refuse_pause(await graph.ainvoke(value, config))
+    mine = _bind(context, graph, context.perform)
+    state = await mine.aget_state(config)
+    while True:
+        given = _choose_input(value, state)
+        if given is _OVER:
+            return state.values
+        output = await mine.ainvoke(given, config, durability="sync")
+        state = await mine.aget_state(config)
+        if not state.next:
+            return output
+
+
+_OVER = object()
+
+
+def _choose_input(value: Any, state: Any) -> Any:
+    """Returns what the graph is to be called with, after asking what it asks.
+
+    It is called anew with the node's input only where nothing of it is stored. Raises the pause of
+    the node where a question has no answer yet.
+    """
+    if state.interrupts:
+        return Command(resume=_ask_all(state.interrupts))
+    if state.created_at is None:
+        return value
+    return None if state.next else _OVER
+
+
+def _ask_all(questions: Any) -> dict[str, Any]:
+    """Returns the answers to questions by their ids; raises a pause for those that have none."""
+    answers, pause = {}, None
+    for one in questions:
+        try:
+            answers[one.id] = interrupt(one.value, key=one.id)
+        except GraphInterrupt as error:
+            pause = error
+    if pause is not None:
+        raise pause
+    return answers
+
+
+def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
+    """Returns the graph with a saver that stores below the task."""
+
+    async def aperform(function: Callable[..., Any], *args: Any) -> Any:
+        with saver_calls():
+            if context.is_async:
+                return await context.run.saver.acall(function, *args)  # type: ignore[union-attr]
+            return await asyncio.to_thread(context.perform, function, *args)
+
+    twin = copy.copy(graph)
+    saver: Any = context.run.saver
+    twin.checkpointer = NodeSaver(saver, context.child_ns(), perform, aperform)
+    return twin
+
+
+def _build_config(context: TaskContext) -> Any:
+    """Returns the run's config for the graph: with the same thread, and no place on it."""
+    config = context.config()
+    own = config.get("configurable", {})
+    kept = {name: value for name, value in own.items() if name not in _COORDINATES}
+    thread = context.run.thread_id
+    return {**config, "configurable": {**kept, "thread_id": thread}}
+
+
+def _refuse_pause(result: Any) -> Any:
+    """Asks what a graph asks that nothing is stored of, which can't be: so it is an error."""
+    if isinstance(result, dict) and result.get(INTERRUPT):
+        interrupt(result[INTERRUPT][0].value)
+    return result
+
+
+class _ServedCalls:
+    """Saver calls of another thread, made on this one: there are the connections."""
+
+    def __init__(self) -> None:
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Has the serving thread make a call; returns its result."""
+        answer: Future[Any] = Future()
+
+        def make() -> None:
+            try:
+                with saver_calls():
+                    answer.set_result(get_context().perform(function, *args))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._inbox.put(make)
+        return answer.result()
+
+    def serve(self, work: Callable[[], Any]) -> Any:
+        """Does the work on a thread, and meanwhile what it asks; returns its result."""
+        done: Future[Any] = Future()
+        place = contextvars.copy_context()
+
+        def run() -> None:
+            try:
+                done.set_result(place.run(work))
+            except BaseException as error:
+                done.set_exception(error)
+            self._inbox.put(None)
+
+        threading.Thread(target=run, name="hitl-langgraph").start()
+        while (make := self._inbox.get()) is not None:
+            make()
+        return done.result()

@@ -1,0 +1,179 @@
+"""Graphs of LangGraph as nodes: what they ask is asked, stored and answered as the node's own."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from langgraph.checkpoint.memory import InMemorySaver as TheirSaver
+from langgraph.graph import StateGraph as TheirGraph
+from langgraph.types import Send as TheirSend
+from langgraph.types import interrupt as their_interrupt
+from typing_extensions import TypedDict
+
+from hitl_django import START, Command, StateGraph, decide, register, start, testing
+from hitl_django.engine.errors import InvalidUpdateError, NoSaverError
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt, Run
+from tests.checkpoints.test_conformance import saver
+from tests.reading import values_of
+
+__all__ = ["saver"]
+
+CONFIG = {"configurable": {"thread_id": "t"}}
+Saver = BaseCheckpointSaver
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], operator.add]
+
+
+class Own(State, total=False):
+    """A state with a key that the graph above doesn't have."""
+
+    note: str
+
+
+runs: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def forget_runs() -> None:
+    runs.clear()
+
+
+def first(state: Own) -> Own:
+    runs.append("first")
+    return {"log": ["first"], "note": "kept"}
+
+
+def ask(state: Own) -> Own:
+    return {"log": [f"{their_interrupt('one?')} {their_interrupt('two?')} {state['note']}"]}
+
+
+def foreign(checkpointer: Any = None) -> Any:
+    """Returns a graph of LangGraph that asks twice, one after the other."""
+    graph = TheirGraph(Own).add_node("first", first).add_node("ask", ask)
+    return graph.add_edge("__start__", "first").add_edge("first", "ask").compile(checkpointer)
+
+
+def above(graph: Any, saver: Saver | None = None) -> Any:
+    ours = StateGraph(State).add_node("agent", graph)
+    ours.add_node("end", lambda state: {"log": ["end"]})
+    return ours.add_edge(START, "agent").add_edge("agent", "end").compile(checkpointer=saver)
+
+
+@pytest.fixture(params=["sync", "async"])
+def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    async def acall(graph: Any, value: Any) -> Any:
+        return await graph.ainvoke(value, CONFIG)
+
+    if request.param == "sync":
+        return lambda graph, value: graph.invoke(value, CONFIG)
+    return async_to_sync(acall)
+
+
+def asked(result: Any) -> list[Any]:
+    return [question.value for question in result["__interrupt__"]]
+
+
+@pytest.mark.parametrize("checkpointer", [None, TheirSaver()], ids=["none", "its own"])
+def test_what_a_foreign_graph_asks_is_asked_and_answered(
+    saver: Saver, invoke: Callable[..., Any], checkpointer: Any
+) -> None:
+    graph = above(foreign(checkpointer), saver)
+    assert asked(invoke(graph, {"x": 1})) == ["one?"]
+    assert graph.get_state(CONFIG).next == ("agent",)
+    assert asked(invoke(above(foreign(checkpointer), saver), Command(resume="1"))) == ["two?"]
+    result = invoke(above(foreign(checkpointer), saver), Command(resume="2"))
+    assert result == {"x": 1, "log": ["first", "1 2 kept", "end"]}
+    assert runs == ["first"]
+
+
+def test_its_state_is_that_of_a_graph_below(saver: Saver) -> None:
+    graph = above(foreign(), saver)
+    graph.invoke({"x": 1}, CONFIG)
+    (task,) = graph.get_state(CONFIG, subgraphs=True).tasks
+    assert task.state.values == {"x": 1, "log": ["first"], "note": "kept"}
+    assert task.state.next == ("ask",)
+
+
+def test_all_that_it_asks_at_once_is_asked_at_once(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
+    def each(state: Own) -> list[TheirSend]:
+        return [TheirSend("ask", {"n": n}) for n in (1, 2)]
+
+    theirs = TheirGraph(Own).add_node("ask", lambda sent: {"log": [their_interrupt(sent["n"])]})
+    theirs.add_conditional_edges("__start__", each, ["ask"])
+    graph = above(theirs.compile(), saver)
+    result = invoke(graph, {"x": 1})
+    assert sorted(asked(result)) == [1, 2]
+    answers = {question.id: f"to {question.value}" for question in result["__interrupt__"]}
+    assert invoke(graph, Command(resume=answers))["log"] == ["to 1", "to 2", "end"]
+
+
+def test_a_question_of_a_graph_below_it_comes_up_too(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
+    middle = TheirGraph(Own).add_node("below", foreign()).add_edge("__start__", "below").compile()
+    graph = above(middle, saver)
+    assert asked(invoke(graph, {"x": 1})) == ["one?"]
+    assert asked(invoke(graph, Command(resume="1"))) == ["two?"]
+    assert invoke(graph, Command(resume="2"))["log"] == ["first", "1 2 kept", "end"]
+    assert runs == ["first"]
+
+
+def test_a_failure_goes_on_where_it_was(saver: Saver, invoke: Callable[..., Any]) -> None:
+    def flaky(state: Own) -> Own:
+        runs.append("flaky")
+        if runs.count("flaky") == 1:
+            raise OSError("down")
+        return {"log": ["flaky"]}
+
+    theirs = TheirGraph(Own).add_node("first", first).add_node("flaky", flaky)
+    theirs.add_edge("__start__", "first").add_edge("first", "flaky")
+    graph = above(theirs.compile(), saver)
+    with pytest.raises(OSError, match="down"):
+        invoke(graph, {"x": 1})
+    assert invoke(graph, None)["log"] == ["first", "flaky", "end"]
+    assert runs == ["first", "flaky", "flaky"]
+
+
+def test_what_nobody_could_answer_is_an_error(invoke: Callable[..., Any]) -> None:
+    with pytest.raises(NoSaverError, match="agent"):
+        invoke(above(foreign()), {"x": 1})
+
+
+def test_a_pause_that_a_function_returns_is_an_error(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
+    theirs = foreign(TheirSaver())
+    own = {"configurable": {"thread_id": "its own"}}
+    graph = above(lambda state: theirs.invoke(state, own), saver)
+    with pytest.raises(InvalidUpdateError, match=r"'agent' returned what another graph asks"):
+        invoke(graph, {"x": 1})
+
+
+@pytest.mark.django_db
+def test_a_foreign_graph_waits_in_the_queue() -> None:
+    register("foreign")(lambda: above(foreign()))
+    try:
+        with testing.inline() as advance:
+            run = start("foreign", {"x": 1})
+            for number in (1, 2):
+                advance()
+                question = Interrupt.objects.get(run=run.id, status="pending")
+                decide(question.pk, "respond", f"{number}")
+            advance()
+        found = Run.objects.get(pk=run.id)
+        assert found.state == "succeeded"
+        assert values_of(found.thread)["log"] == ["first", "1 2 kept", "end"]
+        assert runs == ["first"]
+    finally:
+        registry.unregister("foreign")
