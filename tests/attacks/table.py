@@ -151,21 +151,21 @@ def send_upload(target: Target, path: str, headers: dict[str, str]) -> Answer:
 
 
 @attack(
-    "60 MB to a link's page, by a stranger", CLOSED, 403, 404, 413, seconds=3.0, taken=MOST_TAKEN
+    "60 MB to a link's page, by a stranger", CLOSED, 403, 404, 413, seconds=6.0, taken=MOST_TAKEN
 )
 def _upload_to_link(target: Target) -> Answer:
     return send_upload(target, "/hitl/links/nonsense/", {})
 
 
 @attack("60 MB to a page of the admin, by a stranger", CLOSED, 302, 403, 413,
-        seconds=3.0, taken=MOST_TAKEN)  # fmt: skip
+        seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_to_admin(target: Target) -> Answer:
     pk = target.question().pk
     return send_upload(target, f"/admin/hitl_django/reviewitem/{pk}/change/", {})
 
 
 @attack("60 MB to a page of the admin, without the form's token", CLOSED, 403, 413,
-        seconds=3.0, taken=MOST_TAKEN)  # fmt: skip
+        seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_without_token(target: Target) -> Answer:
     pk = target.question().pk
     cookie = target.session()["Cookie"].partition(";")[0]
@@ -231,7 +231,7 @@ def _nonsense_in_chunks(target: Target) -> Answer:
     return target.chunked(f"interrupts/{target.question().pk}/claim/", [b"{", b"nonsense"])
 
 
-@attack("30 MB in chunks", CLOSED, 400, 411, 413, seconds=3.0, taken=MOST_TAKEN)
+@attack("30 MB in chunks", CLOSED, 400, 411, 413, seconds=6.0, taken=MOST_TAKEN)
 def _much_in_chunks(target: Target) -> Answer:
     parts = [b'{"reason": "', *[b"a" * 64 * KB] * 480, b'"}']
     return target.chunked(f"runs/{target.question().run_id}/cancel/", parts)

@@ -58,6 +58,15 @@ def is_message_reducer(reducer: Any) -> bool:
     return getattr(reducer, "func", reducer) in (add_messages, _merge)
 
 
+def find_message_fault(value: Any) -> str | None:
+    """Returns why a value is neither a message nor a list of them; None where it is."""
+    try:
+        _list_messages(value)
+    except Exception as error:
+        return str(error)
+    return None
+
+
 def add_message_ids(
     writes: Sequence[tuple[str, Any]], keys: frozenset[str]
 ) -> list[tuple[str, Any]]:

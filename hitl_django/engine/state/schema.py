@@ -28,6 +28,7 @@ from ..channels import BaseChannel, BinaryOperatorAggregate, LastValue
 from ..constants import ROOT
 from ..errors import InvalidInputError, InvalidUpdateError
 from .complexity import TOO_COMPLEX, contains_itself, is_too_complex
+from .messages import find_message_fault, is_message_reducer
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -286,7 +287,12 @@ def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tu
     if is_model(schema):
         return faults or _faults(schema, dict(value), "$")
     for name, annotation in fields.items():
-        if name in value:
+        if name not in value:
+            continue
+        if any(map(is_message_reducer, getattr(_unwrapped(annotation), "__metadata__", ()))):
+            fault = find_message_fault(value[name])
+            faults += [(f"$.{name}", fault)] if fault else []
+        else:
             faults += _faults(_plain_type(annotation), value[name], f"$.{name}")
     return faults
 

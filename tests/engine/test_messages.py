@@ -1,0 +1,102 @@
+"""Messages in the state: written in all the ways that LangChain's users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, NotRequired
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage
+from typing_extensions import TypedDict
+
+from hitl_django import MessagesState, StateGraph, add_messages
+from hitl_django.engine.errors import InvalidInputError
+from hitl_django.engine.state.messages import RemoveMessage
+
+WRITTEN = {
+    "text": "hi",
+    "dict": {"role": "user", "content": "hi"},
+    "pair": ("user", "hi"),
+    "message": HumanMessage("hi"),
+}
+SEVERAL: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda message: message,
+    "list": lambda message: [message],
+    "tuple": lambda message: (message,),
+    "pair in a list": lambda message: [list(message) if isinstance(message, tuple) else message],
+}
+
+
+@pytest.fixture
+def without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hitl_django.engine.state.messages.find_langchain", lambda: None)
+
+
+@pytest.mark.parametrize("several", SEVERAL)
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_whatever_is_written_becomes_a_message(kind: str, several: str) -> None:
+    (message,) = add_messages([], SEVERAL[several](WRITTEN[kind]))
+    assert (type(message), message.content) == (HumanMessage, "hi")
+    assert message.id is not None
+
+
+@pytest.mark.usefixtures("without_langchain")
+@pytest.mark.parametrize("several", SEVERAL)
+@pytest.mark.parametrize("kind", ["text", "dict", "pair"])
+def test_without_langchain_it_becomes_a_dict(kind: str, several: str) -> None:
+    (message,) = add_messages([], SEVERAL[several](WRITTEN[kind]))
+    assert {**message, "id": ""} == {"role": "user", "content": "hi", "id": ""}
+    assert message["id"]
+
+
+def test_chunks_become_the_message_that_they_make() -> None:
+    (message,) = add_messages([], AIMessageChunk("whole", id="1"))
+    assert type(message) is AIMessage
+
+
+def test_stored_dicts_become_messages_when_others_are_added() -> None:
+    left = [{"role": "user", "content": "a", "id": "1"}]
+    merged = add_messages(left, [("ai", "b"), {"role": "user", "content": "c", "id": "1"}])
+    assert [(type(m).__name__, m.content) for m in merged] == [
+        ("HumanMessage", "c"),
+        ("AIMessage", "b"),
+    ]
+    assert add_messages(left, RemoveMessage("1")) == []
+
+
+def test_the_form_of_openai() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "a"}}
+    (message,) = add_messages([], HumanMessage([image]), format="langchain-openai")
+    assert message.content == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,a"}}
+    ]
+    with pytest.raises(ValueError, match="'langchain-openai' or None, not 'other'"):
+        add_messages([], [], format="other")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("without_langchain")
+def test_the_form_of_openai_needs_langchain() -> None:
+    with pytest.raises(ValueError, match="needs langchain-core"):
+        add_messages([], "hi", format="langchain-openai")
+
+
+@pytest.mark.parametrize("value", [5, None, [None], object()])
+def test_what_is_no_message_is_an_error(value: Any) -> None:
+    with pytest.raises(TypeError, match="A message is an object with an id"):
+        add_messages([], [value] if value is None else value)
+
+
+class Chat(TypedDict):
+    messages: NotRequired[Annotated[list[AnyMessage], add_messages]]
+
+
+@pytest.mark.parametrize("schema", [MessagesState, Chat])
+def test_an_input_has_its_messages_in_any_form(schema: Any) -> None:
+    graph = StateGraph(schema).add_node("a", lambda state: None).add_edge("__start__", "a")
+    compiled = graph.compile()
+    for value in ("hi", {"role": "user", "content": "hi"}, [["user", "hi"], HumanMessage("x")]):
+        compiled.validate_input({"messages": value})
+    with pytest.raises(InvalidInputError, match=r"\$.messages: .*Unexpected message type: 'boss'"):
+        compiled.validate_input({"messages": [{"role": "boss", "content": "hi"}]})
+    with pytest.raises(InvalidInputError, match=r"\$.messages: A message is an object"):
+        compiled.validate_input({"messages": 5})
