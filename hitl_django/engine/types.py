@@ -9,9 +9,21 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+import typing_extensions
 from xxhash import xxh3_128_hexdigest
 
 N = TypeVar("N")
+
+# What a program may name in annotations, as in StateGraph[State]; nothing looks at them.
+StateT = typing_extensions.TypeVar("StateT", default=Any)
+ContextT = typing_extensions.TypeVar("ContextT", default=Any)
+InputT = typing_extensions.TypeVar("InputT", default=Any)
+OutputT = typing_extensions.TypeVar("OutputT", default=Any)
+ValueT = typing_extensions.TypeVar("ValueT", default=Any)
+UpdateT = typing_extensions.TypeVar("UpdateT", default=Any)
+CheckpointT = typing_extensions.TypeVar("CheckpointT", default=Any)
+VersionT = typing_extensions.TypeVar("VersionT", default=Any)
+KeyT = typing_extensions.TypeVar("KeyT", default=Any)
 _NO_ID = "placeholder-id"
 
 RunnableConfig = dict[str, Any]
@@ -26,7 +38,7 @@ Chunk = tuple[tuple[str, ...], str, Any]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Interrupt:
+class Interrupt(Generic[ValueT]):
     """A question that a task asked; its ``id`` addresses the answer.
 
     ``value`` is what ``interrupt()`` was called with, ``response_schema`` the JSON schema of the
@@ -220,7 +232,7 @@ class RetryPolicy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CachePolicy:
+class CachePolicy(Generic[KeyT]):
     """Lets a node's result be used again for the same input, in a graph that has a cache.
 
     ``key_func`` makes the key (str or bytes) from the node's input; without it the key follows
@@ -273,7 +285,7 @@ class StateSnapshot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphOutput:
+class GraphOutput(Generic[OutputT]):
     """What invoke returns with ``version="v2"``: the state, and the questions that stopped it."""
 
     value: Any

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InvalidUpdateError
+from ..types import CheckpointT, UpdateT, ValueT
 from .channel import MISSING, SAME, BaseChannel
 
 
-class NamedBarrierValue(BaseChannel):
+class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Opens once every name of ``names`` has been written; reading it gives None."""
 
     expires = False
@@ -47,7 +48,7 @@ class NamedBarrierValue(BaseChannel):
         return set() if self.is_held(held) else SAME
 
 
-class NamedBarrierValueAfterFinish(NamedBarrierValue):
+class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
     """Opens once every name has been written and no other node would run."""
 
     finishes = True

@@ -11,7 +11,9 @@ A class that keeps its own value, with ``from_checkpoint``, ``update``, ``get`` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic
+
+from ..types import CheckpointT, UpdateT, ValueT
 
 
 class MissingValue:
@@ -39,7 +41,7 @@ class EmptyChannelError(LookupError):
     """The channel holds no value yet."""
 
 
-class BaseChannel:
+class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     """The rule of one channel; subclasses override ``fold``, and whatever else they do.
 
     Class attributes tell the loop which calls it can leave out:

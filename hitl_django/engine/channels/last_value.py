@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InvalidUpdateError
-from ..types import ErrorCode
+from ..types import CheckpointT, ErrorCode, UpdateT, ValueT
 from .channel import MISSING, SAME, BaseChannel
 
 
-class LastValue(BaseChannel):
+class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps the last value written; takes one write per super-step."""
 
     expires = False
@@ -31,7 +31,7 @@ class LastValue(BaseChannel):
         return held
 
 
-class LastValueAfterFinish(BaseChannel):
+class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps the last value written and shows it once no other node would run."""
 
     expires = False
@@ -51,7 +51,7 @@ class LastValueAfterFinish(BaseChannel):
         return (held[0], True) if held is not MISSING and not held[1] else SAME
 
 
-class AnyValue(BaseChannel):
+class AnyValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps the last value written and forgets it after a step without a write.
 
     All writes of one super-step are taken to be equal.
@@ -68,7 +68,7 @@ class AnyValue(BaseChannel):
         return held
 
 
-class EphemeralValue(BaseChannel):
+class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps a value for the one super-step after it was written.
 
     With ``guard`` it takes one write per super-step, without it the last of several.
@@ -100,7 +100,7 @@ class EphemeralValue(BaseChannel):
         return held
 
 
-class UntrackedValue(BaseChannel):
+class UntrackedValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps the last value written while the process lives; it is never stored."""
 
     expires = False

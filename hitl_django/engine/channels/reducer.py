@@ -9,7 +9,7 @@ from operator import add
 from typing import Any, get_origin
 
 from ..errors import InvalidUpdateError, annotate
-from ..types import ErrorCode, Overwrite
+from ..types import CheckpointT, ErrorCode, Overwrite, UpdateT, ValueT
 from .channel import MISSING, SAME, BaseChannel
 
 _OVERWRITE_KEY = "__overwrite__"
@@ -40,7 +40,7 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
     return False, None
 
 
-class BinaryOperatorAggregate(BaseChannel):
+class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Folds each write into the value with ``operator(value, write)``.
 
     The value before the first write is ``typ()`` where that can be made; otherwise the first

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..types import CheckpointT, UpdateT, ValueT
 from .channel import MISSING, SAME, BaseChannel
 
 
-class Topic(BaseChannel):
+class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Keeps all values written in a super-step, or in all of them with ``accumulate``.
 
     A written list counts as its items.

@@ -20,7 +20,7 @@ from ..state.register_types import register_schema_types
 from ..task.futures import AnyFuture
 from ..task.node_api import get_context
 from ..task.nodes import Action, Node, Write, build_action
-from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
+from ..types import CachePolicy, ContextT, RetryPolicy, TimeoutPolicy
 from .policies import Policies
 from .pregel import Pregel
 
@@ -135,7 +135,7 @@ class Final(Generic[R, S]):
     save: S
 
 
-class entrypoint:
+class entrypoint(Generic[ContextT]):
     """Makes a function a graph: it is called with the input, and its result is the output.
 
     With a checkpointer it can stop to ask, and starts again from its first line once the answer is

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Generic, Literal, cast
 
 from ..channels import BaseChannel, Topic
 from ..constants import RESERVED_KEYS, ROOT, START, TASKS
@@ -22,7 +22,18 @@ from ..task.graph_spec import GraphSpec
 from ..task.nodes import Node, Write
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl
-from ..types import All, Chunk, RetryPolicy, RunnableConfig, Send, StreamMode
+from ..types import (
+    All,
+    Chunk,
+    ContextT,
+    InputT,
+    OutputT,
+    RetryPolicy,
+    RunnableConfig,
+    Send,
+    StateT,
+    StreamMode,
+)
 from . import results, run_options
 from .node_builder import NodeBuilder, build_node_map, check_graph
 from .run_options import Options
@@ -30,7 +41,7 @@ from .subgraphs import find_called_graph, iterate_subgraphs
 from .thread_states import ThreadStates
 
 
-class Pregel(ThreadStates):
+class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
     """Nodes over channels, advanced in super-steps.
 
     Build one with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Generic, Literal, get_args, get_origin
 
 from ..channels import BaseChannel, LastValue
 from ..constants import END, NS_END, NS_SEP, ROOT, START
@@ -19,7 +19,7 @@ from ..state.register_types import register_schema_types
 from ..state.schema import ManagedValue, build_channels, get_hints
 from ..task.nodes import build_action
 from ..task.signatures import get_first_parameter, list_command_targets, read_annotations
-from ..types import All, CachePolicy, RetryPolicy, TimeoutPolicy
+from ..types import All, CachePolicy, ContextT, InputT, OutputT, RetryPolicy, StateT, TimeoutPolicy
 from .compiler import build_nodes, find_faults
 from .node_spec import BranchSpec, NodeSpec
 from .policies import NodeDefaults, Policies, check_free
@@ -31,7 +31,7 @@ logger = logging.getLogger("hitl_django")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-class StateGraph:
+class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     """Builds a graph whose nodes read and update one state.
 
     ``state_schema`` is a TypedDict, dataclass or pydantic model; each of its fields is a channel.
@@ -340,7 +340,7 @@ def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, 
     return dict(destinations) if isinstance(destinations, Mapping) else dict.fromkeys(destinations)
 
 
-class CompiledStateGraph(Pregel):
+class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
     """A StateGraph ready to run; ``builder`` is the StateGraph."""
 
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Generic
 
 from xxhash import xxh3_128_hexdigest
 
@@ -13,6 +13,7 @@ from ..errors import UnserializableError
 from ..serde import Codec
 from ..task.nodes import Node
 from ..task.task import Task
+from ..types import ValueT
 
 #: The function's module and name, and the node's name; what is cached belongs to both.
 Namespace = tuple[str, ...]
@@ -22,7 +23,7 @@ _WRITES = "__pregel_ns_writes"
 _ENCODE = Codec().encode
 
 
-class BaseCache:
+class BaseCache(Generic[ValueT]):
     """Keeps what nodes wrote: subclass it and implement get, set and clear.
 
     ``serde`` turns values into bytes and back.
@@ -58,7 +59,7 @@ class BaseCache:
         self.clear(namespaces)
 
 
-class InMemoryCache(BaseCache):
+class InMemoryCache(BaseCache[ValueT]):
     """Keeps results in this process; values are encoded, so each use gets a copy."""
 
     def __init__(self, *, serde: Codec | None = None) -> None:

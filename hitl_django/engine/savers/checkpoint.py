@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from inspect import signature
 from random import getrandbits
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict
 
-from ..types import Expiry, Interrupt, RunnableConfig
+from ..types import Expiry, Interrupt, RunnableConfig, VersionT
 
 if TYPE_CHECKING:
     from ..types import Chunk
@@ -163,7 +163,7 @@ class Commit:
 _BRANCH_BITS = 32
 
 
-class BaseCheckpointSaver:
+class BaseCheckpointSaver(Generic[VersionT]):
     """Stores threads: subclass it and implement get_tuple, list, put, put_writes, delete_thread.
 
     ``commit`` is what the engine calls. Its default stores the writes and then the checkpoint;

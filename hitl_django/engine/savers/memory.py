@@ -11,7 +11,7 @@ from typing import Any, Self
 from ..constants import CONTROL_SLOTS, NULL_TASK_ID, TASKS
 from ..errors import PayloadError, ThreadNotFound
 from ..serde import Codec
-from ..types import RunnableConfig
+from ..types import RunnableConfig, VersionT
 from .checkpoint import (
     BaseCheckpointSaver,
     Checkpoint,
@@ -54,7 +54,7 @@ class _Namespace:
         self.blobs: dict[tuple[str, Version], bytes] = {}
 
 
-class InMemorySaver(BaseCheckpointSaver):
+class InMemorySaver(BaseCheckpointSaver[VersionT]):
     """Keeps checkpoints in this process; values are encoded, so what is loaded is a copy."""
 
     thread_bound = False
