@@ -60,6 +60,7 @@ WRITES_IDX_MAP = CONTROL_SLOTS
 CONTROL_WRITES = frozenset({*CONTROL_SLOTS, NO_WRITES, RETURN})
 
 TAG_HIDDEN = "langsmith:hidden"
+TAG_NOSTREAM = "nostream"
 BRANCH_TO = "branch:to:"
 JOIN = "join:"
 

@@ -22,6 +22,7 @@ from hitl_django.engine.constants import (
     SCHEDULED,
     START,
     TAG_HIDDEN,
+    TAG_NOSTREAM,
     TASKS,
 )
 from hitl_django.engine.types import Send
@@ -46,6 +47,7 @@ __all__ = [
     "SCHEDULED",
     "START",
     "TAG_HIDDEN",
+    "TAG_NOSTREAM",
     "TASKS",
     "Send",
 ]

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from .ambient import enter_config
+from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai
 
-__all__ = ["complete_message", "convert_message", "format_for_openai"]
+__all__ = [
+    "MessageStream",
+    "add_handler",
+    "complete_message",
+    "convert_message",
+    "enter_config",
+    "format_for_openai",
+]

@@ -107,6 +107,7 @@ async def _wait(context: TaskContext, wait: Wait) -> None:
 async def aperform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this event loop."""
     token = current.set(context)
+    leave = context.run.enter_config and context.run.enter_config(context.config())
     try:
         if (action := context.task.node.only) is None:
             await _go_through(context)
@@ -118,6 +119,8 @@ async def aperform_task(context: TaskContext) -> Task:
         return context.task
     finally:
         current.reset(token)
+        if leave is not None:
+            leave()
         if context.calls is not None:
             context.calls.drop()
 

@@ -116,6 +116,7 @@ def _call_plain(context: TaskContext, action: Action) -> None:
 def perform_task(context: TaskContext) -> Task:
     """Runs one task to its end on this thread."""
     token = current.set(context)
+    leave = context.run.enter_config and context.run.enter_config(context.config())
     try:
         if (action := context.task.node.plain) is None:
             _go_through(context)
@@ -127,6 +128,8 @@ def perform_task(context: TaskContext) -> Task:
         return context.task
     finally:
         current.reset(token)
+        if leave is not None:
+            leave()
 
 
 def _go_through(context: TaskContext) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..bridges import find_langchain
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.compiled_graph import CompiledGraph
@@ -70,7 +71,9 @@ def open_run_state(
         # A run of its own, too, that a node makes has its saver calls made where its caller's are.
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
-    run.live = options.streams and (options.subgraphs or "custom" in options.modes)
+    _join_langchain(run, ns, options)
+    speaks = not options.modes.isdisjoint(("custom", "messages"))
+    run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(
         kind=options.kind if parent is None else "call",
@@ -86,6 +89,23 @@ def open_run_state(
         answers_ns=configurable.get("checkpoint_ns") or "" if parent is None else "",
     )
     return LoopState(graph, job, run, options.modes, options.output_keys)
+
+
+def _join_langchain(run: RunContext, ns: str, options: Options) -> None:
+    """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
+    streams = "messages" in options.modes
+    if not streams and not run.config.get("callbacks"):
+        return
+    langchain = find_langchain()
+    if langchain is not None:
+        run.enter_config = langchain.enter_config
+    elif streams:
+        raise ValueError("The stream mode 'messages' needs langchain-core, which isn't installed.")
+    if streams:
+        levels = tuple(ns.split(NS_SEP)) if ns else ()
+        stream = langchain.MessageStream(lambda chunk: run.emit(chunk), levels, options.subgraphs)
+        callbacks = langchain.add_handler(run.config.get("callbacks"), stream)
+        run.config, run.message_stream = {**run.config, "callbacks": callbacks}, stream
 
 
 def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> TaskContext | None:
@@ -167,6 +187,7 @@ def _nested_run(
     run.chunk_buffer = above.chunk_buffer
     run.wildcard, run.reasks, run.spawner = above.wildcard, above.reasks, above.spawner
     run.resuming = above.resuming or parent.retrying
+    run.message_stream = above.message_stream
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin
     if above.saver is not None:

@@ -10,6 +10,7 @@ from ..constants import INTERRUPT
 from ..errors import DrainSignal, ParentCommand
 from ..task.context import TaskContext
 from ..task.task import Task
+from ..task.task_memory import NO_MEMORY
 from ..types import Chunk
 from . import stream_modes
 from .checkpoint_chunk import build_checkpoint_chunk
@@ -119,6 +120,9 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # it runs again, and emits them then
     modes = state.run.modes
+    if task.writes and "messages" in modes and state.run.message_stream is not None:
+        metadata = TaskContext(task, state.run, NO_MEMORY).config()["metadata"]
+        chunks += state.run.message_stream.build_chunks(state.ns, task.input, task.writes, metadata)
     if task.questions:
         interrupts = task.interrupts
         if not interrupts:

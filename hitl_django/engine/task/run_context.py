@@ -67,9 +67,11 @@ class RunContext:
         "control",
         "durability",
         "emit",
+        "enter_config",
         "forwards",
         "live",
         "loop_state",
+        "message_stream",
         "modes",
         "passes_breakpoints",
         "perform",
@@ -137,6 +139,9 @@ class RunContext:
         #: that the caller addressed, where no question is known yet.
         self.wildcard: list[Any] = []
         self.checkpoint_ids: dict[str, str] = {}
+        #: Has langchain find a node's config, and what streams its models' messages.
+        self.enter_config: Callable[[RunnableConfig], Callable[[], None]] | None = None
+        self.message_stream: Any = None
         #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
         #: that its nodes call.
         self.loop_state: Any
