@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, NotRequired
 
@@ -84,6 +86,31 @@ def test_the_form_of_openai_needs_langchain() -> None:
 def test_what_is_no_message_is_an_error(value: Any) -> None:
     with pytest.raises(TypeError, match="A message is an object with an id"):
         add_messages([], [value] if value is None else value)
+
+
+#: A program of its own, which hasn't loaded langchain by the time that its graph is made.
+PROGRAM = """
+from typing import Annotated
+from typing_extensions import NotRequired, TypedDict
+from hitl_django.langgraph.checkpoint.memory import InMemorySaver
+from hitl_django.langgraph.graph import START, StateGraph, add_messages
+
+class State(TypedDict):
+    messages: NotRequired[Annotated[list, add_messages]]
+
+graph = StateGraph(State).add_node("a", lambda state: {"messages": ("ai", "yes")})
+compiled = graph.add_edge(START, "a").compile(InMemorySaver())
+config = {"configurable": {"thread_id": "t"}}
+compiled.invoke({"messages": "hi"}, config)
+print([(m.type, m.content) for m in compiled.get_state(config).values["messages"]])
+"""
+
+
+def test_messages_are_stored_by_a_program_that_has_not_loaded_langchain() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[('human', 'hi'), ('ai', 'yes')]"
 
 
 class Chat(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .ambient import enter_config
 from .message_stream import MessageStream, add_handler
-from .messages import complete_message, convert_message, format_for_openai
+from .messages import complete_message, convert_message, format_for_openai, register_messages
 
 __all__ = [
     "MessageStream",
@@ -14,3 +14,5 @@ __all__ = [
     "enter_config",
     "format_for_openai",
 ]
+
+register_messages()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from langchain_core import messages
 from langchain_core.messages import (
     BaseMessage,
     BaseMessageChunk,
@@ -12,6 +13,17 @@ from langchain_core.messages import (
     convert_to_openai_messages,
     message_chunk_to_message,
 )
+
+from hitl_django.engine.serde import adopt_model
+from hitl_django.engine.state.schema import is_model
+
+
+def register_messages() -> None:
+    """Lets the state hold langchain's messages: what is stored names them, and imports nothing."""
+    for name in messages.__all__:
+        found = getattr(messages, name)
+        if is_model(found) and not getattr(found, "__abstractmethods__", None):
+            adopt_model(found)
 
 
 def convert_message(message: Any) -> BaseMessage:
@@ -24,6 +36,6 @@ def complete_message(message: BaseMessage) -> BaseMessage:
     return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
 
 
-def format_for_openai(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def format_for_openai(given: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Returns messages with their contents in the blocks of OpenAI's chat API."""
-    return convert_to_messages(convert_to_openai_messages(messages))
+    return convert_to_messages(convert_to_openai_messages(given))

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, get_args
 
+from ..bridges import find_langchain
 from ..serde import adopt_model
+from .messages import is_message_reducer
 from .schema import get_hints, is_model
 
 _LANGCHAIN = "langchain_core.messages"
@@ -21,17 +23,27 @@ _LANGCHAIN = "langchain_core.messages"
 def register_schema_types(schema: Any) -> None:
     """Registers the dataclasses, models, enums and named tuples that a schema mentions.
 
-    Where the application uses langchain's messages, they are registered as well: a list of
-    messages rarely says so in its annotation.
+    Where messages are added up, or the application uses langchain's, those are registered as well:
+    a list of messages rarely says so in its annotation.
     """
     for cls in _classes(schema, set()):
         if cls.__module__.partition(".")[0] not in ("builtins", "hitl_django"):
             adopt_model(cls)
-    module = sys.modules.get(_LANGCHAIN)
-    for name in getattr(module, "__all__", ()):
-        found = getattr(module, name)
-        if is_model(found) and not getattr(found, "__abstractmethods__", None):
-            adopt_model(found)
+    if _LANGCHAIN in sys.modules or _adds_messages(schema):
+        find_langchain()
+
+
+def _adds_messages(schema: Any) -> bool:
+    try:
+        hints = get_hints(schema) or {}
+    except (NameError, TypeError):
+        hints = {}
+    return any(map(_is_added_up, (schema, *hints.values())))
+
+
+def _is_added_up(annotation: Any) -> bool:
+    reducers = getattr(annotation, "__metadata__", ())
+    return any(map(is_message_reducer, reducers)) or any(map(_is_added_up, get_args(annotation)))
 
 
 def _classes(annotation: Any, seen: set[Any]) -> Iterator[type]:
