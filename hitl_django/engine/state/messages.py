@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal, TypedDict
 
 from ..bridges import find_langchain
@@ -18,7 +18,9 @@ from ..types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
 
-_dict_id = itemgetter("id")
+_dict_id, _object_id = itemgetter("id"), attrgetter("id")
+#: What messages are written as, which aren't objects with an id.
+_WRITTEN = frozenset({dict, str, tuple, list})
 
 
 @dataclass(slots=True)
@@ -133,6 +135,8 @@ def _removes(message: Any) -> bool:
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
     """Returns messages that all have an id and are LangChain's where it is installed; the ids."""
     found = [value] if _is_one(value) else list(value)
+    if (known := _list_ids(found)) is not None:
+        return found, known
     names = [m.get("id") if type(m) is dict else _id_of(m) for m in found]
     if None in names:
         found = [_with_id(message) for message in found]
@@ -145,6 +149,21 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
             elif str(getattr(message, "type", "")).endswith("Chunk"):
                 found[position] = langchain.complete_message(message)
     return found, names
+
+
+def _list_ids(found: list[Any]) -> list[str | None] | None:
+    """Returns the ids of messages that are objects and complete; None where any is to be looked at.
+
+    A conversation is gone through for each message that is added to it.
+    """
+    kinds = set(map(type, found))
+    if not kinds.isdisjoint(_WRITTEN) or any(kind.__name__.endswith("Chunk") for kind in kinds):
+        return None
+    try:
+        names = list(map(_object_id, found))
+    except AttributeError:
+        return None
+    return None if None in names else names
 
 
 def _merge(left: Any, right: Any, format: str | None = None) -> list[Any]:
