@@ -27,10 +27,7 @@ LEFT_OUT = {
         "omit_payload",
     },
     "of langchain's agents and tools": {
-        "InjectedState",
-        "InjectedStore",
         "ToolCallTransformer",
-        "ToolRuntime",
         "create_react_agent",
     },
     "for stores with an index of embeddings": {

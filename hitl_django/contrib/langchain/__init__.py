@@ -5,8 +5,11 @@ from __future__ import annotations
 from .ambient import enter_config
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
+from .tools import DirectlyInjectedToolArg, InjectedToolArg
 
 __all__ = [
+    "DirectlyInjectedToolArg",
+    "InjectedToolArg",
     "MessageStream",
     "add_handler",
     "complete_message",

@@ -1,11 +1,12 @@
 """A node that runs the tool calls of a model, and the words agents use to ask about them.
 
 Tools may be plain functions, or objects with a ``name`` and ``invoke`` such as langchain's;
-messages may be dicts or objects such as langchain's. Neither is imported here.
+messages may be dicts or objects such as langchain's.
 """
 
 from __future__ import annotations
 
+from .injection import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
 from .review_types import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
 from .tool_messages import tools_condition
 from .tool_node import ToolNode
@@ -15,6 +16,10 @@ __all__ = [
     "HumanInterrupt",
     "HumanInterruptConfig",
     "HumanResponse",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolCallId",
     "ToolNode",
+    "ToolRuntime",
     "tools_condition",
 ]

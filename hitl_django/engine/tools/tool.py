@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 from ..state.schema import coerce
 from ..task.nodes import is_coroutine_function
 from ..types import Command
+from .injection import find_injections
 from .tool_call import BadCall, ToolCall, build_bad_call
 
 
@@ -25,8 +26,11 @@ class Tool:
         self._names: dict[str, str] = {}
         self._takes_all = False
         hints = _hints(function)
+        injected = find_injections(function)
         fields: dict[str, Any] = {}
         for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+            if parameter.name in injected:
+                continue
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True
             elif parameter.kind is not parameter.VAR_POSITIONAL:
@@ -57,8 +61,8 @@ class Tool:
             raise build_bad_call(call.name, error) from error
         taken = {self._names[field]: getattr(read, field) for field in read.model_fields_set}
         if self._takes_all:
-            return {**call.args, **taken}
-        return taken
+            return {**call.args, **taken, **call.injected}
+        return {**taken, **call.injected}
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

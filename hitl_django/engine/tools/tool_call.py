@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -49,6 +49,9 @@ class ToolCall:
     error: BaseException | None = None
     done: bool = False
     asking: bool = False
+    #: What the node was given, and the arguments that it fills in.
+    state: Any = None
+    injected: dict[str, Any] = field(default_factory=dict)
 
     @property
     def memo(self) -> str:
@@ -58,7 +61,8 @@ class ToolCall:
     @property
     def wire(self) -> dict[str, Any]:
         """The call as langchain's tools take it."""
-        return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
+        args = {**self.args, **self.injected} if self.injected else self.args
+        return {"name": self.name, "args": args, "id": self.id, "type": "tool_call"}
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from ..errors import GraphBubbleUp, GraphInterrupt
 from ..task.context import TaskContext, current
 from ..types import Command, RunnableConfig
+from .injection import find_injections
 from .tool import Tool, build_tool, holds_command, is_async_only, unwrap_command
 from .tool_call import BadCall, ToolCall, ToolCallContext, build_bad_call, list_calls
 from .tool_errors import Handling
@@ -47,6 +48,9 @@ class ToolNode:
         self.name, self.tags, self.messages_key = name, tuple(tags or ()), messages_key
         self.tools_by_name = {_tool_name(tool): tool for tool in tools}
         self._adapted = {name: build_tool(tool) for name, tool in self.tools_by_name.items()}
+        self._injections = {
+            name: find_injections(tool) for name, tool in self.tools_by_name.items()
+        }
         self._handling = Handling(handle_tool_errors)
 
     def invoke(self, state: Any, config: RunnableConfig | None = None) -> Any:
@@ -79,6 +83,12 @@ class ToolNode:
 
     def _read(self, state: Any) -> tuple[Any, list[ToolCall]]:
         """Returns the message with the calls, and the calls; a list of calls is taken as such."""
+        asker, calls = self._find_calls(state)
+        for call in calls:
+            call.state = state
+        return asker, calls
+
+    def _find_calls(self, state: Any) -> tuple[Any, list[ToolCall]]:
         if isinstance(state, list) and state and get_part(state[-1], "type") == "tool_call":
             return None, list_calls(state)
         for message in reversed(get_messages(state, self.messages_key)):
@@ -130,7 +140,7 @@ class ToolNode:
     def _run(self, call: ToolCall, seen: Any) -> None:
         token = current.set(seen)
         try:
-            tool = self._tool_for(call)
+            tool = self._tool_for(call, seen)
             if isinstance(tool, Tool):
                 arguments = tool.arguments(call)
                 if tool.is_async:
@@ -153,7 +163,7 @@ class ToolNode:
     async def _arun(self, call: ToolCall, seen: Any) -> None:
         token = current.set(seen)
         try:
-            tool = self._tool_for(call)
+            tool = self._tool_for(call, seen)
             if hasattr(tool, "ainvoke"):
                 with _reading(call):
                     call.result = unwrap_command(await tool.ainvoke(call.wire, _config_of(seen)))
@@ -170,10 +180,15 @@ class ToolNode:
         finally:
             current.reset(token)
 
-    def _tool_for(self, call: ToolCall) -> Any:
+    def _tool_for(self, call: ToolCall, seen: Any) -> Any:
+        """Returns what runs a call, whose arguments that no model gives are filled in."""
         if call.name not in self._adapted:
             known = ", ".join(self._adapted)
             raise BadCall(f"Error: there is no tool {call.name}. Tools: {known}.")
+        call.injected = {
+            name: make(call.state, seen, call.id)
+            for name, make in self._injections[call.name].items()
+        }
         return self._adapted[call.name]
 
     # Results.

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from hitl_django.engine.tools import ToolNode, tools_condition
+from hitl_django.engine.tools import (
+    InjectedState,
+    InjectedStore,
+    ToolNode,
+    ToolRuntime,
+    tools_condition,
+)
 
-__all__ = ["ToolNode", "tools_condition"]
+__all__ = ["InjectedState", "InjectedStore", "ToolNode", "ToolRuntime", "tools_condition"]

@@ -1,0 +1,135 @@
+"""Arguments of tools that the node fills in, and no model gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.prebuilt import InjectedState as TheirState
+from langgraph.prebuilt import InjectedStore as TheirStore
+from langgraph.prebuilt import ToolRuntime as TheirRuntime
+
+from hitl_django import START, MessagesState, StateGraph
+from hitl_django.engine.tools import (
+    InjectedState,
+    InjectedStore,
+    InjectedToolCallId,
+    ToolNode,
+    ToolRuntime,
+)
+from hitl_django.langgraph.store.memory import InMemoryStore
+
+#: Langchain serialises what it hands LangGraph's runtime, whose types say nothing of a context.
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+
+
+class State(MessagesState, total=False):
+    user: str
+
+
+@dataclass
+class Who:
+    name: str
+
+
+def of_state(x: int, state: Annotated[dict, InjectedState]) -> str:
+    """Takes the state."""
+    return f"{x} {state['user']}"
+
+
+def of_field(x: int, user: Annotated[str, InjectedState("user")]) -> str:
+    """Takes a field of the state."""
+    return f"{x} {user}"
+
+
+def of_store(x: int, store: Annotated[Any, InjectedStore()]) -> str:
+    """Takes the store."""
+    return f"{x} {store.get(('names',), 'a').value['name']}"
+
+
+def of_call(x: int, call_id: Annotated[str, InjectedToolCallId]) -> str:
+    """Takes the id of the call."""
+    return f"{x} {'ann' if call_id == 'c1' else call_id}"
+
+
+def of_runtime(x: int, runtime: ToolRuntime[Who, State]) -> str:
+    """Takes all that there is."""
+    assert runtime.tool_call_id == "c1"
+    assert runtime.store.get(("names",), "a").value == {"name": "ann"}
+    assert runtime.config["metadata"]["langgraph_node"] == "tools"
+    assert runtime.context.name == runtime.state["user"]
+    runtime.stream_writer("seen")
+    return f"{x} {runtime.state['user']}"
+
+
+def of_their_state(x: int, state: Annotated[dict, TheirState()]) -> str:
+    """Takes the state, by LangGraph's marker."""
+    return f"{x} {state['user']}"
+
+
+def of_their_store(x: int, store: Annotated[Any, TheirStore()]) -> str:
+    """Takes the store, by LangGraph's marker."""
+    return f"{x} {store.get(('names',), 'a').value['name']}"
+
+
+def of_their_runtime(x: int, runtime: TheirRuntime) -> str:
+    """Takes what LangGraph's runtime has, too."""
+    return f"{x} {runtime.state['user']}"
+
+
+async def of_async(x: int, state: Annotated[dict, InjectedState]) -> str:
+    """Takes the state on an event loop."""
+    return f"{x} {state['user']}"
+
+
+TOOLS = [
+    of_state, of_field, of_store, of_call, of_runtime, of_their_state, of_their_store,
+    of_their_runtime, of_async,
+]  # fmt: skip
+
+
+def run(one: Any, name: str, args: dict[str, Any], way: str) -> Any:
+    store = InMemoryStore()
+    store.put(("names",), "a", {"name": "ann"})
+    graph = StateGraph(State, context_schema=Who).add_node("tools", ToolNode([one]))
+    compiled = graph.add_edge(START, "tools").compile(store=store)
+    call = {"name": name, "args": args, "id": "c1"}
+    value = {"messages": [AIMessage("", tool_calls=[call])], "user": "ann"}
+    if way == "invoke":
+        result = compiled.invoke(value, context=Who("ann"))
+    else:
+        result = asyncio.run(compiled.ainvoke(value, context=Who("ann")))
+    return result["messages"][-1].content
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
+@pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
+def test_the_node_fills_arguments_in(
+    function: Callable[..., Any], make: Callable[[Any], Any], way: str
+) -> None:
+    assert run(make(function), function.__name__, {"x": 1}, way) == "1 ann"
+
+
+@pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
+def test_what_a_model_gives_for_them_is_nothing(make: Callable[[Any], Any]) -> None:
+    forged = {"x": 1, "state": {"user": "eve"}, "user": "eve"}
+    assert run(make(of_state), "of_state", forged, "invoke") == "1 ann"
+    assert run(make(of_field), "of_field", forged, "invoke") == "1 ann"
+
+
+@pytest.mark.parametrize("function", TOOLS, ids=lambda f: f.__name__)
+def test_a_model_is_not_shown_them(function: Callable[..., Any]) -> None:
+    shown = tool(function).tool_call_schema.model_json_schema()
+    assert list(shown["properties"]) == ["x"]
+
+
+def test_outside_of_a_graph_there_is_no_runtime() -> None:
+    call = {"name": "of_runtime", "args": {"x": 1}, "id": "c1"}
+    with pytest.raises(ValueError, match="ToolRuntime is that of a running graph"):
+        ToolNode([of_runtime]).invoke({"messages": [AIMessage("", tool_calls=[call])]})
