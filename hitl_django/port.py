@@ -1,0 +1,195 @@
+"""Moves a LangGraph program: ``python -m hitl_django.port PATH`` shows the imports that change.
+
+With ``--write`` it changes them. What has no counterpart, and what behaves otherwise here, is
+listed with file and line; such an import stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+_FOREIGN = "langgraph"
+_OURS = f"hitl_django.{_FOREIGN}"
+#: Folders that hold other people's code.
+_SKIPPED = {"node_modules", "site-packages", "__pycache__"}
+
+#: Modules that are left out for a reason, by the beginnings of their names.
+_ORM = "runs are stored by the ORM: hitl_django.checkpoints.DjangoSaver"
+_REASONS = {
+    "langgraph.checkpoint.postgres": _ORM,
+    "langgraph.checkpoint.sqlite": _ORM,
+    "langgraph.store.postgres": "there is no store in the database yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to look at: where, and what it is."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    line: int
+    column: int
+    length: int
+
+
+def port_source(source: str) -> tuple[str, list[Remark]]:
+    """Returns a module's source with its imports changed, and what else is to be looked at.
+
+    Raises SyntaxError for what is no Python.
+    """
+    tree = ast.parse(source)
+    lines = _split(source)
+    remarks: list[Remark] = []
+    edits: list[_Edit] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and _is_foreign(node.module or ""):
+            remarks += (missing := list(_find_missing(node)))
+            if not missing:
+                edits.append(_locate(lines, node.lineno, node.col_offset))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_foreign(alias.name):
+                    remarks += (missing := list(_find_unnamed(node, alias)))
+                    if not missing:
+                        edits.append(_locate(lines, alias.lineno, alias.col_offset))
+        elif isinstance(node, ast.Try):
+            remarks += _find_caught_pauses(node)
+    for edit in sorted(edits, key=lambda one: (one.line, one.column), reverse=True):
+        line = lines[edit.line].encode()
+        ported = line[: edit.column] + _OURS.encode() + line[edit.column + edit.length :]
+        lines[edit.line] = ported.decode()
+    return "".join(lines), sorted(remarks, key=lambda one: one.line)
+
+
+def _split(source: str) -> list[str]:
+    """Returns lines as Python counts them, which knows fewer ends of lines than str does."""
+    return list(io.StringIO(source, newline=""))
+
+
+def _is_foreign(module: str) -> bool:
+    return module == _FOREIGN or module.startswith(f"{_FOREIGN}.")
+
+
+def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
+    """Returns where the package's name stands, in bytes as the syntax tree counts them."""
+    text = lines[line - 1].encode()
+    found = re.compile(rb"\blanggraph\b").search(text, column)
+    if found is None:  # it was written over several lines with a backslash
+        return _locate(lines, line + 1, 0)
+    return _Edit(line - 1, found.start(), len(_FOREIGN))
+
+
+def _find_missing(node: ast.ImportFrom) -> Iterator[Remark]:
+    module = node.module or ""
+    if not _has_module(module):
+        yield Remark(node.lineno, _describe_missing(module))
+        return
+    found = import_module(module.replace(_FOREIGN, _OURS, 1))
+    for alias in node.names:
+        below = f"{module}.{alias.name}"
+        if alias.name != "*" and not hasattr(found, alias.name) and not _has_module(below):
+            yield Remark(alias.lineno, f"{module} has no {alias.name} here")
+
+
+def _find_unnamed(node: ast.Import, alias: ast.alias) -> Iterator[Remark]:
+    if not _has_module(alias.name):
+        yield Remark(node.lineno, _describe_missing(alias.name))
+    elif alias.asname is None:
+        yield Remark(
+            node.lineno, f"import {alias.name}: what is called {alias.name}.… has to be renamed too"
+        )
+
+
+def _has_module(module: str) -> bool:
+    try:
+        return find_spec(module.replace(_FOREIGN, _OURS, 1)) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _describe_missing(module: str) -> str:
+    reason = next((text for name, text in _REASONS.items() if module.startswith(name)), "")
+    return f"{module} has no counterpart here{': ' if reason else ''}{reason}"
+
+
+def _find_caught_pauses(node: ast.Try) -> Iterator[Remark]:
+    """Yields handlers around ``interrupt()`` that expect to catch its pause."""
+    asks = any(
+        isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    )
+    for handler in node.handlers if asks else ():
+        named = ast.unparse(handler.type) if handler.type else "BaseException"
+        if "GraphInterrupt" in named or "BaseException" in named:
+            yield Remark(
+                handler.lineno,
+                "a pause is caught around interrupt(): here the node pauses all the same",
+            )
+
+
+def list_files(path: Path) -> Iterator[Path]:
+    """Yields the Python files below a folder, or the one file, but for other people's code."""
+    if path.is_file():
+        yield path
+        return
+    for found in sorted(path.rglob("*.py")):
+        parts = found.relative_to(path).parts
+        if not any(part.startswith(".") or part in _SKIPPED for part in parts):
+            yield found
+
+
+def _port_file(path: Path) -> tuple[str, str, list[Remark]]:
+    """Returns a file's source, the same with its imports changed, and what to look at."""
+    source = ""
+    try:
+        source = path.read_bytes().decode("utf-8-sig")
+        return source, *port_source(source)
+    except UnicodeDecodeError:
+        return "", "", [Remark(1, "isn't written in UTF-8: it is left as it is")]
+    except SyntaxError as error:
+        return source, source, [Remark(error.lineno or 1, f"is no Python: {error.msg}")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code: 1 where something is left to look at."""
+    parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
+    parser.add_argument("path", type=Path, help="a file, or a folder with all that is below it")
+    parser.add_argument("--write", action="store_true", help="change the files")
+    options = parser.parse_args(arguments)
+    if not options.path.exists():
+        parser.error(f"there is no {options.path}")
+    remarks = 0
+    for path in list_files(options.path):
+        source, ported, found = _port_file(path)
+        remarks += len(found)
+        for remark in found:
+            print(f"{path}:{remark.line}: {remark.text}", file=sys.stderr)
+        if ported == source:
+            continue
+        if options.write:
+            path.write_bytes(ported.encode())
+            print(f"{path}: changed")
+        else:
+            names = (str(path), str(path))
+            sys.stdout.writelines(unified_diff(_split(source), _split(ported), *names, n=0))
+    return 1 if remarks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

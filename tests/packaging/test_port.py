@@ -1,0 +1,112 @@
+"""``python -m hitl_django.port``: the imports of a LangGraph program, and nothing else of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hitl_django.port import main, port_source
+from tests.compat.articles.test_chatbot import PROGRAM, ported
+
+CHANGED = {
+    "from langgraph.graph import StateGraph": "from hitl_django.langgraph.graph import StateGraph",
+    "from  langgraph.types import (\n    Command,\n)": (
+        "from  hitl_django.langgraph.types import (\n    Command,\n)"
+    ),
+    "import langgraph.types as t, os": "import hitl_django.langgraph.types as t, os",
+    "from langgraph import graph": "from hitl_django.langgraph import graph",
+    "from \\\n  langgraph.func import task": "from \\\n  hitl_django.langgraph.func import task",
+    "x = 'ä'; from langgraph.types import Send": (
+        "x = 'ä'; from hitl_django.langgraph.types import Send"
+    ),
+    "def f():\r\n    from langgraph.types import Send\r\n": (
+        "def f():\r\n    from hitl_django.langgraph.types import Send\r\n"
+    ),
+    "s = '''\n\x0c\u2028'''\nfrom langgraph.types import Send": (
+        "s = '''\n\x0c\u2028'''\nfrom hitl_django.langgraph.types import Send"
+    ),
+}
+KEPT = {
+    "from langgraph.checkpoint.postgres import PostgresSaver": "runs are stored by the ORM",
+    "from langgraph.prebuilt import ToolNode, create_react_agent": "has no create_react_agent here",
+    "from langgraph.nowhere import x": "langgraph.nowhere has no counterpart here",
+    "import langgraph.graph": "has to be renamed too",
+}
+LEFT_ALONE = [
+    "from .langgraph.graph import StateGraph",
+    "from mylanggraph import x",
+    "import langgraphs",
+    "text = 'from langgraph.graph import StateGraph'  # from langgraph.graph import END",
+]
+
+
+@pytest.mark.parametrize("source", CHANGED)
+def test_an_import_is_changed(source: str) -> None:
+    assert port_source(source) == (CHANGED[source], [])
+
+
+@pytest.mark.parametrize("source", KEPT)
+def test_what_has_no_counterpart_stays_and_is_named(source: str) -> None:
+    after, (remark,) = port_source(f"\n{source}\n")
+    assert after == f"\n{source}\n"
+    assert (remark.line, KEPT[source] in remark.text) == (2, True)
+
+
+@pytest.mark.parametrize("source", LEFT_ALONE)
+def test_what_is_no_import_of_it_stays(source: str) -> None:
+    assert port_source(source) == (source, [])
+
+
+def test_a_caught_pause_is_named() -> None:
+    source = "try:\n    x = interrupt(1)\nexcept GraphInterrupt:\n    pass\n"
+    (remark,) = port_source(source)[1]
+    assert (remark.line, "the node pauses all the same" in remark.text) == (3, True)
+    assert port_source(source.replace("GraphInterrupt", "ValueError"))[1] == []
+
+
+def test_the_articles_program_is_ported_as_its_test_does_it() -> None:
+    assert port_source(PROGRAM) == (ported("memory"), [])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "graph.py").write_text("from langgraph.graph import StateGraph\n")
+    (tmp_path / "saver.py").write_text("import os\nfrom langgraph.checkpoint.sqlite import X\n")
+    (tmp_path / "broken.py").write_text("def (:\n")
+    (tmp_path / "latin.py").write_bytes(b"# \xe4\n")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "other.py").write_text("from langgraph.graph import StateGraph\n")
+    return tmp_path
+
+
+def test_a_dry_run_shows_what_would_change(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(project)]) == 1
+    said = capsys.readouterr()
+    assert "+from hitl_django.langgraph.graph import StateGraph" in said.out
+    assert "other.py" not in said.out
+    assert f"{project / 'saver.py'}:2: langgraph.checkpoint.sqlite has no counterpart" in said.err
+    assert f"{project / 'broken.py'}:1: is no Python" in said.err
+    assert f"{project / 'latin.py'}:1: isn't written in UTF-8" in said.err
+    assert (project / "graph.py").read_text() == "from langgraph.graph import StateGraph\n"
+
+
+def test_it_writes_where_it_is_asked_to(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(project), "--write"])
+    assert capsys.readouterr().out == f"{project / 'graph.py'}: changed\n"
+    changed = (project / "graph.py").read_text()
+    assert changed == "from hitl_django.langgraph.graph import StateGraph\n"
+    assert (project / "latin.py").read_bytes() == b"# \xe4\n"
+    assert main([str(project / "graph.py")]) == 0
+
+
+def test_it_is_a_command(project: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "hitl_django.port", str(project / "nowhere")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, "there is no" in ran.stderr) == (2, True)
