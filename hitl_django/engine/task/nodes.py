@@ -47,11 +47,12 @@ def build_action(source: Any) -> Action:
     """Turns a function, a callable object, a graph or a langchain Runnable into an Action."""
     if isinstance(source, Action):
         return source
-    if _is_of_langgraph(source):
-        foreign: Action = find_langgraph().build_graph_action(source)
-        return foreign
-    if _is_runnable(source):
-        return _invokable(source)
+    if type(source) is not FunctionType:  # as nearly all are
+        if _is_of_langgraph(source):
+            foreign: Action = find_langgraph().build_graph_action(source)
+            return foreign
+        if _is_runnable(source):
+            return _invokable(source)
     if not callable(source):
         raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
     return Action(
@@ -72,6 +73,8 @@ def _get_name(source: Any, attribute: str) -> str:
 
 def is_graph(source: Any) -> bool:
     """Returns whether what a node calls is a compiled graph, ours or LangGraph's."""
+    if type(source) is FunctionType:
+        return False
     return getattr(type(source), "reads_context", False) is True or _is_of_langgraph(source)
 
 
