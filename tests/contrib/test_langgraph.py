@@ -160,6 +160,17 @@ def test_a_pause_that_a_function_returns_is_an_error(
         invoke(graph, {"x": 1})
 
 
+def test_a_breakpoint_that_nobody_would_be_asked_about_is_an_error(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
+    theirs = TheirGraph(Own).add_node("first", first).add_edge("__start__", "first")
+    graph = above(theirs.compile(interrupt_before=["first"]), saver)
+    with pytest.raises(RuntimeError, match=r"stopped at a breakpoint before first.*interrupt\(\)"):
+        invoke(graph, {"x": 1})
+    assert runs == []
+    assert invoke(graph, None)["log"] == ["first", "end"]
+
+
 @pytest.mark.django_db
 def test_a_foreign_graph_waits_in_the_queue() -> None:
     register("foreign")(lambda: above(foreign()))

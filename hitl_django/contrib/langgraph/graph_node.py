@@ -61,6 +61,7 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
         state = calls.serve(partial(mine.get_state, config))
         if not state.next:
             return output
+        _refuse_breakpoint(context, state)
 
 
 async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
@@ -77,6 +78,7 @@ async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
         state = await mine.aget_state(config)
         if not state.next:
             return output
+        _refuse_breakpoint(context, state)
 
 
 _OVER = object()
@@ -124,12 +126,21 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext) -> Any:
-    """Returns the run's config for the graph: with the same thread, and no place on it."""
+    """Returns the run's config for the graph: with the same thread, and no coordinates on it."""
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
     thread = context.run.thread_id
     return {**config, "configurable": {**kept, "thread_id": thread}}
+
+
+def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
+    """Raises where a graph has stopped without a question; going on passes the breakpoint."""
+    if not state.interrupts:
+        raise RuntimeError(
+            f"The graph of node '{context.task.name}' stopped at a breakpoint before "
+            f"{', '.join(state.next)}, and nobody would be asked. Ask with interrupt() there."
+        )
 
 
 def _refuse_pause(result: Any) -> Any:
@@ -162,11 +173,11 @@ class _ServedCalls:
     def serve(self, work: Callable[[], Any]) -> Any:
         """Does the work on a thread, and meanwhile what it asks; returns its result."""
         done: Future[Any] = Future()
-        place = contextvars.copy_context()
+        variables = contextvars.copy_context()
 
         def run() -> None:
             try:
-                done.set_result(place.run(work))
+                done.set_result(variables.run(work))
             except BaseException as error:
                 done.set_exception(error)
             self._inbox.put(None)

@@ -35,7 +35,7 @@ class NodeSaver(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """Reads the addressed checkpoint."""
-        return self._convert_tuple(self._perform(self._saver.get_tuple, self._place(config)))
+        return self._convert_tuple(self._perform(self._saver.get_tuple, self._locate(config)))
 
     def list(
         self,
@@ -52,7 +52,7 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         """Stores a checkpoint."""
         stored = self._perform(
             self._saver.put,
-            self._place(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
+            self._locate(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
         )  # fmt: skip
         return self._name(stored)
 
@@ -61,12 +61,12 @@ class NodeSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         """Stores what a task wrote."""
         converted = [(name, _ours(name, value)) for name, value in writes]
-        place = self._place(config)
-        self._perform(self._saver.put_writes, place, converted, task_id, task_path)
+        ours = self._locate(config)
+        self._perform(self._saver.put_writes, ours, converted, task_id, task_path)
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """Like get_tuple."""
-        found = await self._aperform(self._saver.get_tuple, self._place(config))
+        found = await self._aperform(self._saver.get_tuple, self._locate(config))
         return self._convert_tuple(found)
 
     async def alist(
@@ -85,7 +85,7 @@ class NodeSaver(BaseCheckpointSaver[Any]):
         """Like put."""
         stored = await self._aperform(
             self._saver.put,
-            self._place(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
+            self._locate(config), _convert_checkpoint(checkpoint, _ours), metadata, new_versions,
         )  # fmt: skip
         return self._name(stored)
 
@@ -94,28 +94,28 @@ class NodeSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         """Like put_writes."""
         converted = [(name, _ours(name, value)) for name, value in writes]
-        place = self._place(config)
-        await self._aperform(self._saver.put_writes, place, converted, task_id, task_path)
+        ours = self._locate(config)
+        await self._aperform(self._saver.put_writes, ours, converted, task_id, task_path)
 
     def _list(self, config: Any, filter: Any, before: Any, limit: int | None) -> Any:
-        found = self._saver.list(self._place(config), filter=filter, before=before, limit=limit)
+        found = self._saver.list(self._locate(config), filter=filter, before=before, limit=limit)
         return [self._convert_tuple(one) for one in found]
 
-    def _place(self, config: Any) -> RunnableConfig:
+    def _locate(self, config: Any) -> RunnableConfig:
         """Returns the coordinates of the graph's own config with us."""
         named = config["configurable"]
-        place = {"thread_id": named["thread_id"], "checkpoint_ns": self._ns}
+        ref = {"thread_id": named["thread_id"], "checkpoint_ns": self._ns}
         if ns := named.get("checkpoint_ns"):
-            place["checkpoint_ns"] = f"{self._ns}{NS_SEP}{ns}"
+            ref["checkpoint_ns"] = f"{self._ns}{NS_SEP}{ns}"
         if checkpoint_id := named.get("checkpoint_id"):
-            place["checkpoint_id"] = checkpoint_id
-        return {"configurable": place}
+            ref["checkpoint_id"] = checkpoint_id
+        return {"configurable": ref}
 
     def _name(self, config: RunnableConfig) -> Any:
         """Returns coordinates with us as the graph itself names them."""
-        place = config["configurable"]
-        ns = place["checkpoint_ns"].removeprefix(self._ns).removeprefix(NS_SEP)
-        return {"configurable": {**place, "checkpoint_ns": ns}}
+        ref = config["configurable"]
+        ns = ref["checkpoint_ns"].removeprefix(self._ns).removeprefix(NS_SEP)
+        return {"configurable": {**ref, "checkpoint_ns": ns}}
 
     def _convert_tuple(self, found: Any) -> CheckpointTuple | None:
         if found is None:
