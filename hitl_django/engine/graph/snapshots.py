@@ -43,12 +43,12 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
     saved = yield Load(config)
     if graph is None:
         if saved is None:
-            raise not_found(config)
+            raise build_not_found(config)
         graph = StoredGraph(saved.checkpoint)
     return (yield from build_snapshot(graph, config, saved, live=live, recurse=subgraphs))
 
 
-def not_found(config: RunnableConfig) -> ValueError:
+def build_not_found(config: RunnableConfig) -> ValueError:
     """Returns the error for a namespace at which no graph is known."""
     return ValueError(
         f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"

@@ -92,7 +92,7 @@ class ThreadStates:
         """Applies several super-steps of updates; see update_state."""
         graph, saver, config = self._addressed(config)
         if graph is None:
-            raise snapshots.not_found(config)
+            raise snapshots.build_not_found(config)
         query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
         return run_query(query, saver)  # type: ignore[no-any-return]
 
@@ -112,7 +112,7 @@ class ThreadStates:
         """Like bulk_update_state."""
         graph, saver, config = self._addressed(config)
         if graph is None:
-            raise snapshots.not_found(config)
+            raise snapshots.build_not_found(config)
         query = updates.bulk_update(graph, config, supersteps, saver.get_next_version)
         return await arun_query(query, saver)  # type: ignore[no-any-return]
 
