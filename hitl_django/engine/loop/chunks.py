@@ -28,10 +28,9 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 def emit_withheld(state: LoopState) -> Effects:
     """Emits the chunks that were waiting for a commit."""
-    if state.withheld:
-        waiting, state.withheld = state.withheld, []
-        for _, chunks in waiting:
-            yield Emit(chunks)
+    waiting, state.withheld = state.withheld, []
+    for _, chunks in waiting or ():
+        yield Emit(chunks)
 
 
 def emit_values(

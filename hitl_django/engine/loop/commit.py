@@ -123,7 +123,8 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
         yield from _store_rest(state, commit, error, held)
     else:
         state.commits.mark_stored(commit, state.channel_state)
-    yield from emit_withheld(state)
+    if state.withheld:
+        yield from emit_withheld(state)
 
 
 def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: bool) -> Effects:
