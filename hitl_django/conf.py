@@ -30,8 +30,10 @@ class Settings:
         "hitl_django.contrib.django_q2.Dispatcher",
         "Dotted path of the class that tells a worker about a queued run.",
     )
-    LEASE_SECONDS: float = _key(30, "How long a silent worker keeps a thread to itself.")
-    HEARTBEAT_SECONDS: float = _key(10, "How often a worker renews its lease.")
+    LEASE_SECONDS: float = _key(
+        30, "How long a silent worker, or process that calls a graph, keeps a thread to itself."
+    )
+    HEARTBEAT_SECONDS: float = _key(10, "How often a lease is renewed.")
     SWEEP_SECONDS: float = _key(30, "How long a queued run waits before a worker is told again.")
     SWEEP_BATCH: int = _key(500, "How many runs or threads one sweep looks after at most.")
     RETENTION_DAYS: float | None = _key(

@@ -19,9 +19,6 @@
     │  ├─ OpenTransactionError(RuntimeError)
     │  └─ UnknownGraphError(LookupError)
     │     └─ BrokenGraphError(ValueError)
-    ├─ LeaseError
-    │  ├─ LeaseHeldError
-    │  └─ LeaseLostError
     └─ ResumeError
        ├─ AlreadyDecidedError
        │  └─ AlreadyApprovedError
@@ -59,6 +56,8 @@ from hitl_django.engine.errors import (
     InvalidNamespaceError,
     InvalidUpdateError,
     LeaseError,
+    LeaseHeldError,
+    LeaseLostError,
     NodeCancelledError,
     NodeInterrupt,
     NodeTimeoutError,
@@ -240,14 +239,6 @@ class EventsPrunedError(HitlError, LookupError):
     def __init__(self, last: int) -> None:
         super().__init__()
         self.last = last
-
-
-class LeaseHeldError(LeaseError):
-    """Another worker advances the thread."""
-
-
-class LeaseLostError(LeaseError):
-    """Another worker has taken the thread over; nothing was written."""
 
 
 class UnknownGraphError(GraphError, LookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -26,8 +27,10 @@ from hitl_django.engine.savers.checkpoint import (
     Version,
 )
 from hitl_django.engine.savers.pruning import KEEP_LATEST, check_prune
+from hitl_django.engine.savers.thread_hold import Stream, ThreadHolds
 from hitl_django.engine.task.task_status import record_answer
 from hitl_django.engine.types import Chunk, RunnableConfig
+from hitl_django.errors import LeaseLostError
 
 from . import maintenance, queries, thread_rows
 from .checkpoint_pages import read_page
@@ -35,11 +38,16 @@ from .checkpoint_reader import decode_checkpoint, decode_checkpoints
 from .codec import unpack
 from .commit_rows import ANSWERS, KEYED_ANSWERS, CommitRows
 from .coordinates import CheckpointRef, ThreadKey
+from .leased_hold import LeasedHold
 from .queries import AnswersRow, CheckpointRow
 from .write_cache import CachedNamespace, WriteCache
 
 PAGE_SIZE = 100  # checkpoints that ``list`` reads at a time
 MAX_THREADS = 1000  # threads whose row a saver remembers
+
+
+#: The holds of this process on threads of each database.
+_HOLDS: dict[str, ThreadHolds[LeasedHold]] = {}
 
 
 class Fence(Protocol):
@@ -59,11 +67,13 @@ class DjangoSaver(BaseCheckpointSaver):
     """Stores threads in Django's database.
 
     On its own (``graph.compile(checkpointer=DjangoSaver())``) it takes any string as a thread id
-    and makes the thread's row. Bound to a thread it knows the row; with a ``fence`` every commit to
-    that thread is a worker's, and has to hold it; with a ``batch`` it is left to be written with
-    what else that writes, of a thread that has nothing stored yet. ``append_events`` adds the
-    stream chunks of a commit to the run's events. ``newest`` are the rows of the thread's newest
-    checkpoint as they were when the thread was claimed; they stand for the first look at it.
+    and makes the thread's row; a run has its thread to itself by a lease, as a worker's has.
+
+    Bound to a thread it knows the row; with a ``fence`` every commit to that thread is a worker's,
+    and has to hold it; with a ``batch`` it is left to be written with what else that writes, of a
+    thread that has nothing stored yet. ``append_events`` adds the stream chunks of a commit to the
+    run's events. ``newest`` are the rows of the thread's newest checkpoint as they were when the
+    thread was claimed; they stand for the first look at it.
     """
 
     def __init__(
@@ -113,6 +123,15 @@ class DjangoSaver(BaseCheckpointSaver):
 
     # Storing.
 
+    def hold_thread(self, thread_id: str, stream: Stream) -> LeasedHold | None:
+        """Takes a thread for a run; None where a worker or a service has it for the run."""
+        if self.thread is not None and self.thread.thread_id == thread_id:
+            return None
+        holds = _HOLDS.get(self.using)
+        if holds is None:
+            holds = _HOLDS.setdefault(self.using, ThreadHolds(partial(LeasedHold, self.using)))
+        return holds.take(thread_id, stream)
+
     def commit(self, commit: Commit) -> None:
         """Stores all of what a super-step produced in one transaction, or nothing of it."""
         self._newest = None
@@ -121,7 +140,7 @@ class DjangoSaver(BaseCheckpointSaver):
         try:
             self._write(rows, ref, commit)
         except IntegrityError:
-            if self._is_bound_to(ref):
+            if self._is_bound_to(ref) or commit.hold is not None:
                 raise
             # The thread's row was deleted since it was found, as delete_thread does, or made by
             # somebody else since it wasn't: the thread begins anew, or goes on in theirs.
@@ -133,7 +152,9 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _commit_rows(self, commit: Commit, ref: CheckpointRef) -> CommitRows:
         known = self._cache.get(ref.thread_id, ref.ns) if self._may_continue(ref) else None
-        rows = CommitRows(ref, self._epoch(ref), known)
+        hold = commit.hold
+        epoch = hold.epoch if isinstance(hold, LeasedHold) else self._epoch(ref)
+        rows = CommitRows(ref, epoch, known)
         fenced = self.fence is not None and self._is_bound_to(ref)
         ends = commit.checkpoint is not None and ref.checkpoint_id is not None
         for task in commit.writes:
@@ -144,7 +165,10 @@ class DjangoSaver(BaseCheckpointSaver):
 
     def _write(self, rows: CommitRows, ref: CheckpointRef, commit: Commit) -> None:
         if not self._is_bound_to(ref):
-            self._write_unbound(rows, ref)
+            if isinstance(commit.hold, LeasedHold):
+                self._write_held(rows, commit.hold, ends=commit.outcome is not None and not ref.ns)
+            else:
+                self._write_unbound(rows, ref)
             return
         assert self.thread is not None
         if self.batch is not None:
@@ -178,6 +202,23 @@ class DjangoSaver(BaseCheckpointSaver):
         if commit.chunks and self.append_events is not None:
             self.append_events(batch, commit.chunks)
 
+    def _write_held(self, rows: CommitRows, hold: LeasedHold, *, ends: bool) -> None:
+        """Writes rows of a run that somebody has called, if the thread is that run's."""
+        if hold.pk is None:
+            hold.begin_thread(rows.write, ends=ends)
+        else:
+            batch = WriteBatch(self.using)
+            hold.guard(batch, ends=ends)
+            rows.write(hold.pk, batch)
+            try:
+                batch.commit()
+            except LeaseLostError:
+                if thread_rows.find_thread(self.using, hold.thread_id) is not None:
+                    raise
+                # The thread was deleted since, as delete_thread does: it begins anew.
+                hold.begin_thread(rows.write, ends=ends)
+        hold.note(ends=ends)
+
     def _write_unbound(self, rows: CommitRows, ref: CheckpointRef) -> None:
         # What a caller's transaction sees may be undone with it, and the row's key may then go to
         # another thread; so only what a transaction of this saver's own has committed is kept.
@@ -188,30 +229,18 @@ class DjangoSaver(BaseCheckpointSaver):
             rows.write(known, batch)
             batch.commit()
             return
-        pk = thread_rows.find_thread(self.using, ref.thread_id)
-        if pk is None:
-            pk = self._begin(ref, rows, batch)
+        found = thread_rows.find_thread(self.using, ref.thread_id)
+        if found is None:
+            thread = models.Thread(thread_id=ref.thread_id)
+            pk = thread_rows.begin_thread(self.using, thread, rows.write)
         else:
+            pk = found.pk
             rows.write(pk, batch)
             batch.commit()
         if own:
             if len(self._thread_keys) >= MAX_THREADS:
                 self._thread_keys.clear()
             self._thread_keys[ref.thread_id] = pk
-
-    def _begin(self, ref: CheckpointRef, rows: CommitRows, batch: WriteBatch) -> int:
-        """Writes the first of a thread, with the thread's row; returns that one's key."""
-        thread = models.Thread(thread_id=ref.thread_id)
-        if thread_rows.reserve_thread(self.using, thread):
-            thread_rows.add_thread(thread, batch)
-            rows.write(thread.pk, batch)
-            batch.commit()
-        else:
-            with transaction.atomic(self.using):
-                thread_rows.create_thread(self.using, thread)
-                rows.write(thread.pk, batch)
-                batch.run()
-        return thread.pk
 
     def put(
         self,

@@ -12,6 +12,8 @@ from .bulk_insert import MOST_PARAMETERS, BulkInsert, Rows
 from .prepared_query import PreparedSelect, PreparedUpdate
 
 Row = tuple[Any, ...]
+#: What is raised where an UPDATE has no row.
+Refusal = type[Exception] | Exception
 
 
 class Prefetch:
@@ -51,7 +53,7 @@ class WriteBatch:
     def __init__(self, using: str) -> None:
         self.using = using
         self._guards: list[
-            tuple[PreparedSelect | PreparedUpdate, dict[str, Any], type[Exception] | None]
+            tuple[PreparedSelect | PreparedUpdate, dict[str, Any], Refusal | None]
         ] = []
         self._inserted: list[tuple[BulkInsert, Rows]] = []
         self._before: list[Callable[[], object]] = []
@@ -62,7 +64,7 @@ class WriteBatch:
         self,
         statement: PreparedUpdate,
         values: dict[str, Any],
-        error: type[Exception] | None = None,
+        error: Refusal | None = None,
     ) -> None:
         """Adds an UPDATE that has to match a row: else nothing is written, and ``error`` is raised.
 

@@ -26,6 +26,8 @@
     │  ├─ CorruptPayloadError
     │  └─ PayloadLimitError
     ├─ LeaseError
+    │  ├─ LeaseHeldError
+    │  └─ LeaseLostError
     ├─ ThreadNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
     └─ InvalidNamespaceError(ValueError)
@@ -278,7 +280,22 @@ class PayloadLimitError(PayloadError):
 
 
 class LeaseError(HitlError):
-    """The thread can't be advanced by this worker."""
+    """Whoever runs the thread isn't the one who has it.
+
+    ``thread_id`` is the thread, where it was named.
+    """
+
+    def __init__(self, *args: object, thread_id: str | None = None) -> None:
+        super().__init__(*args)
+        self.thread_id = thread_id
+
+
+class LeaseHeldError(LeaseError):
+    """Another run has the thread, in this process or elsewhere: this one has stored nothing."""
+
+
+class LeaseLostError(LeaseError):
+    """Another run has taken the thread over; nothing was written."""
 
 
 class ThreadNotFound(HitlError, LookupError):

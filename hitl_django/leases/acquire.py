@@ -8,7 +8,7 @@ import socket
 import threading
 from uuid import UUID
 
-from hitl_django.checkpoints import ThreadKey
+from hitl_django.checkpoints import ThreadKey, lease_queries
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
@@ -81,7 +81,9 @@ def renew(lease: Lease) -> bool:
     """Extends the lease; False where it was given back, or another worker has claimed since."""
     # The epoch alone would let a heartbeat that comes just after the last commit lease a thread
     # to nobody: the run's answer would then have to wait for that lease to run out.
-    return bool(queries.RENEW.run(write_alias(), **lease.fence_values(), duration=lease_duration()))
+    return bool(
+        lease_queries.RENEW.run(write_alias(), **lease.fence_values(), duration=lease_duration())
+    )
 
 
 def _owner() -> str:

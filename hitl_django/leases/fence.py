@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from hitl_django.checkpoints import lease_queries
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.checkpoint import Outcome
 from hitl_django.errors import LeaseLostError
@@ -26,9 +27,9 @@ class RunFence:
         # A commit is progress, so the count of attempts starts anew.
         key = self.lease.fence_values()
         if outcome is None:
-            batch.guard(queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
+            batch.guard(lease_queries.HOLD, {**key, "duration": lease_duration()}, LeaseLostError)
         else:
-            statement = queries.REST if transitions.ends_run(outcome) else queries.LET_GO
+            statement = queries.REST if transitions.ends_run(outcome) else lease_queries.LET_GO
             statement = queries.ASK if outcome.questions else statement
             batch.guard(statement, key, LeaseLostError)
 

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
+from hitl_django.checkpoints.lease_queries import FENCED, UNTIL
 from hitl_django.checkpoints.queries import CheckpointRow, newest_rows
 from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.prepared_query import NO_STATE, Parameter, PreparedSelect, PreparedUpdate
@@ -22,9 +23,6 @@ DUE = (Run.State.QUEUED, Run.State.RUNNING, NO_STATE)
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _RUN = Parameter("thread", _BIG), Parameter("run", models.UUIDField())
 _QUESTION = Parameter("interrupt", models.UUIDField())
-_UNTIL = Now() + Parameter("duration", models.DurationField())
-_FENCED = Q(pk=_THREAD, epoch=Parameter("epoch", _BIG))
-_HELD = _FENCED & Q(lease_until__isnull=False)
 
 THREAD = RowMapper(Thread, now=models.DateTimeField())
 
@@ -93,7 +91,7 @@ CLAIM = PreparedUpdate(
         "epoch": F("epoch") + 1,
         "attempts": F("attempts") + 1,
         "lease_owner": Parameter("owner", _TEXT),
-        "lease_until": _UNTIL,
+        "lease_until": UNTIL,
     },
     returning=ClaimedThread._fields,
 )
@@ -109,38 +107,21 @@ BEGIN = PreparedUpdate(
 #: Gives a claim back that came to nothing.
 GIVE_BACK = PreparedUpdate(
     Thread,
-    _FENCED,
+    FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": F("attempts") - 1},
-)
-
-#: Frees a thread whose run is left as it is; the count of attempts stays.
-FREE = PreparedUpdate(Thread, _FENCED, lambda: {"lease_until": None, "lease_owner": ""})
-
-#: Extends a lease between commits; one that was given back stays so.
-RENEW = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL})
-
-#: Opens a commit: the worker still holds the thread, and there was progress. The count stays at one
-#: and not at none, because this claim goes on to try the next step: a step that kills whoever tries
-#: it is tried as often as the limit says, wherever it stands in the graph. A lease that was given
-#: back stays so: what a node left running would lease a thread to nobody.
-HOLD = PreparedUpdate(Thread, _HELD, lambda: {"lease_until": _UNTIL, "attempts": 1})
-
-#: Opens the last commit: as HOLD, and the thread is free.
-LET_GO = PreparedUpdate(
-    Thread, _FENCED, lambda: {"lease_until": None, "lease_owner": "", "attempts": 0}
 )
 
 #: As LET_GO, and the thread has come to rest.
 REST = PreparedUpdate(
     Thread,
-    _FENCED,
+    FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "ended_at": Now()},
 )
 
 #: As LET_GO, and the thread has had an interrupt.
 ASK = PreparedUpdate(
     Thread,
-    _FENCED,
+    FENCED,
     lambda: {"lease_until": None, "lease_owner": "", "attempts": 0, "asked": True},
 )
 

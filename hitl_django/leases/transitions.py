@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from hitl_django import signals
+from hitl_django.checkpoints import lease_queries
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import QuestionChangedError
@@ -98,7 +99,7 @@ def park(lease: Lease, error: str) -> None:
     """Parks a run: everything stored stays, and an operator may queue the run again."""
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has run out since it was claimed, and another worker parks the run.
-    batch.guard(queries.LET_GO, lease.fence_values())
+    batch.guard(lease_queries.LET_GO, lease.fence_values())
     _leave(lease, Run.State.PARKED, batch, escape_unstorable(error)[:ERROR_LENGTH])
     batch.after_write(partial(_send_signals, lease, Run.State.PARKED, batch.using))
     batch.commit(durable=True)
@@ -115,7 +116,7 @@ def release(lease: Lease, error: BaseException, *, to_park: bool) -> None:
     lease.log.catch_up(batch.using)
     state = Run.State.PARKED if to_park else Run.State.QUEUED
     # Zero rows: another worker has taken over, and the run is its business now.
-    batch.guard(queries.FREE, lease.fence_values(), LeaseLostError)
+    batch.guard(lease_queries.FREE, lease.fence_values(), LeaseLostError)
     _leave(lease, state, batch, *_describe_error(error))
     batch.after_write(partial(_send_signals, lease, state, batch.using))
     batch.commit(durable=True)

@@ -49,7 +49,7 @@ def importers_of(*packages: str) -> list[str]:
 
 
 #: Who tries again by itself, and what is done where a database has one writer at a time.
-TRIES_ITSELF = {"commit", "begin", "_begin"}
+TRIES_ITSELF = {"commit", "begin", "begin_thread"}
 
 
 def test_every_transaction_that_the_database_undoes_is_made_anew() -> None:

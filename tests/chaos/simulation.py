@@ -8,6 +8,7 @@ for a while is a frozen one. Nothing else decides what happens, so a seed that f
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Sequence
 from random import Random
 from typing import Any, Protocol
@@ -77,7 +78,9 @@ class Worker:
             return
         graph = self.world.graph.with_saver(self.world.saver(self.lease))
         options = Options(control=self.control, kind="advance")
-        effects = run_loop(open_run_state(graph, None, self.world.config(), options))
+        state = open_run_state(graph, None, self.world.config(), options)
+        effects = run_loop(state)
+        state.run.stream = weakref.ref(effects)
         running: list[TaskContext] = []
         try:
             effect = next(effects)

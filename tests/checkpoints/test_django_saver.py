@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django.checkpoints import DjangoSaver, ThreadKey, thread_rows
+from hitl_django.checkpoints import DjangoSaver, ThreadKey, lease_queries, thread_rows
 from hitl_django.checkpoints import queries as saver_statements
 from hitl_django.checkpoints.codec import codec
 from hitl_django.db.write_batch import WriteBatch
@@ -19,7 +19,6 @@ from hitl_django.engine.errors import CorruptPayloadError, UnserializableError
 from hitl_django.engine.savers.checkpoint import Commit, Outcome, TaskWrites
 from hitl_django.engine.serde import digest
 from hitl_django.errors import LeaseLostError
-from hitl_django.leases import queries as statements
 from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
 from .test_conformance import TASK, checkpoint, place, put
@@ -36,7 +35,7 @@ class Turnstile:
     def hold(self, batch: WriteBatch, outcome: Outcome | None) -> None:
         self.calls.append(("hold", outcome is not None))
         ours = {"thread": Thread.objects.get(thread_id="t").pk, "epoch": 2 if self.shut else 3}
-        batch.guard(statements.FREE, ours, LeaseLostError)
+        batch.guard(lease_queries.FREE, ours, LeaseLostError)
 
     def flag(self, batch: WriteBatch, questions: Any) -> None:
         raise AssertionError(questions)
@@ -282,7 +281,8 @@ def test_deleting_a_thread_keeps_the_row_that_runs_hang_on() -> None:
 def test_a_thread_that_somebody_else_begins_meanwhile_is_gone_on_with(within: bool) -> None:
     theirs = Thread.objects.create(thread_id="t")
     saver, unbound = DjangoSaver(), a_commit()
-    looked = patch.object(thread_rows, "find_thread", side_effect=[None, theirs.pk])
+    row = thread_rows.ThreadRow(theirs.pk, 0, "", None)
+    looked = patch.object(thread_rows, "find_thread", side_effect=[None, row])
     with looked, transaction.atomic() if within else nullcontext():
         saver.commit(unbound)
     assert Thread.objects.get() == theirs

@@ -32,6 +32,12 @@ TABLE = (
         "Going on would act on nobody's decision.",
     ),
     Difference(
+        "a thread has one run at a time",
+        "Two calls of one thread at once both run its nodes, and both answers take effect.",
+        "The second is a LeaseHeldError before it runs anything.",
+        "What a double click decides twice would be done twice.",
+    ),
+    Difference(
         "a map names open questions only",
         "Unknown ids in a resume map are ignored; the call returns as if it had worked.",
         "UnknownInterruptError (not_pending), raised before anything is written.",

@@ -89,6 +89,27 @@ def test_a_bare_except_around_a_question(caplog: pytest.LogCaptureFixture) -> No
 UNKNOWN = "0" * 32
 
 
+@shows("a thread has one run at a time")
+def test_two_answers_at_once() -> None:
+    async def answer_twice(engine: Engine) -> list[str]:
+        done: list[str] = []
+
+        async def node(state: Any) -> dict[str, Any]:
+            answer = engine.interrupt("q")
+            await asyncio.sleep(0)
+            done.append(answer)
+            return {"log": [answer]}
+
+        graph = stored(engine, one(engine, node))
+        await graph.ainvoke({"x": 1}, CONFIG)
+        both = (graph.ainvoke(engine.Command(resume=said), CONFIG) for said in ("yes", "no"))
+        await asyncio.gather(*both, return_exceptions=True)
+        return sorted(done)
+
+    assert asyncio.run(answer_twice(LANGGRAPH)) == ["no", "yes"]
+    assert asyncio.run(answer_twice(OURS)) == ["yes"]
+
+
 @shows("a map names open questions only")
 def test_a_map_with_an_unknown_id() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))

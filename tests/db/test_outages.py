@@ -202,6 +202,6 @@ def test_a_database_that_is_full_is_a_lost_one() -> None:
     def fill() -> None:
         query("PRAGMA max_page_count = 1")  # as few as it has by now
         for number in range(10_000):
-            Group.objects.create(name=f"{number:0>150}")
+            Group.objects.create(name=f"{number:0>100000}")
 
     assert is_database_lost(raised(fill), "default")

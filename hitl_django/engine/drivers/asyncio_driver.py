@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import Any
 from ..errors import DrainSignal
 from ..loop.effects import (
     Await,
+    CallHold,
     Cancel,
     Emit,
     Keep,
@@ -67,7 +69,7 @@ async def _aperform_effects(
         return done.value
 
 
-async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+async def _aanswer(effect: Load | List | Save | CallHold | Call, saver: BaseCheckpointSaver) -> Any:
     if isinstance(effect, Load):
         return await saver.aget_tuple(effect.config)
     if isinstance(effect, List):
@@ -77,6 +79,8 @@ async def _aanswer(effect: Load | List | Save | Call, saver: BaseCheckpointSaver
         return [saved async for saved in found]
     if isinstance(effect, Save):
         return await saver.acommit(effect.commit)
+    if isinstance(effect, CallHold):
+        return await saver.acall(effect.call)
     called = effect.action.call(effect.value)
     return await called if effect.action.is_async else called
 
@@ -172,8 +176,13 @@ class AsyncDriver:
         self.pool: ThreadPoolExecutor | None = None
         state.run.spawner = self
 
-    async def iterate_chunks(self) -> AsyncGenerator[Chunk]:
+    def iterate_chunks(self) -> AsyncGenerator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
+        chunks = self._perform_effects()
+        self.state.run.stream = weakref.ref(chunks)
+        return chunks
+
+    async def _perform_effects(self) -> AsyncGenerator[Chunk]:
         self.home = asyncio.get_running_loop()
         effects = open_effects(self.state)
         reply: Any = None
@@ -235,6 +244,8 @@ class AsyncDriver:
             self.pool.shutdown(wait=False)
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
+        if self.state.holds_thread:
+            await _shielded(self._ask_saver(CallHold(self.state.run.hold.release)))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
         """Tells that sync code may wait for a thread: it isn't on the event loop's own."""
@@ -246,7 +257,7 @@ class AsyncDriver:
             self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
         self.pool.submit(work)
 
-    async def _ask_saver(self, effect: Load | List | Save) -> Any:
+    async def _ask_saver(self, effect: Load | List | Save | CallHold) -> Any:
         run = self.state.run
         saver: Any = run.saver
         with self.guard():

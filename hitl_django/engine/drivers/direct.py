@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from ..loop.effects import List, Load, Query, Save
+from ..loop.effects import CallHold, List, Load, Query, Save
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.effects import Call
 
@@ -34,7 +34,9 @@ def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
     return perform_effects(query, partial(perform_saver_call, saver=saver))
 
 
-def perform_saver_call(effect: Load | List | Save | Call, saver: BaseCheckpointSaver) -> Any:
+def perform_saver_call(
+    effect: Load | List | Save | CallHold | Call, saver: BaseCheckpointSaver
+) -> Any:
     """Makes the saver's call that an effect asks for; returns its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
@@ -46,6 +48,8 @@ def perform_saver_call(effect: Load | List | Save | Call, saver: BaseCheckpointS
         )
     if isinstance(effect, Save):
         return saver.commit(effect.commit)
+    if isinstance(effect, CallHold):
+        return effect.call()
     if effect.action.is_async:
         raise TypeError(f"{effect.action.name} is async; use the a... form of this call.")
     return effect.action.call(effect.value)

@@ -269,11 +269,11 @@ class TaskCalls:
             return
         config = state.commits.config_for(task.origin.checkpoint_id)
         try:
-            yield Save(Commit(config, [kept], chunks=described))
+            yield state.save(Commit(config, [kept], chunks=described))
         except PayloadError as error:
             task.writes, task.error = None, blame_node(error, task.name, writes)
             failure = [(ERROR, describe_error(task.error)), *task.memory]
-            yield Save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
+            yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _ended(self, context: TaskContext) -> Any:
         """Emits the chunks of a task that has ended; returns its result or raises its error."""

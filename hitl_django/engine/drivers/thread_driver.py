@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import Any
 
 from ..loop.effects import (
     Await,
+    CallHold,
     Cancel,
     Effect,
     Emit,
@@ -69,6 +71,11 @@ class SyncDriver:
 
     def __iter__(self) -> Iterator[Chunk]:
         """Performs the loop's effects; yields what the run emits."""
+        chunks = self._perform_effects()
+        self.state.run.stream = weakref.ref(chunks)
+        return chunks
+
+    def _perform_effects(self) -> Generator[Chunk]:
         effects = open_effects(self.state)
         reply: Any = None
         try:
@@ -111,6 +118,8 @@ class SyncDriver:
             ended += self.threads.ended()
         if self.state.leaves_unstored:
             perform_effects(leave_run(self.state, ended), self._perform)
+        if self.state.holds_thread:
+            self._perform(CallHold(self.state.run.hold.release))  # type: ignore[union-attr]
 
     def _perform(self, effect: Effect) -> Any:
         """Performs an effect that is neither waited for nor emitted; returns the reply."""

@@ -14,7 +14,7 @@ from ..task.task import Origin, Task
 from .apply import apply_writes
 from .chunks import emit_step, emit_values, emit_withheld, is_output_changed
 from .commit_builder import blame_node
-from .effects import Effect, Effects, Save
+from .effects import Effect, Effects
 from .plan import plan_tasks
 from .state import LoopState
 from .stop import find_outcome
@@ -116,7 +116,10 @@ def store(state: LoopState, commit: Commit, *, raises: bool = False, held: bool 
     ``raises`` it is the caller's fault; with ``held`` siblings are still running.
     """
     try:
-        yield Save(commit)
+        yield state.save(commit)
+        if commit.outcome is not None and state.run.hold is not None and not state.job.nested:
+            # Whoever is told how the run ended may begin another, even if they keep the stream.
+            state.run.hold.release()
     except PayloadError as error:
         if raises:
             raise
@@ -133,11 +136,11 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
     refused: set[str | None] = {None}
     for writes in commit.writes:
         try:
-            yield Save(Commit(commit.config, [writes]))
+            yield state.save(Commit(commit.config, [writes]))
         except PayloadError as found:
             error = blame_node(found, names.get(writes.task_id, INPUT), writes.writes)
             failure = TaskWrites(writes.task_id, writes.task_path, [(ERROR, repr(error))])
-            yield Save(Commit(commit.config, [failure]))
+            yield state.save(Commit(commit.config, [failure]))
             refused.add(writes.task_id)
     if state.withheld:
         state.withheld = [waiting for waiting in state.withheld if waiting[0] not in refused]
@@ -146,7 +149,7 @@ def _store_rest(state: LoopState, commit: Commit, error: PayloadError, held: boo
         state.broken = outcome
         return
     state.outcome = outcome
-    yield Save(Commit(commit.config, outcome=outcome))
+    yield state.save(Commit(commit.config, outcome=outcome))
 
 
 def stop_run(state: LoopState) -> Effects:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from ..savers.checkpoint import Commit
@@ -34,6 +34,15 @@ class List:
         limit: int | None = None,
     ) -> None:
         self.config, self.filter, self.before, self.limit = config, filter, before, limit
+
+
+class CallHold:
+    """Asks for a call of the hold that the run has on its thread."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
 
 
 class Save:
@@ -108,7 +117,7 @@ class Emit:
         self.chunks = chunks
 
 
-Effect = Load | List | Save | RunTasks | Await | Cancel | Recall | Keep | Notify | Emit
+Effect = Load | List | CallHold | Save | RunTasks | Await | Cancel | Recall | Keep | Notify | Emit
 Effects = Generator[Effect, Any, None]
 #: A look at what is stored, or a change of it: no tasks, no chunks.
 Query = Generator[Load | List | Save | Call, Any, Any]

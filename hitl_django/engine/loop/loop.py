@@ -11,7 +11,7 @@ from ..task.task import Task
 from ..task.task_runner import pass_input_on
 from .chunks import emit_writes
 from .commit import commit_step
-from .effects import AWAIT, Effects, Notify, RunTasks
+from .effects import AWAIT, CallHold, Effects, Notify, RunTasks
 from .start import open_run
 from .state import LoopState
 from .step import build_context, end_step, run_step, settle_task
@@ -23,6 +23,9 @@ def run_loop(state: LoopState) -> Effects:
     yield from open_run(state)
     if state.job.kind == "submit":
         return
+    hold = state.run.hold
+    if hold is not None and not hold.in_force and state.outcome is None:
+        yield CallHold(hold.enforce)
     while state.outcome is None:
         task = _get_lone_task(state)
         if task is None:

@@ -25,7 +25,7 @@ from .apply import InputWrites, apply_writes
 from .channel_state import restore_channels
 from .chunks import emit_step, emit_values
 from .commit import commit_checkpoint, commit_step, plan_step, stop_run
-from .effects import Effect, Effects, List, Load, Notify
+from .effects import CallHold, Effect, Effects, List, Load, Notify
 from .error_handlers import restore_handlers
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
 from .plan import plan_tasks
@@ -51,6 +51,8 @@ def _begin(state: LoopState) -> Iterable[Effect]:
 
 def _take_up(state: LoopState) -> Effects:
     """Opens a run of which there may be something stored."""
+    if not state.job.nested:
+        yield from _hold_thread(state)
     saved, superseded = yield from _load(state)
     if saved is None:
         yield from _begin(state)
@@ -110,6 +112,15 @@ def _take_up(state: LoopState) -> Effects:
     elif superseded:
         _keep_answered(state)
     yield from _decide_opening(state)
+
+
+def _hold_thread(state: LoopState) -> Effects:
+    run = state.run
+    assert run.saver is not None
+    assert run.thread_id is not None
+    hold = run.hold = run.saver.hold_thread(run.thread_id, run.stream)
+    if hold is not None and not hold.in_force:
+        yield CallHold(hold.check)
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..savers.checkpoint import CheckpointMetadata, Outcome, select_metadata
+from ..savers.checkpoint import CheckpointMetadata, Commit, Outcome, select_metadata
 from ..task.run_context import RunContext
 from ..task.task import Origin, Task
 from ..task.task_status import TaskStatus
@@ -15,6 +15,7 @@ from .apply import NextVersion, count_version
 from .channel_state import ChannelState
 from .commit_builder import CommitBuilder
 from .compiled_graph import CompiledGraph
+from .effects import Save
 from .error_handlers import get_handled_failure
 from .node_cache import FullKey
 from .plan import read_state
@@ -151,7 +152,22 @@ class LoopState:
     @property
     def leaves_unstored(self) -> bool:
         """Whether it has been left before its end with nothing of it stored yet."""
-        return self.exits and self.outcome is None and bool(self.tasks)
+        if not self.exits or self.outcome is not None or not self.tasks:
+            return False
+        return self.run.hold is None or not self.run.hold.is_lost
+
+    def save(self, commit: Commit) -> Save:
+        """Returns the effect that stores a commit of this run, which has to hold its thread."""
+        hold = commit.hold = self.run.hold
+        if hold is not None and hold.is_lost:
+            hold.refuse_lost()
+        return Save(commit)
+
+    @property
+    def holds_thread(self) -> bool:
+        """Whether the run has its thread still to itself."""
+        hold = self.run.hold
+        return hold is not None and not hold.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
         """Returns the names of the step's tasks that have yet to come to their end."""

@@ -11,6 +11,7 @@ from random import getrandbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict
 
 from ..types import Expiry, Interrupt, RunnableConfig, VersionT
+from .thread_hold import Stream, ThreadHold, ThreadHolds
 
 if TYPE_CHECKING:
     from ..types import Chunk
@@ -146,7 +147,7 @@ class Commit:
     ``new_versions`` holds the channels that this step changed, those that it emptied included.
     ``outcome`` is None while the run goes on. Only a commit of the root graph (empty
     ``checkpoint_ns``) speaks for the run. ``chunks`` are the stream's chunks of all this,
-    where they are to be stored as well.
+    where they are to be stored as well. ``hold`` is the run's on its thread, where it needs one.
     """
 
     config: RunnableConfig
@@ -156,6 +157,7 @@ class Commit:
     new_versions: dict[str, Version] | None = None
     outcome: Outcome | None = None
     chunks: Sequence[Chunk] = ()
+    hold: ThreadHold | None = None
 
 
 # A version counts super-steps in its high half. The low half is random, so that two branches of
@@ -186,6 +188,17 @@ class BaseCheckpointSaver(Generic[VersionT]):
         where the saver itself can't reach its storage.
         """
         return False
+
+    def hold_thread(self, thread_id: str, stream: Stream) -> ThreadHold | None:
+        """Takes a thread for a run, which ``stream`` performs; None where the run needs no hold.
+
+        Raises LeaseHeldError where another run has it. It looks at nothing that is stored.
+        """
+        holds = self.__dict__.get("_thread_holds")
+        if holds is None:
+            holds = self.__dict__.setdefault("_thread_holds", ThreadHolds(ThreadHold))
+        hold: ThreadHold = holds.take(thread_id, stream)
+        return hold
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads the addressed checkpoint, or the newest of the namespace without an id."""

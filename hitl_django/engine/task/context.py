@@ -334,9 +334,8 @@ class TaskContext:
             "checkpoint_ns": origin.ns,
             "checkpoint_id": origin.checkpoint_id,
         }
-        return Commit(
-            {"configurable": configurable}, [TaskWrites(self.task.id, self.task.path_key, writes)]
-        )
+        kept = TaskWrites(self.task.id, self.task.path_key, writes)
+        return Commit({"configurable": configurable}, [kept], hold=self.run.hold)
 
     @property
     def full_context(self) -> TaskContext:

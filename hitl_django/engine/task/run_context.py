@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from ..savers.checkpoint import BaseCheckpointSaver
+from ..savers.thread_hold import Stream, ThreadHold
 from ..types import RunnableConfig
 from .callbacks import list_handlers
 from .chunk_buffer import ChunkBuffer
@@ -69,6 +70,7 @@ class RunContext:
         "emit",
         "enter_config",
         "forwards",
+        "hold",
         "live",
         "loop_state",
         "message_stream",
@@ -85,6 +87,7 @@ class RunContext:
         "savers",
         "spawner",
         "store",
+        "stream",
         "subgraphs",
         "thread_id",
         "wildcard",
@@ -120,6 +123,9 @@ class RunContext:
         self.around_call = None if saver is None else saver.around_call
         #: Those of the runs above it, too: whichever can't be reached, this run can't go on.
         self.savers: Collection[BaseCheckpointSaver] = () if saver is None else (saver,)
+        #: What performs it, and its hold on its thread.
+        self.stream: Stream
+        self.hold: ThreadHold | None = None
         #: Whether an async graph has a sync run above it, on whose thread saver calls are made.
         self.calls_home = False
         #: Whether a node makes this run.

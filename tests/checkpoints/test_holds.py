@@ -1,0 +1,407 @@
+"""Two runs of one thread at once: one goes on, the other is refused before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Annotated, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.db import connections, transaction
+from django.test import override_settings
+from typing_extensions import TypedDict
+
+from hitl_django import END, START, Command, InMemorySaver, StateGraph, interrupt
+from hitl_django.checkpoints import DjangoSaver, django_saver
+from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver
+from hitl_django.errors import LeaseHeldError, LeaseLostError, OpenQuestionsError
+from hitl_django.models import Thread
+from tests import processes
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+PATIENCE = 60
+Saver = BaseCheckpointSaver
+MakeSaver = Callable[[], Saver]
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+@pytest.fixture(params=["memory", "django", "django, two of them"])
+def savers(request: pytest.FixtureRequest) -> MakeSaver:
+    """Returns what makes the savers of the callers that share a thread."""
+    shared: Saver = InMemorySaver() if request.param == "memory" else DjangoSaver()
+    return DjangoSaver if "two" in request.param else lambda: shared
+
+
+class Gate:
+    """A node that waits until it may go on, and counts how often it was begun."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end, self.calls = threading.Event(), threading.Event(), 0
+
+    def __call__(self, state: State) -> State:
+        self.calls += 1
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE)
+        return {"log": ["gate"]}
+
+
+def build(saver: Saver, *nodes: Any, **options: Any) -> Any:
+    graph = StateGraph(State)
+    before = START
+    for number, node in enumerate(nodes):
+        graph.add_node(f"n{number}", node).add_edge(before, f"n{number}")
+        before = f"n{number}"
+    return graph.add_edge(before, END).compile(checkpointer=saver, **options)
+
+
+def ask(state: State) -> State:
+    return {"log": [interrupt("?")]}
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+def call(threads: ThreadPoolExecutor, graph: Any, value: Any, **options: Any) -> Future[Any]:
+    def run() -> Any:
+        try:
+            return graph.invoke(value, CONFIG, **options)
+        finally:
+            connections.close_all()
+
+    return threads.submit(run)
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_of_two_first_inputs_one_is_refused(
+    savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
+) -> None:
+    gate = Gate()
+    first = call(threads, build(savers(), gate), {"log": ["in"]}, durability=durability)
+    assert gate.begun.wait(PATIENCE)
+    second = call(threads, build(savers(), gate), {"log": ["again"]}, durability=durability)
+    with pytest.raises(LeaseHeldError, match="'t' is under way") as refused:
+        second.result(PATIENCE)
+    assert refused.value.thread_id == "t"
+    gate.may_end.set()
+    assert first.result(PATIENCE) == {"log": ["in", "gate"]}
+    assert gate.calls == 1
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_of_two_answers_one_takes_effect(
+    savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
+) -> None:
+    gate = Gate()
+
+    def node(state: State) -> State:
+        answer = interrupt("?")
+        return {"log": [answer, *gate(state)["log"]]}
+
+    build(savers(), node).invoke({"log": []}, CONFIG)
+    options = {"durability": durability}
+    first = call(threads, build(savers(), node), Command(resume="yes"), **options)
+    assert gate.begun.wait(PATIENCE)
+    second = call(threads, build(savers(), node), Command(resume="no"), **options)
+    with pytest.raises(LeaseHeldError):
+        second.result(PATIENCE)
+    gate.may_end.set()
+    assert first.result(PATIENCE) == {"log": ["yes", "gate"]}
+    assert gate.calls == 1
+    assert build(savers(), node).get_state(CONFIG).values == {"log": ["yes", "gate"]}
+
+
+def test_the_next_run_begins_when_the_first_has_ended(savers: MakeSaver) -> None:
+    graph, other = build(savers(), lambda state: None), build(savers(), lambda state: None)
+    graph.invoke({"log": ["1"]}, CONFIG)
+    other.invoke({"log": ["2"]}, CONFIG)
+    assert graph.invoke({"log": ["3"]}, CONFIG) == {"log": ["1", "2", "3"]}
+
+
+def test_readers_never_wait(savers: MakeSaver, threads: ThreadPoolExecutor) -> None:
+    gate = Gate()
+    first = call(threads, build(savers(), gate), {"log": ["in"]})
+    assert gate.begun.wait(PATIENCE)
+    graph = build(savers(), gate)
+    assert graph.get_state(CONFIG).values == {"log": ["in"]}
+    assert len(list(graph.get_state_history(CONFIG))) == 2
+    gate.may_end.set()
+    first.result(PATIENCE)
+
+
+def test_threads_of_other_names_go_on_side_by_side(
+    savers: MakeSaver, threads: ThreadPoolExecutor
+) -> None:
+    gate = Gate()
+    first = call(threads, build(savers(), gate), {"log": ["in"]})
+    assert gate.begun.wait(PATIENCE)
+    other = {"configurable": {"thread_id": "other"}}
+    graph = build(savers(), lambda state: None)
+    assert graph.invoke({"log": ["x"]}, other) == {"log": ["x"]}
+    gate.may_end.set()
+    first.result(PATIENCE)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_of_two_asyncio_tasks_one_is_refused(savers: MakeSaver, is_async: bool) -> None:
+    calls = []
+
+    async def main() -> Any:
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def node(state: State) -> State:
+            calls.append(1)
+            begun.set()
+            await may_end.wait()
+            return {"log": ["node"]}
+
+        async def read(graph: Any) -> Any:
+            async for chunk in graph.astream({"log": ["in"]}, CONFIG, stream_mode="values"):
+                last = chunk
+            return last
+
+        graph = build(savers(), node)
+        ends = read(graph) if is_async else graph.ainvoke({"log": ["in"]}, CONFIG)
+        first = asyncio.create_task(ends)
+        await begun.wait()
+        with pytest.raises(LeaseHeldError):
+            await build(savers(), node).ainvoke({"log": ["again"]}, CONFIG)
+        may_end.set()
+        return await first
+
+    assert async_to_sync(main)() == {"log": ["in", "node"]}
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("end", ["fails", "is refused", "is closed", "pauses"])
+def test_whatever_ends_a_run_gives_the_thread_back(savers: MakeSaver, end: str) -> None:
+    def fail(state: State) -> State:
+        raise ValueError("no")
+
+    if end == "fails":
+        with pytest.raises(ValueError, match="no"):
+            build(savers(), fail).invoke({"log": ["in"]}, CONFIG)
+    elif end == "is closed":
+        stream = build(savers(), ask).stream({"log": ["in"]}, CONFIG, stream_mode="values")
+        next(stream)
+        stream.close()
+    else:
+        build(savers(), ask).invoke({"log": ["in"]}, CONFIG)
+        if end == "is refused":
+            with pytest.raises(OpenQuestionsError):
+                build(savers(), ask).invoke({"log": ["in"]}, CONFIG)
+    assert not Thread.objects.exclude(lease_until=None).exists()
+    graph = build(savers(), lambda state: {"log": ["other"]})
+    graph.invoke(Command(resume="a") if end in ("pauses", "is refused") else None, CONFIG)
+    assert graph.get_state(CONFIG).values == {"log": ["in", "other"]}
+
+
+def test_a_cancelled_run_gives_the_thread_back(savers: MakeSaver) -> None:
+    async def main() -> Any:
+        begun = asyncio.Event()
+
+        async def node(state: State) -> State:
+            begun.set()
+            await asyncio.Event().wait()
+            return {}
+
+        run = asyncio.create_task(build(savers(), node).ainvoke({"log": ["in"]}, CONFIG))
+        await begun.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return await build(savers(), lambda state: {"log": ["b"]}).ainvoke(None, CONFIG)
+
+    assert async_to_sync(main)() == {"log": ["in", "b"]}
+
+
+def test_who_was_told_of_a_pause_may_answer_elsewhere(
+    savers: MakeSaver, threads: ThreadPoolExecutor
+) -> None:
+    stream = build(savers(), ask).stream({"log": []}, CONFIG)
+    assert "__interrupt__" in next(stream)
+    answered = call(threads, build(savers(), ask), Command(resume="yes"))
+    assert answered.result(PATIENCE) == {"log": ["yes"]}
+    assert list(stream) == []
+
+
+def test_a_stream_left_half_way_by_its_own_reader_is_taken_over() -> None:
+    for saver in (InMemorySaver(), DjangoSaver()):
+        first = build(saver, lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
+        left = first.stream({"log": ["in"]}, CONFIG)
+        assert next(left) == {"n0": {"log": ["a"]}}
+        assert first.invoke(None, CONFIG) == {"log": ["in", "a", "b"]}
+        with pytest.raises(LeaseLostError):
+            list(left)
+        assert first.get_state(CONFIG).values == {"log": ["in", "a", "b"]}
+        assert first.invoke({"log": ["more"]}, CONFIG)["log"][3:] == ["more", "a", "b"]
+
+
+def test_an_async_stream_left_half_way_by_its_own_task_is_taken_over(savers: MakeSaver) -> None:
+    saver = savers()
+
+    async def main() -> Any:
+        graph = build(saver, lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
+        async for _ in graph.astream({"log": ["in"]}, CONFIG):
+            break
+        return await graph.ainvoke(None, CONFIG)
+
+    assert async_to_sync(main)() == {"log": ["in", "a", "b"]}
+
+
+def test_a_stream_left_half_way_on_another_thread_is_not(
+    savers: MakeSaver, threads: ThreadPoolExecutor
+) -> None:
+    graph = build(savers(), lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
+    left = graph.stream({"log": ["in"]}, CONFIG)
+    next(left)
+    refused = call(threads, build(savers(), ask), None)
+    with pytest.raises(LeaseHeldError):
+        refused.result(PATIENCE)
+    assert [*left] == [{"n1": {"log": ["b"]}}]
+
+
+def test_a_node_that_calls_its_own_thread_is_refused(savers: MakeSaver) -> None:
+    other = build(savers(), lambda state: None)
+
+    def node(state: State) -> State:
+        with pytest.raises(LeaseHeldError):
+            other.invoke({"log": ["x"]}, CONFIG)
+        return {"log": ["node"]}
+
+    assert build(savers(), node).invoke({"log": ["in"]}, CONFIG) == {"log": ["in", "node"]}
+
+
+# Between processes.
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Returns what makes the next runs those of another process, as far as holds go."""
+    return lambda: monkeypatch.setattr(django_saver, "_HOLDS", {})
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_another_process_is_refused_too(
+    threads: ThreadPoolExecutor, elsewhere: Callable[[], None], durability: Any
+) -> None:
+    gate = Gate()
+    graph = build(DjangoSaver(), gate)
+    first = call(threads, graph, {"log": ["in"]}, durability=durability)
+    assert gate.begun.wait(PATIENCE)
+    elsewhere()
+    with pytest.raises(LeaseHeldError, match="has it"):
+        build(DjangoSaver(), gate).invoke({"log": ["again"]}, CONFIG)
+    gate.may_end.set()
+    assert first.result(PATIENCE) == {"log": ["in", "gate"]}
+    assert gate.calls == 1
+
+
+def test_who_read_the_thread_before_another_run_is_refused(elsewhere: Callable[[], None]) -> None:
+    graph = build(DjangoSaver(), ask)
+    graph.invoke({"log": []}, CONFIG)
+
+    class Slow(DjangoSaver):
+        def get_tuple(self, config: Any) -> Any:
+            found = super().get_tuple(config)
+            elsewhere()
+            assert graph.invoke(Command(resume="first"), CONFIG) == {"log": ["first"]}
+            return found
+
+    with pytest.raises(LeaseHeldError, match="meanwhile"):
+        build(Slow(), ask).invoke(Command(resume="second"), CONFIG)
+    assert graph.get_state(CONFIG).values == {"log": ["first"]}
+
+
+def test_who_begins_a_thread_that_another_has_begun_is_refused(
+    elsewhere: Callable[[], None],
+) -> None:
+    class Slow(DjangoSaver):
+        def get_tuple(self, config: Any) -> Any:
+            found = super().get_tuple(config)
+            elsewhere()
+            build(DjangoSaver(), ask).invoke({"log": ["first"]}, CONFIG)
+            return found
+
+    with pytest.raises(LeaseHeldError, match="begun"):
+        build(Slow(), ask).invoke({"log": ["second"]}, CONFIG)
+    assert build(DjangoSaver(), ask).get_state(CONFIG).values == {"log": ["first"]}
+
+
+def hold_forever(begun: Any) -> None:
+    def node(state: State) -> State:
+        begun.set()
+        threading.Event().wait()
+        return {}
+
+    build(DjangoSaver(), node).invoke({"log": ["in"]}, CONFIG)
+
+
+def test_the_thread_of_a_process_that_was_killed_is_free_when_its_lease_has_run_out() -> None:
+    begun = processes.SERVER.Event()
+    graph = build(DjangoSaver(), lambda state: {"log": ["after"]})
+    with override_settings(HITL={**settings.HITL, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}):
+        victim = processes.start(hold_forever, begun)
+        assert begun.wait(PATIENCE)
+        with pytest.raises(LeaseHeldError):
+            graph.invoke(None, CONFIG)
+        until = Thread.objects.get().lease_until
+        while Thread.objects.get().lease_until == until:
+            pass  # its process renews the lease
+        processes.kill(victim)
+        connections.close_all()
+        while True:
+            try:
+                found = graph.invoke(None, CONFIG)
+            except LeaseHeldError:
+                continue
+            break
+    assert found == {"log": ["in", "after"]}
+
+
+def test_a_run_that_lost_its_thread_stores_nothing_more(
+    threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
+) -> None:
+    gate = Gate()
+    first = call(threads, build(DjangoSaver(), gate), {"log": ["in"]})
+    assert gate.begun.wait(PATIENCE)
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    elsewhere()
+    graph = build(DjangoSaver(), lambda state: {"log": ["second"]})
+    assert graph.invoke(None, CONFIG) == {"log": ["in", "second"]}
+    gate.may_end.set()
+    with pytest.raises(LeaseLostError):
+        first.result(PATIENCE)
+    assert graph.get_state(CONFIG).values == {"log": ["in", "second"]}
+    assert Thread.objects.get().lease_until is None
+
+
+def test_in_a_callers_transaction_the_lease_goes_with_it() -> None:
+    graph = build(DjangoSaver(), ask)
+    with transaction.atomic():
+        graph.invoke({"log": ["in"]}, CONFIG)
+        graph.invoke(Command(resume="yes"), CONFIG)
+        transaction.set_rollback(True)
+    assert not Thread.objects.exists()
+    with transaction.atomic():
+        graph.invoke({"log": ["in"]}, CONFIG)
+    assert graph.invoke(Command(resume="yes"), CONFIG) == {"log": ["in", "yes"]}
+
+
+def test_a_workers_thread_is_not_taken() -> None:
+    build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
+    Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
+    with pytest.raises(LeaseHeldError, match="worker has it"):
+        build(DjangoSaver(), ask).invoke(Command(resume="yes"), CONFIG)

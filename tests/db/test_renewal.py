@@ -1,0 +1,96 @@
+"""The one thread that keeps the leases of a process alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+from django.test import override_settings
+
+from hitl_django.db import renewal
+from hitl_django.db.renewal import Renewals, RenewedLease
+
+
+class Lease(RenewedLease):
+    """A lease that notes on which threads it was renewed."""
+
+    def __init__(self, beat: float | None = None) -> None:
+        super().__init__()
+        self.beat = self.beat if beat is None else beat
+        self.seen: list[int] = []
+        self.again = threading.Event()
+
+    def renew(self) -> None:
+        self.seen.append(threading.get_ident())
+        self.again.set()
+
+
+@pytest.fixture
+def renewals() -> Iterator[Renewals]:
+    with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.01}):
+        yield Renewals()
+
+
+def test_one_thread_renews_all_leases_and_ends_when_there_are_none(renewals: Renewals) -> None:
+    leases = [Lease(), Lease()]
+    for lease in leases:
+        renewals.add(lease)
+    thread = renewals._thread
+    assert thread is not None
+    for lease in leases:
+        assert lease.again.wait(60)
+        renewals.remove(lease)
+    assert {ident for lease in leases for ident in lease.seen} == {thread.ident}
+    thread.join(60)
+    assert not thread.is_alive()
+    another = Lease()
+    renewals.add(another)
+    assert another.again.wait(60)
+    renewals.remove(another)
+
+
+def test_a_forked_process_begins_without_the_thread(renewals: Renewals) -> None:
+    renewals._thread, renewals._leases = threading.current_thread(), {Lease()}
+    renewals.reset()  # what the fork calls in the child
+    assert (renewals._thread, renewals._leases) == (None, set())
+
+
+def test_a_connection_that_can_not_be_closed_ends_no_renewing(
+    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OperationalError("the server has gone away")
+
+    monkeypatch.setattr(renewal.connections, "close_all", refuse)
+    lease = Lease()
+    renewals.add(lease)
+    for _ in range(3):
+        assert lease.again.wait(60)
+        lease.again.clear()
+    renewals.remove(lease)
+
+
+def test_a_lease_that_was_removed_is_not_renewed_any_more(renewals: Renewals) -> None:
+    removed, other = Lease(), Lease()
+    renewals.add(removed)
+    renewals.remove(removed)
+    count = len(removed.seen)
+    renewals.add(other)
+    assert other.again.wait(60)
+    renewals.remove(other)
+    assert len(removed.seen) == count
+
+
+def test_a_lease_that_is_due_sooner_than_the_others_wakes_the_thread(renewals: Renewals) -> None:
+    with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):
+        late, soon = Lease(), Lease(beat=0)
+        renewals.add(late)
+        while not renewals._wakes:  # until it sleeps
+            soon.again.wait(0.001)
+        renewals.add(soon)
+        assert soon.again.wait(20)
+    renewals.remove(soon)
+    renewals.remove(late)
