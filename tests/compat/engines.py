@@ -50,6 +50,7 @@ LANGGRAPH: Engine = SimpleNamespace(
     channels=SimpleNamespace(
         AnyValue=langgraph.channels.AnyValue,
         BinaryOperatorAggregate=langgraph.channels.BinaryOperatorAggregate,
+        DeltaChannel=langgraph.channels.DeltaChannel,
         EphemeralValue=langgraph.channels.ephemeral_value.EphemeralValue,
         LastValue=langgraph.channels.LastValue,
         LastValueAfterFinish=langgraph.channels.last_value.LastValueAfterFinish,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ from hitl_django.engine.channels import MISSING, SAME
 from .engines import LANGGRAPH, OURS, Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def together(value: list[int], writes: Sequence[int]) -> list[int]:
+    """Adds the writes of a super-step to a list, sorted, which tells how they came together."""
+    return [*value, *sorted(writes)]
+
 
 #: How each kind is made, and whether one name or any value is written to it.
 KINDS: dict[str, tuple[Any, str]] = {
@@ -27,6 +34,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "Topic": (lambda c: c.Topic(int), "value"),
     "Topic(accumulate=True)": (lambda c: c.Topic(int, accumulate=True), "value"),
     "BinaryOperatorAggregate": (lambda c: c.BinaryOperatorAggregate(int, operator.add), "value"),
+    "DeltaChannel": (lambda c: c.DeltaChannel(together, list), "value"),
     "NamedBarrierValue": (lambda c: c.NamedBarrierValue(str, {"a", "b"}), "name"),
     "NamedBarrierValueAfterFinish": (
         lambda c: c.NamedBarrierValueAfterFinish(str, {"a", "b"}), "name",
@@ -38,11 +46,12 @@ NAMES = st.sampled_from(["a", "b"])
 EMPTY = "empty"
 
 
-class Theirs:
-    """A channel of LangGraph, which keeps its value."""
+class Kept:
+    """A channel that keeps its value: LangGraph's, or one of ours in that form."""
 
-    def __init__(self, kind: str) -> None:
-        self.channel = KINDS[kind][0](LANGGRAPH.channels).from_checkpoint(_their_missing())
+    def __init__(self, kind: str, engine: Engine = LANGGRAPH) -> None:
+        missing = _their_missing() if engine is LANGGRAPH else MISSING
+        self.channel = KINDS[kind][0](engine.channels).from_checkpoint(missing)
 
     def do(self, call: str, writes: list[Any]) -> Any:
         try:
@@ -74,7 +83,7 @@ class Ours:
             if call == "update":
                 fold = self.channel.fold(self.held, writes) if writes else self.expired()
             else:
-                fold = getattr(self.channel, call)(self.held)
+                fold = getattr(self.channel, f"{call}_held")(self.held)
         except Exception as error:
             return type(error).__name__
         if fold is not SAME:
@@ -98,9 +107,11 @@ def test_a_channel_does_the_same_whatever_is_written(kind: str) -> None:
     @settings(max_examples=150, derandomize=True, deadline=None, database=None)
     @given(st.lists(calls, max_size=8))
     def same(steps: list[tuple[str, list[Any]]]) -> None:
-        theirs, ours = Theirs(kind), Ours(kind)
+        theirs, ours, kept = Kept(kind), Ours(kind), Kept(kind, OURS)
         for call, writes in steps:
-            assert ours.do(call, writes) == theirs.do(call, list(writes)), (call, writes)
+            expected = theirs.do(call, list(writes))
+            assert ours.do(call, writes) == expected, (call, writes)
+            assert kept.do(call, list(writes)) == expected, (call, writes)
 
     same()
 

@@ -18,6 +18,7 @@ from hitl_django.engine.channels import (
     AnyValue,
     BaseChannel,
     BinaryOperatorAggregate,
+    DeltaChannel,
     EmptyChannelError,
     EphemeralValue,
     LastValue,
@@ -173,12 +174,12 @@ def test_a_join_opens_when_all_have_written_and_closes_when_it_was_used() -> Non
     barrier = NamedBarrierValue(str, {"a", "b"})
     partly = barrier.fold(MISSING, ["a"])
     assert not barrier.is_held(partly)
-    assert barrier.consume(partly) is SAME
+    assert barrier.consume_held(partly) is SAME
     whole = barrier.fold(partly, ["b"])
     assert barrier.is_held(whole)
     assert barrier.read(whole) is None
     assert barrier.fold(whole, ["b"]) is SAME
-    assert barrier.consume(whole) == set()
+    assert barrier.consume_held(whole) == set()
     assert not barrier.is_held(set())
 
 
@@ -194,22 +195,22 @@ def test_a_channel_that_waits_opens_at_the_finish_and_closes_when_it_was_used(
 ) -> None:
     written = channel.fold(MISSING, writes)
     assert not channel.is_held(written)
-    assert channel.consume(written) is SAME
-    finished = channel.finish(written)
+    assert channel.consume_held(written) is SAME
+    finished = channel.finish_held(written)
     assert channel.is_held(finished)
-    assert channel.finish(finished) is SAME
-    assert not channel.is_held(channel.consume(finished))
+    assert channel.finish_held(finished) is SAME
+    assert not channel.is_held(channel.consume_held(finished))
 
 
 def test_a_join_that_waits_does_not_open_before_all_have_written() -> None:
     channel = NamedBarrierValueAfterFinish(str, {"a", "b"})
-    assert channel.finish(channel.fold(MISSING, ["a"])) is SAME
+    assert channel.finish_held(channel.fold(MISSING, ["a"])) is SAME
 
 
 def test_most_channels_have_nothing_to_finish_or_consume() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
-        assert channel.finish(1) is SAME
-        assert channel.consume(1) is SAME
+        assert channel.finish_held(1) is SAME
+        assert channel.consume_held(1) is SAME
 
 
 def test_channels_are_equal_by_kind_and_parameters() -> None:
@@ -286,3 +287,104 @@ def test_a_channel_of_ones_own_works_in_a_graph() -> None:
     assert compiled.invoke({"best": 5}, CONFIG) == {"best": 7}
     assert compiled.get_state(CONFIG).values == {"best": 7}
     assert compiled.invoke({"best": 9}, CONFIG) == {"best": 9}
+
+
+class Doubled(LastValue):
+    """A channel that changes a part of one that is written as pure functions."""
+
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update([value * 2 for value in values])
+
+
+class Counted(LastValue):
+    """One that counts how often it was read, in what it keeps beside its value."""
+
+    def get(self) -> Any:
+        return ("read", super().get())
+
+
+class Once(EphemeralValue):
+    """One that is used up by the node that it has started."""
+
+    def consume(self) -> bool:
+        changed, self.value = self.value is not MISSING, MISSING
+        return changed
+
+
+def test_a_part_that_a_class_overrides_counts() -> None:
+    assert Doubled(int).fold(MISSING, [3]) == 6
+    assert Doubled(int).fold(6, []) is SAME
+    assert Counted(int).read(3) == ("read", 3)
+    assert Counted(int).read(MISSING) is MISSING
+    with pytest.raises(InvalidUpdateError):
+        Doubled(int).fold(MISSING, [1, 2])
+    assert (Once(int).consumable, Once(int).consume_held(3)) == (True, MISSING)
+    assert Once(int).consume_held(MISSING) is SAME
+    assert not Doubled(int).finishes
+
+
+class Parts(TypedDict, total=False):
+    doubled: Annotated[int, Doubled]
+
+
+def test_a_part_that_a_class_overrides_counts_in_a_graph() -> None:
+    graph = StateGraph(Parts).add_node("a", lambda state: {"doubled": 4}).add_edge(START, "a")
+    assert saved(graph).invoke({"doubled": 1}, CONFIG) == {"doubled": 8}
+
+
+def test_a_kept_value_is_had_by_its_copy_and_not_by_the_rule() -> None:
+    rule = LastValue(int)
+    kept = rule.from_checkpoint(3)
+    twin = kept.copy()
+    assert twin.update([4])
+    assert (kept.get(), twin.get(), rule.is_available()) == (3, 4, False)
+    assert UntrackedValue(int).from_checkpoint(3).checkpoint() is MISSING
+
+
+def test_a_channel_without_a_rule_says_so() -> None:
+    class Nothing(BaseChannel):
+        """A class with neither form."""
+
+    with pytest.raises(NotImplementedError, match="Nothing has neither fold"):
+        Nothing(int).fold(MISSING, [1])
+
+
+def extend(value: list[int], writes: Sequence[int]) -> list[int]:
+    return [*value, *writes]
+
+
+class Grows(TypedDict, total=False):
+    numbers: Annotated[list, DeltaChannel(extend)]
+
+
+class Added(TypedDict, total=False):
+    numbers: Annotated[list, operator.add]
+
+
+@pytest.mark.parametrize(("first", "then"), [(Grows, Added), (Added, Grows)])
+def test_a_key_may_change_between_a_reducer_and_a_delta_channel(first: Any, then: Any) -> None:
+    def build(schema: Any) -> Any:
+        one: Any = 1 if schema is Grows else [1]
+        graph = StateGraph(schema).add_edge(START, "a")
+        return saved(graph.add_node("a", lambda state: {"numbers": one}))
+
+    before = build(first)
+    before.invoke({"numbers": 7 if first is Grows else [7]}, CONFIG)
+    after = build(then).with_saver(before.checkpointer)
+    found = after.invoke({"numbers": 8 if then is Grows else [8]}, CONFIG)
+    assert found == {"numbers": [7, 1, 8, 1]}
+    assert after.get_state(CONFIG).values == found
+
+
+def test_a_delta_channel_that_never_snapshots_is_refused() -> None:
+    with pytest.raises(ValueError, match="snapshot_frequency has to be positive, not 0"):
+        DeltaChannel(extend, list, snapshot_frequency=0)
+
+
+def test_a_failing_reducer_of_a_delta_channel_is_named() -> None:
+    def fail(value: Any, writes: Any) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        DeltaChannel(fail, list, key="total").fold(MISSING, [1])
+    assert raised.value.__notes__ == ["While folding writes into 'total' with its reducer"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .barrier import NamedBarrierValue, NamedBarrierValueAfterFinish
 from .channel import MISSING, SAME, BaseChannel, EmptyChannelError
+from .delta import DeltaChannel
 from .last_value import (
     REPLACING,
     AnyValue,
@@ -22,6 +23,7 @@ __all__ = [
     "AnyValue",
     "BaseChannel",
     "BinaryOperatorAggregate",
+    "DeltaChannel",
     "EmptyChannelError",
     "EphemeralValue",
     "LastValue",

@@ -44,7 +44,7 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     def read(self, held: Any) -> Any:
         return None if self.is_held(held) else MISSING
 
-    def consume(self, held: Any) -> Any:
+    def consume_held(self, held: Any) -> Any:
         return set() if self.is_held(held) else SAME
 
 
@@ -61,10 +61,10 @@ class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, Checkpoint
     def is_held(self, held: Any) -> bool:
         return held is not MISSING and held[1] and held[0] == self.names
 
-    def consume(self, held: Any) -> Any:
+    def consume_held(self, held: Any) -> Any:
         return (set(), False) if self.is_held(held) else SAME
 
-    def finish(self, held: Any) -> Any:
+    def finish_held(self, held: Any) -> Any:
         if held is not MISSING and not held[1] and held[0] == self.names:
             return (held[0], True)
         return SAME

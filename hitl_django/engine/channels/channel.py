@@ -4,14 +4,15 @@ A channel holds no value itself. The loop keeps one plain dict of held values fo
 channel is a set of pure functions over one entry of it, so a super-step is a function of plain
 values and a checkpoint needs no conversion. ``MISSING`` stands for "nothing held".
 
-A class that keeps its own value, with ``from_checkpoint``, ``update``, ``get`` and
-``checkpoint``, works as well: ``fold`` and ``read`` fall back on those.
+Every channel has LangGraph's form beside it: an object that keeps its value, with
+``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A class of
+one's own is written in either form; of one that overrides those, the loop calls those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Generic
+from typing import Any, ClassVar, Final, Generic, Self
 
 from ..types import CheckpointT, UpdateT, ValueT
 
@@ -33,7 +34,7 @@ class MissingValue:
 
 MISSING: Final = MissingValue()
 
-#: What ``fold``, ``expire``, ``consume`` and ``finish`` return when nothing changes.
+#: What the pure functions of a channel return when nothing changes.
 SAME: Final = MissingValue()
 
 
@@ -55,9 +56,26 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     finishes = False
     durable = True
     plain = False
+    #: What a channel that keeps its value holds; SAME before it was looked at.
+    value: Any = SAME
+    #: The nearest class above that is written as pure functions, where there is one.
+    _rule: ClassVar[type[BaseChannel[Any, Any, Any]] | None] = None
 
     def __init__(self, typ: Any = Any, key: str = "") -> None:
         self.typ, self.key = typ, key
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if not _PURE.isdisjoint(own):
+            cls._rule = cls
+        elif cls._rule is not None and not _KEEPING.isdisjoint(own):
+            # What it inherits as pure functions would pass over what it overrides.
+            for name in _PURE:
+                setattr(cls, name, getattr(BaseChannel, name))
+            cls.expires, cls.plain = True, False
+        cls.consumable = cls.consumable or "consume" in own
+        cls.finishes = cls.finishes or "finish" in own
 
     @property
     def ValueType(self) -> Any:
@@ -80,21 +98,26 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
 
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
         """Returns what is held after a super-step's writes, or SAME."""
-        state = self.from_checkpoint(held)
-        changed = state.update(writes)
-        return state.checkpoint() if changed else SAME
+        kept = self.from_checkpoint(held)
+        return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
         """Returns what is held after a super-step that wrote nothing, or SAME."""
         return self.fold(held, ())
 
-    def consume(self, held: Any) -> Any:
+    def consume_held(self, held: Any) -> Any:
         """Returns what is held after a node it triggered has run, or SAME."""
-        return SAME
+        if not self.consumable:
+            return SAME
+        kept = self.from_checkpoint(held)
+        return kept.checkpoint() if kept.consume() else SAME
 
-    def finish(self, held: Any) -> Any:
+    def finish_held(self, held: Any) -> Any:
         """Returns what is held when no other node would run, or SAME."""
-        return SAME
+        if not self.finishes:
+            return SAME
+        kept = self.from_checkpoint(held)
+        return kept.checkpoint() if kept.finish() else SAME
 
     def is_held(self, held: Any) -> bool:
         """Returns whether there is a value to read."""
@@ -102,8 +125,6 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
 
     def read(self, held: Any) -> Any:
         """Returns the value that nodes see, or MISSING."""
-        if type(self).get is BaseChannel.get:
-            return held
         try:
             return self.from_checkpoint(held).get()
         except EmptyChannelError:
@@ -113,30 +134,83 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         """Returns what is held before the first write."""
         return MISSING
 
-    def bound(self, key: str) -> BaseChannel:
-        """Returns the same rule for the channel named ``key``."""
-        twin = self.__class__.__new__(self.__class__)
-        twin.__dict__.update(self.__dict__)
+    def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
+        """Returns the same rule for the channel named ``key``, of a field annotated as ``typ``."""
+        twin = self.copy()
         twin.key = key
         return twin
 
-    # The keeping form, for classes written that way.
+    # LangGraph's form: a channel that keeps its value.
 
-    def from_checkpoint(self, checkpoint: Any) -> Any:
-        """Returns a channel that keeps the stored value."""
-        raise NotImplementedError(f"{type(self).__name__} has neither fold() nor from_checkpoint()")
+    def copy(self) -> Self:
+        """Returns a channel that keeps the same value."""
+        twin = self.__class__.__new__(self.__class__)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        """Returns a channel that keeps the stored value; MISSING stands for none."""
+        kept = self.copy()
+        kept.value = SAME if checkpoint is MISSING else checkpoint
+        kept._get_held()
+        return kept
 
     def update(self, values: Sequence[Any]) -> bool:
         """Takes a super-step's writes; returns whether the value changed."""
-        raise NotImplementedError
+        rule, held = self._get_rule(), self._get_held()
+        if values or rule.expire is BaseChannel.expire:
+            return self._keep(rule.fold(self, held, values))
+        return self._keep(rule.expire(self, held))
 
     def get(self) -> Any:
         """Returns the kept value; raises EmptyChannelError when there is none."""
-        raise NotImplementedError
+        held = self._get_held()
+        found = held if self._rule is None else self._rule.read(self, held)
+        if found is MISSING:
+            raise EmptyChannelError
+        return found
+
+    def is_available(self) -> bool:
+        """Returns whether there is a value to get."""
+        try:
+            self.get()
+        except EmptyChannelError:
+            return False
+        return True
 
     def checkpoint(self) -> Any:
-        """Returns what is stored of the kept value."""
-        try:
-            return self.get()
-        except EmptyChannelError:
-            return MISSING
+        """Returns what is stored of the kept value; MISSING where that is nothing."""
+        return self._get_held() if self._rule is None or self._rule.durable else MISSING
+
+    def consume(self) -> bool:
+        """Notes that a node it triggered has run; returns whether the value changed."""
+        rule = self._rule
+        return rule is not None and self._keep(rule.consume_held(self, self._get_held()))
+
+    def finish(self) -> bool:
+        """Notes that no other node would run; returns whether the value changed."""
+        rule = self._rule
+        return rule is not None and self._keep(rule.finish_held(self, self._get_held()))
+
+    def _get_rule(self) -> type[BaseChannel[Any, Any, Any]]:
+        if self._rule is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither fold() nor update()")
+        return self._rule
+
+    def _get_held(self) -> Any:
+        if self.value is SAME:
+            self.value = MISSING if self._rule is None else self._rule.initial(self)
+        return self.value
+
+    def _keep(self, held: Any) -> bool:
+        if held is SAME:
+            return False
+        self.value = held
+        return True
+
+
+#: The two forms of a channel's rule.
+_PURE = frozenset(("fold", "expire", "consume_held", "finish_held", "is_held", "read", "initial"))
+_KEEPING = frozenset(
+    ("from_checkpoint", "update", "get", "is_available", "checkpoint", "consume", "finish")
+)

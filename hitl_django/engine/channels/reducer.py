@@ -40,6 +40,18 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
     return False, None
 
 
+def find_concrete(typ: Any) -> Any:
+    """Returns the class that makes the empty value of an annotated type."""
+    origin = get_origin(typ) or typ
+    return _CONCRETE.get(origin, origin)
+
+
+def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Returns whether two reducers are the same; lambdas can't be told apart by what they do."""
+    names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
+    return "<lambda>" in names or one is other
+
+
 class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """Folds each write into the value with ``operator(value, write)``.
 
@@ -51,19 +63,13 @@ class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     plain = True
 
     def __init__(self, typ: Any, operator: Callable[[Any, Any], Any], key: str = "") -> None:
-        origin = get_origin(typ) or typ
-        super().__init__(_CONCRETE.get(origin, origin), key)
+        super().__init__(find_concrete(typ), key)
         self.operator = operator
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BinaryOperatorAggregate):
             return False
-        if "<lambda>" in (
-            getattr(self.operator, "__name__", ""),
-            getattr(other.operator, "__name__", ""),
-        ):
-            return True  # two lambdas can't be told apart by what they do
-        return self.operator is other.operator
+        return is_same_operator(self.operator, other.operator)
 
     __hash__ = BaseChannel.__hash__
 

@@ -180,7 +180,7 @@ def _consume(
     """Resets the channels that are used up by the node that they started."""
     for name in triggers:
         if name in spec.consumable:
-            held = spec.channels[name].consume(state.values.get(name, MISSING))
+            held = spec.channels[name].consume_held(state.values.get(name, MISSING))
             if held is not SAME:
                 _hold(spec, state, name, held, version)
 
@@ -205,6 +205,6 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
     """Opens the channels that wait until nothing else would run."""
     for name in spec.finishing:
-        held = spec.channels[name].finish(state.values.get(name, MISSING))
+        held = spec.channels[name].finish_held(state.values.get(name, MISSING))
         if held is not SAME and _hold(spec, state, name, held, version):
             updated.add(name)

@@ -104,9 +104,9 @@ def build_channel(name: str, annotation: Any) -> BaseChannel:
         return LastValue(annotation, name)
     typ, rule = _unwrapped(annotation.__origin__), metadata[-1]
     if isinstance(rule, BaseChannel):
-        return rule.bound(name)
+        return rule.bound(name, typ)
     if isinstance(rule, type) and issubclass(rule, BaseChannel):
-        return rule(typ).bound(name)
+        return rule(typ).bound(name, typ)
     if callable(rule) and not isinstance(rule, type):
         _check_reducer(rule)
         return BinaryOperatorAggregate(typ, rule, name)

@@ -1,0 +1,7 @@
+"""The base of all channels."""
+
+from __future__ import annotations
+
+from hitl_django.engine.channels import BaseChannel, EmptyChannelError
+
+__all__ = ["BaseChannel", "EmptyChannelError"]

@@ -1,0 +1,7 @@
+"""Channels that keep the last value."""
+
+from __future__ import annotations
+
+from hitl_django.engine.channels import LastValue, LastValueAfterFinish
+
+__all__ = ["LastValue", "LastValueAfterFinish"]

@@ -1,0 +1,7 @@
+"""Channels that wait for several nodes."""
+
+from __future__ import annotations
+
+from hitl_django.engine.channels import NamedBarrierValue, NamedBarrierValueAfterFinish
+
+__all__ = ["NamedBarrierValue", "NamedBarrierValueAfterFinish"]

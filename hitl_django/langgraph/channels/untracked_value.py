@@ -1,0 +1,7 @@
+"""The channel that is never stored."""
+
+from __future__ import annotations
+
+from hitl_django.engine.channels import UntrackedValue
+
+__all__ = ["UntrackedValue"]
