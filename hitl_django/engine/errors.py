@@ -113,7 +113,14 @@ class GraphRecursionError(GraphError, RecursionError):
 
 
 class GraphDrained(GraphError):
-    """The run stopped at the edge of a super-step because it was asked to; it can go on later."""
+    """The run stopped at the edge of a super-step because it was asked to; it can go on later.
+
+    ``reason`` is what it was asked with.
+    """
+
+    def __init__(self, reason: str = "shutdown") -> None:
+        super().__init__(f"Graph drained: {reason}")
+        self.reason = reason
 
 
 class NodeTimeoutError(GraphError):

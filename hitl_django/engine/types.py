@@ -67,9 +67,9 @@ class Interrupt(Generic[ValueT]):
         object.__setattr__(self, "response_schema", response_schema)
 
     @classmethod
-    def from_ns(cls, value: Any, ns: str) -> Interrupt:
+    def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
         """Returns the question that the task with this namespace asks first."""
-        return cls(value, xxh3_128_hexdigest(ns.encode()))
+        return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property
     def interrupt_id(self) -> str:
@@ -125,12 +125,12 @@ class TimeoutPolicy:
     refresh_on: Literal["auto", "heartbeat"] = "auto"
 
     @classmethod
-    def coerce(cls, given: Timeout | None) -> TimeoutPolicy | None:
+    def coerce(cls, value: Timeout | None) -> TimeoutPolicy | None:
         """Returns a policy in seconds, or None where it limits nothing.
 
         A bare time is a ``run_timeout``. Raises ValueError unless each time is more than 0.
         """
-        policy = given if isinstance(given, cls) else cls(run_timeout=given)  # type: ignore[arg-type]
+        policy = value if isinstance(value, cls) else cls(run_timeout=value)  # type: ignore[arg-type]
         if policy.refresh_on not in ("auto", "heartbeat"):
             raise ValueError("refresh_on must be 'auto' or 'heartbeat'")
         run = _seconds("run_timeout", policy.run_timeout)
@@ -321,6 +321,8 @@ class ErrorCode(Enum):
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"
     INVALID_GRAPH_NODE_RETURN_VALUE = "INVALID_GRAPH_NODE_RETURN_VALUE"
+    MULTIPLE_SUBGRAPHS = "MULTIPLE_SUBGRAPHS"
+    INVALID_CHAT_HISTORY = "INVALID_CHAT_HISTORY"
 
 
 class StateUpdate(NamedTuple):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hitl_django.engine.task.callbacks import (
     GraphCallbackHandler,
     GraphInterruptEvent,
+    GraphLifecycleEvent,
+    GraphLifecycleStatus,
     GraphResumeEvent,
 )
 
-__all__ = ["GraphCallbackHandler", "GraphInterruptEvent", "GraphResumeEvent"]
+__all__ = [
+    "GraphCallbackHandler",
+    "GraphInterruptEvent",
+    "GraphLifecycleEvent",
+    "GraphLifecycleStatus",
+    "GraphResumeEvent",
+]

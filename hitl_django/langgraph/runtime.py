@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hitl_django.engine.task.node_api import get_runtime
-from hitl_django.engine.task.runtime import ExecutionInfo, RunControl, Runtime
+from hitl_django.engine.task.runtime import BaseUser, ExecutionInfo, RunControl, Runtime, ServerInfo
 
-__all__ = ["ExecutionInfo", "RunControl", "Runtime", "get_runtime"]
+__all__ = ["BaseUser", "ExecutionInfo", "RunControl", "Runtime", "ServerInfo", "get_runtime"]

@@ -51,9 +51,9 @@ class NodeBuilder:
         self._channels.extend(channels)
         return self
 
-    def do(self, action: Any) -> NodeBuilder:
+    def do(self, node: Any) -> NodeBuilder:
         """Adds a function; the next one gets what this one returns."""
-        self._actions.append(build_action(action))
+        self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:

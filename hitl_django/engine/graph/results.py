@@ -38,7 +38,7 @@ def raise_outcome(state: LoopState) -> None:
         raise DrainSignal
     if outcome.status == "drained":
         control = state.run.control
-        raise GraphDrained(f"Graph drained: {control.drain_reason if control else None}")
+        raise GraphDrained((control and control.drain_reason) or "shutdown")
     if outcome.status == "interrupted" and state.job.nested:
         raise GraphInterrupt(outcome.questions)
 

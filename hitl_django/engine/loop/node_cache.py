@@ -36,7 +36,7 @@ class BaseCache(Generic[ValueT]):
         """Returns what is kept and still good of ``keys``."""
         raise NotImplementedError
 
-    def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+    def set(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
         """Keeps values, each for its number of seconds (None: for ever)."""
         raise NotImplementedError
 
@@ -50,9 +50,9 @@ class BaseCache(Generic[ValueT]):
         """Like get."""
         return self.get(keys)
 
-    async def aset(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+    async def aset(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
         """Like set."""
-        self.set(pairs)
+        self.set(keys)
 
     async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
         """Like clear."""
@@ -81,11 +81,11 @@ class InMemoryCache(BaseCache[ValueT]):
                     del self._kept[namespace][key]
         return {key: self.serde.decode(data) for key, data in found.items()}
 
-    def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
+    def set(self, keys: Mapping[FullKey, tuple[Any, int | None]]) -> None:
         now = time.monotonic()
         encoded = [
             (key, self.serde.encode(value), None if ttl is None else now + ttl)
-            for key, (value, ttl) in pairs.items()
+            for key, (value, ttl) in keys.items()
         ]
         with self._lock:
             for (namespace, key), data, until in encoded:

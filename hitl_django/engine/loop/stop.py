@@ -8,7 +8,7 @@ from .. import ids
 from ..constants import NULL_TASK_ID
 from ..errors import GraphRecursionError
 from ..savers.checkpoint import Outcome, Question
-from ..task.callbacks import GraphInterruptEvent
+from ..task.callbacks import GraphInterruptEvent, GraphLifecycleStatus
 from ..task.runtime import RunControl
 from ..task.task import Task
 from ..types import Interrupt
@@ -75,7 +75,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
     """Returns the event with which the caller's handlers are called when a run waits for people."""
     interrupts = tuple(q.interrupt for q in outcome.questions if q.kind == "interrupt")
-    stopped = "interrupt_after" if state.stopped_after else "interrupt_before"
+    stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(
         run_id=state.run.config.get("run_id"),
         status="pending" if interrupts else stopped,

@@ -6,11 +6,17 @@ import inspect
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..types import Interrupt
 
 logger = logging.getLogger("hitl_django")
+
+
+#: Where a run stood when an event of it was sent.
+GraphLifecycleStatus = Literal[
+    "input", "pending", "done", "interrupt_before", "interrupt_after", "out_of_steps"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,7 @@ class GraphInterruptEvent:
     """A run has paused: at which checkpoint of which graph, and to ask what."""
 
     run_id: Any
-    status: str
+    status: GraphLifecycleStatus
     checkpoint_id: str
     checkpoint_ns: tuple[str, ...]
     interrupts: tuple[Interrupt, ...] = ()
@@ -29,9 +35,12 @@ class GraphResumeEvent:
     """A graph goes on from a stored checkpoint."""
 
     run_id: Any
-    status: str
+    status: GraphLifecycleStatus
     checkpoint_id: str
     checkpoint_ns: tuple[str, ...]
+
+
+GraphLifecycleEvent = GraphInterruptEvent | GraphResumeEvent
 
 
 class GraphCallbackHandler:
@@ -61,16 +70,14 @@ def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
 
 
 def _calls(
-    handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
+    handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent
 ) -> Iterator[tuple[GraphCallbackHandler, Any]]:
     for handler in handlers:
         pauses = isinstance(event, GraphInterruptEvent)
         yield handler, handler.on_interrupt if pauses else handler.on_resume
 
 
-def call_handlers(
-    handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
-) -> None:
+def call_handlers(handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent) -> None:
     """Calls each handler with the event."""
     for handler, call in _calls(handlers, event):
         try:
@@ -82,7 +89,7 @@ def call_handlers(
 
 
 async def acall_handlers(
-    handlers: Iterable[GraphCallbackHandler], event: GraphInterruptEvent | GraphResumeEvent
+    handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent
 ) -> None:
     """Like call_handlers; a handler may be async."""
     for handler, call in _calls(handlers, event):

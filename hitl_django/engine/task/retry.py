@@ -21,14 +21,14 @@ _HOPELESS = (
 )
 
 
-def default_retry_on(error: Exception) -> bool:
+def default_retry_on(exc: Exception) -> bool:
     """Returns whether an error looks temporary: a lost connection, a server's 5xx, or unknown."""
-    if isinstance(error, ConnectionError):
+    if isinstance(exc, ConnectionError):
         return True
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    status = getattr(getattr(exc, "response", None), "status_code", None)
     if isinstance(status, int):
         return 500 <= status < 600
-    return not isinstance(error, _HOPELESS)
+    return not isinstance(exc, _HOPELESS)
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 ContextT = TypeVar("ContextT")
 
@@ -75,6 +75,39 @@ class ExecutionInfo:
     node_attempt: int = 1
     node_first_attempt_time: float | None = None
 
+    def patch(self, **changes: Any) -> ExecutionInfo:
+        """Returns this with fields replaced."""
+        return replace(self, **changes)
+
+
+class BaseUser(Protocol):
+    """Who a server has authenticated, as ``ServerInfo`` has it."""
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether it is anybody."""
+
+    @property
+    def display_name(self) -> str:
+        """What the user is called."""
+
+    @property
+    def identity(self) -> str:
+        """What the user is known by."""
+
+    @property
+    def permissions(self) -> Sequence[str]:
+        """What the user may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server that runs the graph tells its nodes; None where there is no such server."""
+
+    assistant_id: str
+    graph_id: str
+    user: BaseUser | None = None
+
 
 def no_writer(chunk: Any) -> None:
     """Drops what a node streams when nobody listens."""
@@ -99,7 +132,18 @@ class Runtime(Generic[ContextT]):
     heartbeat: Callable[[], None] = no_heartbeat
     previous: Any = None
     execution_info: ExecutionInfo | None = None
+    server_info: ServerInfo | None = None
     control: RunControl | None = None
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether the run was asked to stop."""
+        return self.control is not None and self.control.drain_requested
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why the run was asked to stop; None where it wasn't."""
+        return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
         """Returns this runtime with what ``other`` sets."""
@@ -113,9 +157,19 @@ class Runtime(Generic[ContextT]):
             heartbeat=other.heartbeat if other.heartbeat is not no_heartbeat else self.heartbeat,
             previous=other.previous if other.previous is not None else self.previous,
             execution_info=other.execution_info or self.execution_info,
+            server_info=other.server_info or self.server_info,
             control=other.control or self.control,
         )
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
         """Returns this runtime with fields replaced."""
         return replace(self, **changes)
+
+    def patch_execution_info(self, **changes: Any) -> Runtime[ContextT]:
+        """Returns this runtime with fields of ``execution_info`` replaced.
+
+        Raises RuntimeError outside of a node, where there is none.
+        """
+        if self.execution_info is None:
+            raise RuntimeError("There is no execution_info to patch outside of a node.")
+        return replace(self, execution_info=self.execution_info.patch(**changes))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+from warnings import warn
+
+from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.state.messages import (
     REMOVE_ALL_MESSAGES,
     MessagesState,
@@ -9,4 +13,12 @@ from hitl_django.engine.state.messages import (
     add_messages,
 )
 
-__all__ = ["REMOVE_ALL_MESSAGES", "MessagesState", "RemoveMessage", "add_messages"]
+__all__ = ["REMOVE_ALL_MESSAGES", "MessageGraph", "MessagesState", "RemoveMessage", "add_messages"]
+
+
+class MessageGraph(StateGraph):
+    """A graph whose state is a list of messages; StateGraph(MessagesState) is what to use."""
+
+    def __init__(self) -> None:
+        warn("MessageGraph is deprecated: use StateGraph(MessagesState).", DeprecationWarning, 2)
+        super().__init__(Annotated[list[Any], add_messages])

@@ -1,0 +1,84 @@
+"""What a run's runtime tells a node, in both engines."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from .cases_asking import one
+from .engines import LANGGRAPH, OURS, Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BOTH = pytest.mark.parametrize("engine", [LANGGRAPH, OURS], ids=["langgraph", "ours"])
+HOMES = {id(LANGGRAPH): "langgraph", id(OURS): "hitl_django.langgraph"}
+
+
+def load(engine: Engine, module: str) -> Any:
+    return importlib.import_module(f"{HOMES[id(engine)]}.{module}")
+
+
+@BOTH
+def test_a_drained_run_says_why(engine: Engine) -> None:
+    seen: list[Any] = []
+    control = engine.RunControl()
+
+    def first(state: Any) -> dict[str, Any]:
+        runtime = engine.get_runtime()
+        seen.append((runtime.drain_requested, runtime.drain_reason))
+        control.request_drain("deploy")
+        seen.append((runtime.drain_requested, runtime.drain_reason))
+        return {}
+
+    graph = one(engine, first, "b")
+    with pytest.raises(load(engine, "errors").GraphDrained) as drained:
+        graph.compile().invoke({"x": 1}, control=control)
+    assert (drained.value.reason, str(drained.value)) == ("deploy", "Graph drained: deploy")
+    assert seen == [(False, None), (True, "deploy")]
+
+
+@BOTH
+def test_what_a_server_tells_is_had_by_the_runtime(engine: Engine) -> None:
+    runtime = load(engine, "runtime")
+    info = runtime.ServerInfo(assistant_id="a", graph_id="g")
+    plain = runtime.Runtime()
+    assert (plain.server_info, plain.drain_requested, plain.drain_reason) == (None, False, None)
+    assert plain.merge(runtime.Runtime(server_info=info)).server_info.graph_id == "g"
+    assert plain.override(server_info=info).merge(plain).server_info == info
+
+
+@BOTH
+def test_execution_info_is_patched_and_not_changed(engine: Engine) -> None:
+    runtime = load(engine, "runtime")
+    info = runtime.ExecutionInfo(checkpoint_id="c", checkpoint_ns="", task_id="t")
+    whole = runtime.Runtime(execution_info=info)
+    assert whole.patch_execution_info(node_attempt=2).execution_info == info.patch(node_attempt=2)
+    assert info.node_attempt == 1
+    with pytest.raises(RuntimeError, match="execution_info"):
+        runtime.Runtime().patch_execution_info(node_attempt=2)
+
+
+@BOTH
+def test_parts_of_a_stream_have_types(engine: Engine) -> None:
+    types = load(engine, "types")
+    graph = one(engine, lambda state: {"log": ["a"]}).compile()
+    parts = graph.stream(
+        {"x": 1}, stream_mode=["values", "updates", "tasks", "debug"], version="v2"
+    )
+    kinds = {
+        "values": types.ValuesStreamPart,
+        "updates": types.UpdatesStreamPart,
+        "tasks": types.TasksStreamPart,
+        "debug": types.DebugStreamPart,
+    }
+    seen = set()
+    for part in parts:
+        seen.add(part["type"])
+        assert set(part) == kinds[part["type"]].__required_keys__
+        if part["type"] == "tasks":
+            ends = "result" in part["data"]
+            payload = types.TaskResultPayload if ends else types.TaskPayload
+            assert set(part["data"]) <= set(payload.__annotations__)
+    assert seen == set(kinds)
