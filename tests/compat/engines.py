@@ -8,6 +8,8 @@ from typing import Any
 
 import hitl_django
 from hitl_django.engine import channels
+from hitl_django.langgraph import prebuilt
+from hitl_django.langgraph.prebuilt import tool_node
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -24,6 +26,8 @@ with warnings.catch_warnings():
     import langgraph.graph
     import langgraph.graph.message
     import langgraph.managed
+    import langgraph.prebuilt
+    import langgraph.prebuilt.tool_node
     import langgraph.pregel
     import langgraph.runtime
     import langgraph.types
@@ -32,6 +36,8 @@ Engine = Any  # a namespace of public names
 
 OURS: Engine = SimpleNamespace(
     channels=channels,
+    prebuilt=prebuilt,
+    tool_node=tool_node,
     **{
         name: getattr(hitl_django, name)
         for name in (
@@ -47,6 +53,8 @@ OURS: Engine = SimpleNamespace(
 
 LANGGRAPH: Engine = SimpleNamespace(
     name="langgraph",
+    prebuilt=langgraph.prebuilt,
+    tool_node=langgraph.prebuilt.tool_node,
     channels=SimpleNamespace(
         AnyValue=langgraph.channels.AnyValue,
         BinaryOperatorAggregate=langgraph.channels.BinaryOperatorAggregate,

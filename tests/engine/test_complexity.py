@@ -11,8 +11,8 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.state import complexity
 from hitl_django.engine.state.complexity import contains_itself, is_too_complex
 from hitl_django.engine.state.schema import MAX_FAULTS, check_input, coerce
+from hitl_django.engine.tools.invocation_error import ToolInvocationError
 from hitl_django.engine.tools.tool import Tool
-from hitl_django.engine.tools.tool_call import BadCall, ToolCall
 
 seen: list[Any] = []
 
@@ -162,9 +162,8 @@ def test_the_arguments_of_a_tool_are_counted_too() -> None:
         return "found"
 
     tool = Tool(find)
-    call = ToolCall("find", {"condition": nested(60)}, "1", "key", 0, 1)
-    with pytest.raises(BadCall, match="too complex"):
-        tool.arguments(call)
+    with pytest.raises(ToolInvocationError, match="too complex"):
+        tool.arguments({"condition": nested(60)}, {})
 
 
 def test_of_many_faults_the_first_are_told() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from .ambient import enter_config
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
-from .tools import DirectlyInjectedToolArg, InjectedToolArg
+from .tools import DirectlyInjectedToolArg, InjectedToolArg, ToolException, ToolMessage
 
 __all__ = [
     "DirectlyInjectedToolArg",
     "InjectedToolArg",
     "MessageStream",
+    "ToolException",
+    "ToolMessage",
     "add_handler",
     "complete_message",
     "convert_message",

@@ -406,7 +406,7 @@ class TaskContext:
     def write(self, chunk: Any) -> None:
         """Emits a custom stream chunk."""
         if "custom" in self.run.modes:
-            ns = tuple(self.task.origin.ns.split("|")) if self.task.origin.ns else ()
+            ns = self.task.origin.levels
             if self.run.chunk_buffer is None:
                 self.run.emit((ns, "custom", chunk))
             else:

@@ -12,6 +12,7 @@ from ..types import RunnableConfig
 from .callbacks import list_handlers
 from .chunk_buffer import ChunkBuffer
 from .runtime import RunControl, Runtime
+from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
@@ -90,6 +91,7 @@ class RunContext:
         "stream",
         "subgraphs",
         "thread_id",
+        "tool_stream",
         "wildcard",
         "within",
     )
@@ -148,6 +150,8 @@ class RunContext:
         #: Has langchain find a node's config, and what streams its models' messages.
         self.enter_config: Callable[[RunnableConfig], Callable[[], None]] | None = None
         self.message_stream: Any = None
+        #: What streams the calls of its tools.
+        self.tool_stream: ToolStream | None = None
         #: The LoopState of this run, which tasks know nothing of, and who has threads for the tasks
         #: that its nodes call.
         self.loop_state: Any

@@ -52,6 +52,11 @@ class Origin:
         return self._checkpoint_id
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """The namespace by its levels, as chunks have it."""
+        return tuple(self.ns.split(NS_SEP)) if self.ns else ()
+
+    @property
     def id_bytes(self) -> bytes:
         """The checkpoint's id as bytes, of which the ids of all tasks of the step are made."""
         if not self._id_bytes:

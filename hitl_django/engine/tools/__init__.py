@@ -7,18 +7,30 @@ messages may be dicts or objects such as langchain's.
 from __future__ import annotations
 
 from .injection import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
+from .invocation_error import ToolInvocationError
 from .review_types import ActionRequest, HumanInterrupt, HumanInterruptConfig, HumanResponse
 from .tool_messages import tools_condition
 from .tool_node import ToolNode
+from .tool_request import (
+    AsyncToolCallWrapper,
+    ToolCallRequest,
+    ToolCallWithContext,
+    ToolCallWrapper,
+)
 
 __all__ = [
     "ActionRequest",
+    "AsyncToolCallWrapper",
     "HumanInterrupt",
     "HumanInterruptConfig",
     "HumanResponse",
     "InjectedState",
     "InjectedStore",
     "InjectedToolCallId",
+    "ToolCallRequest",
+    "ToolCallWithContext",
+    "ToolCallWrapper",
+    "ToolInvocationError",
     "ToolNode",
     "ToolRuntime",
     "tools_condition",

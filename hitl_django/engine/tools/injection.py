@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Generic, get_args, get_origin, get_type_hints
 
 from ..bridges import find_langchain
+from ..task.context import TaskContext, current
 from ..types import ContextT, RunnableConfig, StateT, StreamWriter
 
 _langchain = find_langchain()
 #: Where langchain is there, its tools leave arguments of these out of what they show a model.
 _Marker: Any = object if _langchain is None else _langchain.InjectedToolArg
 _Direct: Any = object if _langchain is None else _langchain.DirectlyInjectedToolArg
+#: Stands for an argument that is left to its default.
+LEFT_OUT: Any = object()
 
 
 class InjectedState(_Marker):  # type: ignore[misc]
@@ -34,7 +37,11 @@ class InjectedToolCallId(_Marker):  # type: ignore[misc]
 
 @dataclass
 class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
-    """What a tool may know of the run: an argument that is annotated with it gets it."""
+    """What a tool may know of the run: an argument that is annotated with it gets it.
+
+    ``tools`` are those of the node that runs the call. ``server_info`` is there for LangGraph's
+    sake, and None.
+    """
 
     state: StateT
     context: ContextT
@@ -42,67 +49,121 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
     stream_writer: StreamWriter
     tool_call_id: str | None
     store: Any
+    tools: list[Any] = field(default_factory=list)
+    execution_info: Any = None
+    server_info: Any = None
+
+    def emit_output_delta(self, delta: Any) -> None:
+        """Emits a part of the tool's output, where the run is streamed in the mode ``tools``."""
+        _emit_delta(self.tool_call_id, delta)
 
 
-#: Makes the value of an argument, of the state, the context of the call, and the call's id.
-Injection = Callable[[Any, Any, str | None], Any]
+@dataclass(slots=True)
+class CallScope:
+    """What the arguments of one call are filled in from."""
+
+    state: Any
+    context: TaskContext | None
+    call_id: str | None
+    tools: list[Any]
+    messages_key: str
+
+
+#: Makes the value of an argument, or says that it is LEFT_OUT.
+Injection = Callable[[CallScope], Any]
 
 
 def find_injections(tool: Any) -> dict[str, Injection]:
     """Returns what fills in which arguments of a function, or of a langchain tool's function.
 
     Markers are known by the names of their classes: LangGraph's and langchain's count as well.
+    So does the name ``runtime``, however it is annotated.
     """
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool
     if not inspect.isroutine(function):
         function = getattr(type(tool), "_run", None) or type(function).__call__
     try:
         hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters
     except Exception:
         return {}
-    found = {name: _injection_of(hint) for name, hint in hints.items() if name != "return"}
-    return {name: injection for name, injection in found.items() if injection is not None}
+    found: dict[str, Injection] = {}
+    for name, parameter in parameters.items():
+        has_default = parameter.default is not parameter.empty
+        injection = _injection_of(hints.get(name), has_default)
+        if injection is None and name == "runtime":
+            injection = partial(build_runtime, ToolRuntime)
+        if injection is not None:
+            found[name] = injection
+    return found
 
 
-def _injection_of(hint: Any) -> Injection | None:
+def _injection_of(hint: Any, has_default: bool) -> Injection | None:
     kind = get_origin(hint) or hint
     if isinstance(kind, type) and kind.__name__ == "ToolRuntime":
-        return partial(_build_runtime, kind)
+        return partial(build_runtime, kind)
     for marker in getattr(hint, "__metadata__", ()):
         name = marker.__name__ if isinstance(marker, type) else type(marker).__name__
         if name == "InjectedState":
-            return _state_reader(getattr(marker, "field", None))
+            return _state_reader(getattr(marker, "field", None), has_default)
         if name == "InjectedStore":
-            return lambda state, context, call_id: context and context.run.store
+            return _read_store
         if name == "InjectedToolCallId":
-            return lambda state, context, call_id: call_id
+            return lambda scope: scope.call_id
     # Optional[ToolRuntime] and its like.
     inner = (
-        _injection_of(argument) for argument in get_args(hint) if not isinstance(argument, str)
+        _injection_of(argument, has_default)
+        for argument in get_args(hint)
+        if not isinstance(argument, str)
     )
     return next((found for found in inner if found is not None), None)
 
 
-def _state_reader(field: str | None) -> Injection:
-    def read(state: Any, context: Any, call_id: str | None) -> Any:
+def _state_reader(field: str | None, has_default: bool) -> Injection:
+    def read(scope: CallScope) -> Any:
+        state = scope.state
+        if isinstance(state, list):
+            state = {scope.messages_key: state}
         if field is None:
             return state
         if isinstance(state, Mapping):
-            return state[field]
-        return state if isinstance(state, list) else getattr(state, field)
+            return state.get(field, LEFT_OUT) if has_default else state[field]
+        return getattr(state, field, LEFT_OUT) if has_default else getattr(state, field)
 
     return read
 
 
-def _build_runtime(kind: Any, state: Any, context: Any, call_id: str | None) -> Any:
+def _read_store(scope: CallScope) -> Any:
+    store = scope.context and scope.context.run.store
+    if store is None:
+        raise ValueError("A tool takes the graph's store, and it has none: compile it with one.")
+    return store
+
+
+def build_runtime(kind: Any, scope: CallScope) -> Any:
     """Returns a runtime of the class that the tool names: ours, or LangGraph's."""
+    context = scope.context
     if context is None:
         raise ValueError("A tool's ToolRuntime is that of a running graph, and none runs.")
-    return kind(
-        state=state,
-        context=context.runtime().context,
-        config=context.config(),
-        stream_writer=context.write,
-        tool_call_id=call_id,
-        store=context.run.store,
-    )
+    of_node = context.runtime()
+    values = {
+        "state": scope.state,
+        "context": of_node.context,
+        "config": context.config(),
+        "stream_writer": context.write,
+        "tool_call_id": scope.call_id,
+        "store": context.run.store,
+        "tools": scope.tools,
+        "execution_info": of_node.execution_info,
+    }
+    known = {each.name for each in fields(kind)}
+    runtime = kind(**{name: value for name, value in values.items() if name in known})
+    if not isinstance(runtime, ToolRuntime):
+        runtime.emit_output_delta = partial(_emit_delta, scope.call_id)
+    return runtime
+
+
+def _emit_delta(call_id: str | None, delta: Any) -> None:
+    context = current.get()
+    if context is not None and context.run.tool_stream is not None:
+        context.run.tool_stream.emit_delta(context.task.origin.levels, call_id, delta)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
@@ -15,21 +16,29 @@ from ..state.schema import coerce
 from ..task.nodes import is_coroutine_function
 from ..types import Command
 from .injection import find_injections
-from .tool_call import BadCall, ToolCall, build_bad_call
+from .invocation_error import BadCall, ToolInvocationError
 
 
 class Tool:
-    """A plain function as a tool: what a model gives it is read by its annotations."""
+    """A plain function as a tool: what a model gives it is read by its annotations.
+
+    ``description`` is what its docstring says, ``args_schema`` the pydantic model of what a model
+    gives.
+    """
+
+    return_direct = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.is_async = function, is_coroutine_function(function)
+        self.name = getattr(function, "__name__", "Arguments")
+        self.description = inspect.getdoc(function) or ""
         self._names: dict[str, str] = {}
         self._takes_all = False
         hints = _hints(function)
-        injected = find_injections(function)
+        self._injected = frozenset(find_injections(function))
         fields: dict[str, Any] = {}
         for number, parameter in enumerate(inspect.signature(function).parameters.values()):
-            if parameter.name in injected:
+            if parameter.name in self._injected:
                 continue
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True
@@ -42,27 +51,45 @@ class Tool:
                     Field(default, alias=parameter.name),
                 )
                 self._names[field] = parameter.name
-        self._model = create_model(
-            function.__name__ if hasattr(function, "__name__") else "Arguments",
+        self.args_schema = create_model(
+            self.name,
             __config__=ConfigDict(arbitrary_types_allowed=True),
             **fields,
         )
 
-    def arguments(self, call: ToolCall) -> dict[str, Any]:
-        """Returns the call's arguments as the function takes them.
+    def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that a model gave as the function takes them.
 
-        Raises BadCall where they don't fit; what the function has no parameter for is left out.
+        With those that are ``filled_in``; what the function has no parameter for is left out.
+        Raises ToolInvocationError where they don't fit, BadCall where they are no object.
         """
-        if not isinstance(call.args, dict):
-            raise BadCall(f"Error: the arguments of {call.name} are no JSON object.")
+        if not isinstance(given, dict):
+            raise BadCall(f"Error: the arguments of {self.name} are no JSON object.")
         try:
-            read = coerce(self._model, call.args)
+            read = coerce(self.args_schema, given)
         except ValidationError as error:
-            raise build_bad_call(call.name, error) from error
+            raise ToolInvocationError(self.name, error, given) from error
         taken = {self._names[field]: getattr(read, field) for field in read.model_fields_set}
         if self._takes_all:
-            return {**call.args, **taken, **call.injected}
-        return {**taken, **call.injected}
+            others = {name: given[name] for name in given if name not in self._injected}
+            return {**others, **taken, **filled_in}
+        return {**taken, **filled_in}
+
+    def invoke(self, input: dict[str, Any], config: Any = None) -> Any:
+        """Returns the function's result for arguments, or for those of a tool call."""
+        arguments = self.arguments(_read_arguments(input), {})
+        if self.is_async:
+            return asyncio.run(self.function(**arguments))
+        return self.function(**arguments)
+
+    async def ainvoke(self, input: dict[str, Any], config: Any = None) -> Any:
+        """Like invoke, on the running event loop."""
+        result = self.function(**self.arguments(_read_arguments(input), {}))
+        return await result if self.is_async else result
+
+
+def _read_arguments(input: dict[str, Any]) -> Any:
+    return input["args"] if input.get("type") == "tool_call" else input
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -74,15 +101,24 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def build_tool(tool: Any) -> Any:
-    """Returns what runs a tool: a Function, or the object itself."""
-    if not hasattr(tool, "invoke"):
-        return Tool(tool)
-    return _keeping_commands(tool)
+    """Returns a tool as an object: the one given, or a Tool for a function.
+
+    Raises TypeError for what is neither.
+    """
+    name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+    if not name or not (callable(tool) or hasattr(tool, "invoke")):
+        raise TypeError(f"Expected a tool or a function, got {type(tool).__name__}: {tool!r}")
+    return tool if hasattr(tool, "invoke") else Tool(tool)
 
 
 def is_async_only(tool: Any) -> bool:
     """Returns whether a langchain tool was made from an async function and has no sync form."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+
+
+def is_of_langchain(tool: Any) -> bool:
+    """Returns whether a tool is langchain's, which tells the run's callbacks of each call."""
+    return any(base.__module__.startswith("langchain_core") for base in type(tool).__mro__)
 
 
 def holds_command(result: Any) -> bool:
@@ -98,11 +134,11 @@ class _Carrier:
     carried: Any = None
 
 
-def _keeping_commands(tool: Any) -> Any:
+def keep_commands(tool: Any) -> Any:
     """Returns a langchain tool that hands on a Command that it returns.
 
     langchain makes a text of whatever isn't of its own output class, so the Command travels in
-    one that is, and ``kept`` takes it out again.
+    one that is, and ``unwrap_command`` takes it out again. Any other tool is returned as it is.
     """
     mixin = getattr(sys.modules.get("langchain_core.messages.tool"), "ToolOutputMixin", None)
     if mixin is None or not (hasattr(tool, "_run") and hasattr(tool, "_arun")):

@@ -6,29 +6,14 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..errors import GraphInterrupt
 from ..savers.checkpoint import Commit
-from ..state.schema import list_faults
 from ..task.context import TaskContext
 from ..types import Expiry
-
-
-class BadCall(Exception):
-    """The model called a tool that isn't there, or with arguments that don't fit."""
-
-
-def build_bad_call(name: str, error: ValidationError) -> BadCall:
-    """Returns what is wrong with the arguments of a call, in words for a model."""
-    faults = "; ".join(
-        f"{'.'.join(str(step) for step in place)}: {reason}" for place, reason in list_faults(error)
-    )
-    return BadCall(f"Error: the arguments of {name} don't fit. {faults}")
 
 
 @dataclass(slots=True)
@@ -49,9 +34,6 @@ class ToolCall:
     error: BaseException | None = None
     done: bool = False
     asking: bool = False
-    #: What the node was given, and the arguments that it fills in.
-    state: Any = None
-    injected: dict[str, Any] = field(default_factory=dict)
 
     @property
     def memo(self) -> str:
@@ -61,8 +43,7 @@ class ToolCall:
     @property
     def wire(self) -> dict[str, Any]:
         """The call as langchain's tools take it."""
-        args = {**self.args, **self.injected} if self.injected else self.args
-        return {"name": self.name, "args": args, "id": self.id, "type": "tool_call"}
+        return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:

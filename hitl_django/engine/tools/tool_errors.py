@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import LeaseError, NoSaverError, PayloadError, ResumeError
 from ..task.context import current
-from .tool_call import BadCall, ToolCall
+from .invocation_error import BadCall, ToolInvocationError
 
 #: Faults of the run or of a reviewer's answer, which no model could mend.
 _NEVER_TOLD = (LeaseError, NoSaverError, PayloadError, ResumeError)
@@ -23,6 +23,13 @@ class Failure:
     text: str
 
 
+def describe_bad_call(error: Exception) -> str:
+    """Returns what is wrong with the arguments of a call; any other failure is raised."""
+    if isinstance(error, ToolInvocationError):
+        return error.message
+    raise error
+
+
 class Handling:
     """Decides, as ``handle_tool_errors`` says, which failures become messages to the model."""
 
@@ -30,35 +37,31 @@ class Handling:
         self.rule = rule
         self._shown = _classes_of(rule)
 
-    def settle(self, call: ToolCall, error: BaseException) -> None:
-        """Leaves on the call what becomes of its failure."""
-        cause = (error.__cause__ or error) if isinstance(error, BadCall) else error
-        text = self._describe(error, cause)
-        if text is None:
-            call.error = cause
-        else:
-            call.result, call.done = Failure(text), True
+    def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
+        """Returns what the model is told of a failure; None where it is the node's.
 
-    def _describe(self, error: BaseException, cause: BaseException) -> str | None:
-        if not isinstance(cause, Exception) or isinstance(cause, _NEVER_TOLD):
+        What a function that is the rule raises is raised. The failure of a wrapper, ``wrapped``,
+        is meant by any rule, whatever its class.
+        """
+        if isinstance(error, BadCall):
+            return str(error)
+        if not isinstance(error, Exception) or isinstance(error, _NEVER_TOLD) or not self._shown:
             return None
         context = current.get()
-        if context is not None and context.run.is_storage_error(cause):
+        if context is not None and context.run.is_storage_error(error):
             return None
-        if isinstance(error, BadCall) and (cause is error or self.rule in (None, True)):
-            return str(error)
-        if not isinstance(cause, self._shown):
+        if not wrapped and not isinstance(error, self._shown):
             return None
         if isinstance(self.rule, str):
             return self.rule
         if callable(self.rule) and not isinstance(self.rule, type):
-            return str(self.rule(cause))
-        return str(error) if isinstance(error, BadCall) else f"Error: {cause!r}"
+            return str(self.rule(error))
+        return error.message if isinstance(error, ToolInvocationError) else f"Error: {error!r}"
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
     """Returns the classes of failures that a rule means."""
-    if rule is None or rule is False:
+    if not rule and (rule is None or isinstance(rule, bool | str | tuple)):
         return ()
     if rule is True or isinstance(rule, str):
         return (Exception,)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
-import sys
+from dataclasses import replace
 from typing import Any, Literal
 
-from .tool import holds_command
-from .tool_call import ToolCall
+from ..bridges import find_langchain
+from ..types import Command
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"
@@ -26,7 +27,9 @@ def get_messages(state: Any, key: str) -> list[Any]:
 
 def asks_for_tools(message: Any) -> bool:
     """Returns whether a message is the model's."""
-    return get_part(message, "type") == "ai" or get_part(message, "role") in ("ai", "assistant")
+    if get_part(message, "type") in ("ai", "AIMessageChunk"):
+        return True
+    return get_part(message, "role") in ("ai", "assistant")
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
@@ -37,24 +40,59 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
     return "tools" if get_part(messages[-1], "tool_calls") else "__end__"
 
 
-def build_message(call: ToolCall, asker: Any) -> Any:
-    """Returns a call's result as a message of the same kind as ``asker``, which called."""
-    result = call.result
-    if holds_command(result):
-        return result
+def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
+    """Returns a call's result as a message of the same kind as ``asker``, which called.
+
+    A Command is returned as one, and a list of Commands and messages as a list. Messages in a
+    Command, under ``key``, that answer the call get the tool's name.
+    """
+    if isinstance(result, list) and result and all(map(_is_finished, result)):
+        return [build_message(item, name, call_id, asker, key) for item in result]
+    if isinstance(result, Command):
+        return _name_messages(result, name, call_id, key)
     if get_part(result, "tool_call_id") is not None:
-        return _as_dict(result) if isinstance(asker, dict) else result
-    fields: dict[str, Any] = {
-        "content": _content(result),
-        "name": call.name,
-        "tool_call_id": call.id,
-    }
+        return _as_dict(result) if isinstance(asker, dict) else _with_content(result)
+    fields: dict[str, Any] = {"content": _content(result), "name": name, "tool_call_id": call_id}
     if isinstance(result, Failure):
         fields["status"] = "error"
-    if any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__):
-        # Its module is loaded, for one of its messages called.
-        return sys.modules[_LANGCHAIN].ToolMessage(**fields)
-    return {"role": "tool", **fields}
+    return _make_message(fields, asker)
+
+
+def _make_message(fields: dict[str, Any], asker: Any) -> Any:
+    is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
+    langchain = find_langchain() if is_foreign or asker is None else None
+    if langchain is None:
+        return {"role": "tool", **fields}
+    return langchain.ToolMessage(**fields)
+
+
+def _is_finished(item: Any) -> bool:
+    """Returns whether what a tool returned needs nothing made of it."""
+    return isinstance(item, Command) or get_part(item, "tool_call_id") is not None
+
+
+def _with_content(message: Any) -> Any:
+    """Returns a message whose content a model can read."""
+    content = _content(get_part(message, "content"))
+    if content != get_part(message, "content"):
+        message.content = content
+    return message
+
+
+def _name_messages(command: Command[Any], name: str, call_id: str | None, key: str) -> Command[Any]:
+    def named(message: Any) -> Any:
+        if isinstance(message, dict) or getattr(message, "tool_call_id", None) != call_id:
+            return message
+        message = copy.copy(message)
+        message.name = name
+        return message
+
+    update = command.update
+    if isinstance(update, list):
+        return replace(command, update=[named(message) for message in update])
+    if isinstance(update, dict) and isinstance(update.get(key), list):
+        return replace(command, update={**update, key: [named(each) for each in update[key]]})
+    return command
 
 
 def _as_dict(message: Any) -> Any:

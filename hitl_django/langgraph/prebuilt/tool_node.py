@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from hitl_django.engine.tools import (
+    AsyncToolCallWrapper,
     InjectedState,
     InjectedStore,
+    ToolCallRequest,
+    ToolCallWithContext,
+    ToolCallWrapper,
+    ToolInvocationError,
     ToolNode,
     ToolRuntime,
     tools_condition,
 )
 
-__all__ = ["InjectedState", "InjectedStore", "ToolNode", "ToolRuntime", "tools_condition"]
+__all__ = [
+    "AsyncToolCallWrapper",
+    "InjectedState",
+    "InjectedStore",
+    "ToolCallRequest",
+    "ToolCallWithContext",
+    "ToolCallWrapper",
+    "ToolInvocationError",
+    "ToolNode",
+    "ToolRuntime",
+    "tools_condition",
+]

@@ -326,6 +326,62 @@ def test_graphs_called_by_tools_keep_apart(checkpointer: Any, config: Any) -> No
     assert contents(graph.invoke(Command(resume="A"), config)) == ["A", "B"]
 
 
+# Wrappers.
+
+
+def leave_first(request: Any, execute: Any) -> Any:
+    """Asks for leave, and then makes the call."""
+    if interrupt({"allow": request.tool_call["args"]["name"]}) == "no":
+        return ToolMessage("refused", tool_call_id=request.tool_call["id"])
+    return execute(request)
+
+
+async def aleave_first(request: Any, execute: Any) -> Any:
+    if interrupt({"allow": request.tool_call["args"]["name"]}) == "no":
+        return ToolMessage("refused", tool_call_id=request.tool_call["id"])
+    return await execute(request)
+
+
+WRAPPED = {
+    "sync": {"wrap_tool_call": leave_first},
+    "async": {"awrap_tool_call": aleave_first},
+}
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", WRAPPED)
+def test_a_wrapper_and_its_tool_may_both_ask(
+    checkpointer: Any, config: Any, form: str, way: str
+) -> None:
+    node = ToolNode([approved], handle_tool_errors=True, **WRAPPED[form])  # type: ignore[arg-type]
+    graph = graph_of(node, checkpointer)
+    call = graph.invoke if way == "invoke" else async_to_sync(graph.ainvoke)
+    message = calling(("approved", {"name": "a"}), ("approved", {"name": "b"}), kind="langchain")
+    first, second = call({"messages": [message]}, config)["__interrupt__"]
+    assert (first.value, second.value) == ({"allow": "a"}, {"allow": "b"})
+
+    asked = call(Command(resume={first.id: "yes", second.id: "no"}), config)["__interrupt__"]
+    assert [question.value for question in asked] == [{"approve": "a"}]
+    result = call(Command(resume="fine"), config)
+    assert contents(result) == ["a: fine", "refused"]
+
+
+def test_a_wrapper_that_calls_again_has_the_same_answers(checkpointer: Any, config: Any) -> None:
+    asked: list[Any] = []
+
+    def twice(request: Any, execute: Any) -> Any:
+        asked.append(execute(request).content)
+        return execute(request)
+
+    graph = graph_of(ToolNode([approved], wrap_tool_call=twice), checkpointer)
+    message = calling(("approved", {"name": "a"}), kind="langchain")
+    graph.invoke({"messages": [message]}, config)
+    graph.invoke(Command(resume="one"), config)
+    result = graph.invoke(Command(resume="two"), config)
+    assert contents(result) == ["a: two"]
+    assert asked == ["a: one", "a: one"]
+
+
 # Failures.
 
 

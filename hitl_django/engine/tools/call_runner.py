@@ -1,0 +1,293 @@
+"""Makes one tool call of a ToolNode: through the wrapper, if it has one, and with its failures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import GraphBubbleUp
+from ..task.context import current
+from ..task.tool_stream import ToolCallChunks
+from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
+from .invocation_error import ToolInvocationError
+from .tool import Tool, build_tool, is_async_only, is_of_langchain, keep_commands, unwrap_command
+from .tool_call import ToolCall
+from .tool_errors import Failure, Handling
+from .tool_messages import build_message
+from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a call: the message with the call, the state, the task as the call sees it."""
+
+    asker: Any
+    state: Any
+    seen: Any
+
+
+class CallRunner:
+    """Makes the calls of one ToolNode, each on its own."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Any],
+        handling: Handling,
+        messages_key: str,
+        wrap: ToolCallWrapper | None,
+        awrap: AsyncToolCallWrapper | None,
+    ) -> None:
+        self._tools, self._handling, self._messages_key = tools, handling, messages_key
+        self._wrap, self._awrap = wrap, awrap
+        self._known = {name: _KnownTool(tool) for name, tool in tools.items()}
+
+    def run(self, call: ToolCall, caller: Caller) -> None:
+        """Makes a call on this thread, and leaves on it what it returned or raised."""
+        token = current.set(caller.seen)
+        try:
+            call.result = self._make(call, caller)
+            call.done = True
+        except (Exception, GraphBubbleUp) as error:
+            call.error = error
+        finally:
+            current.reset(token)
+
+    async def arun(self, call: ToolCall, caller: Caller) -> None:
+        """Like run, on the running event loop."""
+        token = current.set(caller.seen)
+        try:
+            call.result = await self._amake(call, caller)
+            call.done = True
+        except (Exception, GraphBubbleUp) as error:
+            call.error = error
+        finally:
+            current.reset(token)
+
+    # Through the wrapper.
+
+    def _make(self, call: ToolCall, caller: Caller) -> Any:
+        request = self._build_request(call, caller)
+        if self._wrap is None and self._awrap is None:
+            return self._execute(caller, request)
+        try:
+            if self._wrap is not None:
+                result = self._wrap(request, partial(self._execute, caller))
+            else:
+                # It may be there to ask for leave: it isn't passed over for want of a loop.
+                result = _run_async(call.name, partial(self._await_wrapper, caller, request))
+        except Exception as error:
+            result = self._describe(error, wrapped=True)
+        return self._build_message(request, caller, result)
+
+    async def _amake(self, call: ToolCall, caller: Caller) -> Any:
+        if self._awrap is None and self._wrap is not None:
+            return await _run_on_thread(partial(self._make, call, caller))
+        request = self._build_request(call, caller)
+        if self._awrap is None:
+            return await self._aexecute(caller, request)
+        try:
+            result = await self._await_wrapper(caller, request)
+        except Exception as error:
+            result = self._describe(error, wrapped=True)
+        return self._build_message(request, caller, result)
+
+    async def _await_wrapper(self, caller: Caller, request: ToolCallRequest) -> Any:
+        assert self._awrap is not None
+        return await self._awrap(request, partial(self._aexecute, caller))
+
+    def _build_request(self, call: ToolCall, caller: Caller) -> ToolCallRequest:
+        tool, runtime = self._tools.get(call.name), None
+        is_wrapped = self._wrap is not None or self._awrap is not None
+        if is_wrapped and caller.seen is not None:
+            runtime = build_runtime(ToolRuntime, self._build_scope(caller, caller.state, call.id))
+        return ToolCallRequest(call.wire, tool, caller.state, runtime)
+
+    # The tool itself.
+
+    def _execute(self, caller: Caller, request: ToolCallRequest) -> Any:
+        attempt = self._begin(caller, request)
+        if attempt is None:
+            return self._refuse(caller, request)
+        try:
+            return attempt.finish(self._build_message(request, caller, attempt.call()))
+        except Exception as error:
+            attempt.fail(error)
+            return self._build_message(request, caller, self._describe(error))
+
+    async def _aexecute(self, caller: Caller, request: ToolCallRequest) -> Any:
+        attempt = self._begin(caller, request)
+        if attempt is None:
+            return self._refuse(caller, request)
+        try:
+            return attempt.finish(self._build_message(request, caller, await attempt.acall()))
+        except Exception as error:
+            attempt.fail(error)
+            return self._build_message(request, caller, self._describe(error))
+
+    def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
+        """Returns the attempt at a call, with arguments that no model gives; None without tool."""
+        given = request.tool_call
+        tool = request.tool
+        if tool is None:
+            return None
+        known = self._known.get(given["name"])
+        if known is None or known.tool is not tool:
+            known = _KnownTool(build_tool(tool))
+        scope = self._build_scope(caller, request.state, given.get("id"))
+        filled_in = {name: make(scope) for name, make in known.injections.items()}
+        attempt = _Attempt(
+            known,
+            given,
+            {name: value for name, value in filled_in.items() if value is not LEFT_OUT},
+            caller.seen,
+        )
+        attempt.begin()
+        return attempt
+
+    def _build_scope(self, caller: Caller, state: Any, call_id: str | None) -> CallScope:
+        return CallScope(
+            state, caller.seen, call_id, list(self._tools.values()), self._messages_key
+        )
+
+    def _refuse(self, caller: Caller, request: ToolCallRequest) -> Any:
+        known = ", ".join(self._tools)
+        text = f"Error: there is no tool {request.tool_call['name']}. Tools: {known}."
+        return self._build_message(request, caller, Failure(text))
+
+    def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
+        """Returns what the model is told of a failure, or raises it."""
+        text = self._handling.describe(error, wrapped=wrapped)
+        if text is None:
+            raise error
+        return Failure(text)
+
+    def _build_message(self, request: ToolCallRequest, caller: Caller, result: Any) -> Any:
+        call = request.tool_call
+        return build_message(result, call["name"], call.get("id"), caller.asker, self._messages_key)
+
+
+class _KnownTool:
+    """A tool with what follows of it: what runs it, and which arguments the node fills in."""
+
+    __slots__ = ("injections", "runs", "tells", "tool")
+
+    def __init__(self, tool: Any) -> None:
+        self.tool = tool
+        function = tool.function if isinstance(tool, Tool) else tool
+        self.injections: dict[str, Injection] = find_injections(function)
+        self.runs = keep_commands(tool)
+        #: Whether it tells callbacks itself that it begins and ends.
+        self.tells = is_of_langchain(tool)
+
+
+class _Attempt:
+    """One call of a tool with its arguments."""
+
+    __slots__ = ("_args", "_chunks", "_filled_in", "_given", "_known", "_seen")
+
+    def __init__(
+        self, known: _KnownTool, given: Mapping[str, Any], filled_in: dict[str, Any], seen: Any
+    ) -> None:
+        self._known, self._given, self._filled_in, self._seen = known, given, filled_in, seen
+        self._args = given["args"]
+        if isinstance(self._args, dict) and known.injections:
+            self._args = {n: v for n, v in self._args.items() if n not in known.injections}
+        self._chunks: ToolCallChunks | None = None
+
+    def begin(self) -> None:
+        """Emits that the call begins, where that is asked for and the tool doesn't say so."""
+        seen = self._seen
+        if seen is None or seen.run.tool_stream is None or self._known.tells:
+            return
+        self._chunks = seen.run.tool_stream.begin(
+            seen.task.origin.levels,
+            str(self._given.get("id")),
+            self._given["name"],
+            self._args,
+            seen.config()["tags"],
+        )
+
+    def finish(self, message: Any) -> Any:
+        """Emits that the call has ended, and returns its message."""
+        if self._chunks is not None:
+            self._chunks.finish(message)
+        return message
+
+    def fail(self, error: Exception) -> None:
+        """Emits that the call has failed."""
+        if self._chunks is not None:
+            self._chunks.fail(error)
+
+    def call(self) -> Any:
+        """Returns what the tool returns, on this thread."""
+        tool = self._known.runs
+        if isinstance(tool, Tool):
+            arguments = tool.arguments(self._args, self._filled_in)
+            if tool.is_async:
+                return _run_async(tool.name, lambda: tool.function(**arguments))
+            return tool.function(**arguments)
+        with self._reading():
+            if is_async_only(tool):
+                name = self._given["name"]
+                result = _run_async(name, lambda: tool.ainvoke(self._wire, self._config))
+            else:
+                result = tool.invoke(self._wire, self._config)
+        return unwrap_command(result)
+
+    async def acall(self) -> Any:
+        """Like call, on the running event loop."""
+        tool = self._known.runs
+        if isinstance(tool, Tool) and tool.is_async:
+            return await tool.function(**tool.arguments(self._args, self._filled_in))
+        if isinstance(tool, Tool) or not hasattr(tool, "ainvoke"):
+            return await _run_on_thread(self.call)
+        with self._reading():
+            return unwrap_command(await tool.ainvoke(self._wire, self._config))
+
+    @property
+    def _wire(self) -> dict[str, Any]:
+        """The call as langchain's tools take it."""
+        return {**self._given, "args": {**self._args, **self._filled_in}, "type": "tool_call"}
+
+    @property
+    def _config(self) -> Any:
+        return None if self._seen is None else self._seen.config()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Tells of arguments that don't fit; langchain's tools read them with pydantic."""
+        try:
+            yield
+        except ValidationError as error:
+            injected = frozenset(self._known.injections)
+            name = self._given["name"]
+            raise ToolInvocationError(name, error, self._args, injected) from error
+
+
+async def _run_on_thread(work: Callable[[], Any]) -> Any:
+    """Does on another thread what would block the event loop."""
+    place = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(None, place.run, work)
+
+
+def _run_async(name: str, start: Callable[[], Any]) -> Any:
+    """Runs an async tool to its end on an event loop of its own, as a worker does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(start()))
+    raise TypeError(
+        f"Tool '{name}' is async and an event loop is running on this thread: run the graph "
+        "with ainvoke or astream."
+    )
+
+
+async def _awaited(result: Any) -> Any:
+    return await result

@@ -1,0 +1,43 @@
+"""Calls of tools that can't be made as the model wrote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..bridges import find_langchain
+from ..state.schema import list_faults
+
+_langchain = find_langchain()
+_ToolException: Any = Exception if _langchain is None else _langchain.ToolException
+
+
+class BadCall(Exception):
+    """The model called a tool that isn't there, or with arguments that are no object."""
+
+
+class ToolInvocationError(_ToolException):  # type: ignore[misc]
+    """The arguments that a model gave don't fit the tool.
+
+    ``message`` says so in words for the model; ``source`` is pydantic's error, and
+    ``filtered_errors`` are its faults, less those of arguments that no model gives: ``injected``.
+    """
+
+    def __init__(
+        self,
+        tool_name: str,
+        source: ValidationError,
+        tool_kwargs: dict[str, Any],
+        injected: frozenset[str] = frozenset(),
+    ) -> None:
+        faults = [
+            (place, reason)
+            for place, reason in list_faults(source)
+            if not place or place[0] not in injected
+        ]
+        listed = "; ".join(f"{'.'.join(map(str, place))}: {reason}" for place, reason in faults)
+        self.message = f"Error: the arguments of {tool_name} don't fit. {listed}"
+        self.tool_name, self.tool_kwargs, self.source = tool_name, tool_kwargs, source
+        self.filtered_errors = [{"loc": place, "msg": reason} for place, reason in faults]
+        super().__init__(self.message)

@@ -1,0 +1,65 @@
+"""What a ToolNode is given: a state with messages, messages alone, or calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..loop.plan import read_state
+from ..state.schema import get_coercion
+from ..task.context import TaskContext
+from .tool_call import ToolCall, list_calls
+from .tool_messages import asks_for_tools, get_messages, get_part
+from .tool_request import WITH_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInput:
+    """The calls to run; the message of the model that has them, if any; the state for the tools.
+
+    ``is_list`` says that messages were given alone, and are returned alone.
+    """
+
+    calls: list[ToolCall]
+    asker: Any
+    state: Any
+    is_list: bool = False
+
+
+def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
+    """Returns what is to be run: the calls of the last message of a model, or the calls given.
+
+    Raises ValueError where there is neither.
+    """
+    if isinstance(given, dict) and given.get("__type") == WITH_CONTEXT:
+        calls = list_calls([given["tool_call"]])
+        if "state" in given:
+            return NodeInput(calls, None, given["state"])
+        return NodeInput(calls, None, _read_state_object(context))
+    if isinstance(given, list) and given and get_part(given[-1], "type") == "tool_call":
+        return NodeInput(list_calls(given), None, _read_state(context))
+    for message in reversed(get_messages(given, key)):
+        if asks_for_tools(message):
+            calls = list_calls(get_part(message, "tool_calls") or ())
+            return NodeInput(calls, message, given, isinstance(given, list))
+    raise ValueError(f"No message of a model found in {key!r} to run tools for")
+
+
+def _read_state(context: TaskContext | None) -> dict[str, Any]:
+    """Returns the state of the running graph, which who sends a call doesn't send along."""
+    if context is None:
+        return {}
+    origin, graph = context.task.origin, context.run.loop_state.graph
+    return read_state(origin.spec, origin.values, graph.state_keys)
+
+
+def _read_state_object(context: TaskContext | None) -> Any:
+    """Returns the state as the graph's nodes see it."""
+    if context is None:
+        return {}
+    origin, graph = context.task.origin, context.run.loop_state.graph
+    state = _read_state(context)
+    for name, managed in origin.spec.managed.items():
+        state[name] = managed.compute(origin.step, origin.stop)
+    coercion = get_coercion(graph.state_schema)
+    return state if coercion is None else coercion(state)

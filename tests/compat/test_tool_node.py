@@ -1,0 +1,425 @@
+"""ToolNode beside LangGraph's: wrappers, rules for failures, inputs, outputs, what tools get."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+
+from .engines import LANGGRAPH, OURS, Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WAYS = ["invoke", "ainvoke"]
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def fail(word: str) -> str:
+    """Fail."""
+    raise ValueError(word)
+
+
+def calling(*calls: tuple[str, dict[str, Any]]) -> AIMessage:
+    asked = [{"name": n, "args": a, "id": f"c{at}"} for at, (n, a) in enumerate(calls)]
+    return AIMessage("", tool_calls=asked, id="asker")
+
+
+ADDS = calling(("add", {"a": 1, "b": 2}))
+FAILS = calling(("fail", {"word": "no luck"}))
+
+
+def state_of(engine: Engine) -> Any:
+    messages = Annotated[list[Any], engine.add_messages]
+    return TypedDict("State", {"messages": messages, "note": str}, total=False)
+
+
+def typed(function: Callable[..., Any], **hints: Any) -> Any:
+    """Returns a function with annotations of one engine's classes, as a tool."""
+    function.__annotations__.update(hints)
+    return tool(function)
+
+
+def graph_of(engine: Engine, node: Any) -> Any:
+    graph = engine.StateGraph(state_of(engine)).add_node("tools", node)
+    return graph.add_edge(engine.START, "tools").compile()
+
+
+def run(graph: Any, value: Any, way: str = "invoke") -> Any:
+    return graph.invoke(value) if way == "invoke" else asyncio.run(graph.ainvoke(value))
+
+
+def plain(value: Any) -> Any:
+    """Returns what is said in messages; of errors only that they are."""
+    if isinstance(value, BaseException):
+        return type(value).__name__
+    if isinstance(value, ToolMessage):
+        said = "failed" if value.status == "error" else value.content
+        return (said, value.name, value.tool_call_id)
+    if isinstance(value, BaseMessage):
+        return (value.type, value.content)
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def outcome(graph: Any, value: Any, way: str) -> Any:
+    try:
+        return plain(run(graph, value, way))
+    except Exception as error:
+        return plain(error)
+
+
+# Wrappers.
+
+
+def passing(request: Any, execute: Any) -> Any:
+    return execute(request)
+
+
+def doubling(request: Any, execute: Any) -> Any:
+    call = request.tool_call
+    args = {name: value * 2 for name, value in call["args"].items()}
+    return execute(request.override(tool_call={**call, "args": args}))
+
+
+def short_cut(request: Any, execute: Any) -> Any:
+    call = request.tool_call
+    return ToolMessage("cached", name=call["name"], tool_call_id=call["id"])
+
+
+def retrying(request: Any, execute: Any) -> Any:
+    first = execute(request)
+    again = request.override(tool=add, tool_call={**request.tool_call, "args": {"a": 5, "b": 5}})
+    return execute(again) if first.status == "error" else first
+
+
+def looking(request: Any, execute: Any) -> Any:
+    name = request.tool.name if request.tool else None
+    said = f"{name} {len(request.state['messages'])} {request.runtime.tool_call_id}"
+    said += f" {[each.name for each in request.runtime.tools]}"
+    said += f" {request.runtime.config['metadata']['langgraph_node']}"
+    return ToolMessage(said, tool_call_id=request.tool_call["id"])
+
+
+def breaking(request: Any, execute: Any) -> Any:
+    raise KeyError("wrapper")
+
+
+def unregistered(request: Any, execute: Any) -> Any:
+    @tool
+    def nothing(x: int) -> str:
+        """Comes from nowhere."""
+        return f"came {x}"
+
+    return execute(request.override(tool=nothing))
+
+
+WRAPPERS = [passing, doubling, short_cut, retrying, looking, breaking, unregistered]
+MESSAGES = {
+    "adds": ADDS,
+    "fails": FAILS,
+    "unknown": calling(("nothing", {"x": 1})),
+    "unfit": calling(("add", {"a": "x"})),
+    "several": calling(("add", {"a": 1, "b": 2}), ("fail", {"word": "x"}), ("nothing", {})),
+}
+
+
+def make_async(wrap: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a wrapper's async form: what it calls is awaited where it can be."""
+
+    async def awrap(request: Any, execute: Any) -> Any:
+        loop = asyncio.get_running_loop()
+
+        def call(again: Any) -> Any:
+            return asyncio.run_coroutine_threadsafe(execute(again), loop).result()
+
+        return await asyncio.to_thread(wrap, request, call)
+
+    return awrap
+
+
+@pytest.mark.parametrize("form", ["sync", "async wrapper", "sync wrapper on a loop"])
+@pytest.mark.parametrize("rule", [True, False, (KeyError,), "default"], ids=str)
+@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
+def test_a_wrapper_stands_around_each_call(
+    wrap: Callable[..., Any], message: str, rule: Any, form: str
+) -> None:
+    def result(engine: Engine) -> Any:
+        how: dict[str, Any] = {} if rule == "default" else {"handle_tool_errors": rule}
+        if form == "async wrapper":
+            how["awrap_tool_call"] = make_async(wrap)
+        else:
+            how["wrap_tool_call"] = wrap
+        node = engine.prebuilt.ToolNode([add, fail], **how)
+        way = "invoke" if form == "sync" else "ainvoke"
+        return outcome(graph_of(engine, node), {"messages": [MESSAGES[message]]}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+def test_of_two_wrappers_the_async_one_is_taken_on_a_loop() -> None:
+    async def awrap(request: Any, execute: Any) -> Any:
+        return ToolMessage("async", tool_call_id="c0")
+
+    for engine in (OURS, LANGGRAPH):
+        how = {"wrap_tool_call": short_cut, "awrap_tool_call": awrap}
+        graph = graph_of(engine, engine.prebuilt.ToolNode([add], **how))
+        said = {way: run(graph, {"messages": [ADDS]}, way)["messages"][-1].content for way in WAYS}
+        assert said == {"invoke": "cached", "ainvoke": "async"}
+
+
+def test_a_wrapper_that_is_async_alone_is_not_passed_over() -> None:
+    """LangGraph makes the call without it, where the run is a sync one."""
+
+    async def refuse(request: Any, execute: Any) -> Any:
+        return ToolMessage("refused", tool_call_id="c0")
+
+    said = {
+        name: run(
+            graph_of(engine, engine.prebuilt.ToolNode([add], awrap_tool_call=refuse)),
+            {"messages": [ADDS]},
+        )["messages"][-1].content
+        for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH))
+    }
+    assert said == {"ours": "refused", "langgraph": "3"}
+
+
+def test_a_request_is_not_changed_but_made_anew() -> None:
+    for engine in (OURS, LANGGRAPH):
+        request = engine.tool_node.ToolCallRequest({"name": "a"}, None, {}, None)
+        other = request.override(state={"x": 1})
+        assert (request.state, other.state) == ({}, {"x": 1})
+        with pytest.warns(DeprecationWarning, match="override"):
+            request.state = {"y": 1}
+
+
+# Failures.
+
+RULES: dict[str, Any] = {
+    "true": True, "false": False, "none": None, "text": "Try again.", "class": ValueError,
+    "others": (KeyError, OSError), "several": (KeyError, ValueError), "empty": (),
+    "function": lambda error: "told",
+}  # fmt: skip
+
+
+def told_of_values(error: ValueError) -> str:
+    return f"told {error}"
+
+
+def told_of_either(error: KeyError | ValueError) -> str:
+    return "either"
+
+
+# LangGraph reads a union that is no text alone.
+told_of_either.__annotations__["error"] = KeyError | ValueError
+RULES |= {"annotated": told_of_values, "union": told_of_either}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("message", ["fails", "unfit", "unknown"])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_says_which_failures_the_model_is_told(rule: str, message: str, way: str) -> None:
+    def result(engine: Engine) -> Any:
+        node = engine.prebuilt.ToolNode([add, fail], handle_tool_errors=RULES[rule])
+        return outcome(graph_of(engine, node), {"messages": [MESSAGES[message]]}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+def test_a_function_is_given_the_arguments_that_do_not_fit() -> None:
+    for engine in (OURS, LANGGRAPH):
+        caught: list[Any] = []
+        unfit = engine.tool_node.ToolInvocationError
+
+        def take(error: Any, caught: list[Any] = caught) -> str:
+            caught.append(error)
+            return "told"
+
+        take.__annotations__["error"] = unfit
+        graph = graph_of(engine, engine.prebuilt.ToolNode([add], handle_tool_errors=take))
+        run(graph, {"messages": [MESSAGES["unfit"]]})
+        (error,) = caught
+        assert (error.tool_name, error.tool_kwargs) == ("add", {"a": "x"})
+        assert [fault["loc"] for fault in error.filtered_errors] == [("a",), ("b",)]
+
+
+# Inputs and outputs.
+
+
+@tool
+def several(tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+    """Return two messages."""
+    return [
+        ToolMessage("one", tool_call_id=tool_call_id, name="several"),
+        ToolMessage("two", tool_call_id="other", name="several"),
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tool_may_return_several_messages(way: str) -> None:
+    def result(engine: Engine) -> Any:
+        node = engine.prebuilt.ToolNode([several, add])
+        message = calling(("several", {}), ("add", {"a": 1, "b": 1}))
+        return outcome(graph_of(engine, node), {"messages": [message]}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_message_in_a_command_gets_the_tools_name(way: str) -> None:
+    def result(engine: Engine) -> Any:
+        @tool
+        def remember(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+            """Remember a text."""
+            done = ToolMessage("noted", tool_call_id=tool_call_id)
+            return engine.Command(update={"note": text, "messages": [done]})
+
+        node = engine.prebuilt.ToolNode([remember])
+        message = calling(("remember", {"text": "x"}))
+        return outcome(graph_of(engine, node), {"messages": [message]}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_commands_for_the_graph_above_are_joined(way: str) -> None:
+    """As agents do that hand over to several others at once."""
+
+    def result(engine: Engine) -> Any:
+        @tool
+        def hand_over(to: str) -> Any:
+            """Hand over."""
+            sent = [engine.Send("next", {"note": to})]
+            return engine.Command(graph=engine.Command.PARENT, goto=sent)
+
+        agent = graph_of(engine, engine.prebuilt.ToolNode([hand_over]))
+        parent = engine.StateGraph(state_of(engine)).add_node("agent", agent)
+        parent.add_node("next", lambda state: {"messages": [HumanMessage(state["note"])]})
+        graph = parent.add_edge(engine.START, "agent").compile()
+        message = calling(("hand_over", {"to": "a"}), ("hand_over", {"to": "b"}))
+        return outcome(graph, {"messages": [message]}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+    assert result(OURS)["messages"][1:] == [("human", "a"), ("human", "b")]
+
+
+def test_updates_for_the_graph_above_are_joined_as_well() -> None:
+    """LangGraph drops them where it joins."""
+
+    @tool
+    def hand_over(to: str) -> Any:
+        """Hand over."""
+        update = {"messages": [HumanMessage(to)]}
+        return OURS.Command(graph=OURS.Command.PARENT, goto="next", update=update)
+
+    agent = graph_of(OURS, OURS.prebuilt.ToolNode([hand_over]))
+    parent = OURS.StateGraph(state_of(OURS)).add_node("agent", agent)
+    parent.add_node("next", lambda state: {"note": "there"})
+    graph = parent.add_edge(OURS.START, "agent").compile()
+    message = calling(("hand_over", {"to": "a"}), ("hand_over", {"to": "b"}))
+    result = run(graph, {"messages": [message]})
+    assert [said.content for said in result["messages"]] == ["", "a", "b"]
+    assert result["note"] == "there"
+
+
+def test_messages_may_stand_under_another_key() -> None:
+    def result(engine: Engine) -> Any:
+        talk = Annotated[list[Any], engine.add_messages]
+        node = engine.prebuilt.ToolNode([add], messages_key="talk")
+        graph = engine.StateGraph(TypedDict("State", {"talk": talk})).add_node("tools", node)
+        graph.add_node("more", lambda state: {})
+        graph.add_edge(engine.START, "tools").add_edge("tools", "more")
+        condition = engine.prebuilt.tools_condition
+        assert condition({"talk": [ADDS]}, messages_key="talk") == "tools"
+        return plain(graph.compile().invoke({"talk": [ADDS]}))
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["with state", "calls"])
+def test_calls_may_be_sent_with_a_state_or_without(kind: str, way: str) -> None:
+    def result(engine: Engine) -> Any:
+        def look(state: Any) -> str:
+            """Look at the state."""
+            return f"{state['note']} {len(state['messages'])}"
+
+        seeing = typed(look, state=Annotated[dict, engine.prebuilt.InjectedState])
+
+        def send(state: Any) -> Any:
+            (call,) = state["messages"][-1].tool_calls
+            if kind == "calls":
+                return [engine.Send("tools", [call])]
+            context = {"__type": "tool_call_with_context", "tool_call": call, "state": state}
+            return [engine.Send("tools", context)]
+
+        graph = engine.StateGraph(state_of(engine))
+        graph.add_node("tools", engine.prebuilt.ToolNode([seeing]))
+        graph.add_conditional_edges(engine.START, send, ["tools"])
+        return outcome(graph.compile(), {"messages": [calling(("look", {}))], "note": "n"}, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+# What tools get.
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("note", ["there", None])
+@pytest.mark.parametrize("kind", ["needed", "optional", "store", "runtime"])
+def test_arguments_are_filled_in_or_left_to_their_default(kind: str, note: Any, way: str) -> None:
+    def result(engine: Engine) -> Any:
+        injected = engine.prebuilt.InjectedState("note")
+
+        def needed(note: str) -> str:
+            """Needs it."""
+            return note
+
+        def optional(note: str = "default") -> str:
+            """May do without."""
+            return note
+
+        def store(store: Any) -> str:
+            """Needs a store."""
+            return "there is one"
+
+        def runtime(runtime: Any) -> str:
+            """Looks around."""
+            names = [each.name for each in runtime.tools]
+            info = runtime.execution_info
+            runtime.emit_output_delta("nobody hears")
+            return f"{names} {info.node_attempt} {runtime.server_info}"
+
+        tools = {
+            "needed": typed(needed, note=Annotated[str, injected]),
+            "optional": typed(optional, note=Annotated[str, injected]),
+            "store": typed(store, store=Annotated[Any, engine.prebuilt.InjectedStore()]),
+            "runtime": typed(runtime, runtime=engine.prebuilt.ToolRuntime),
+        }
+        node = engine.prebuilt.ToolNode([tools[kind]])
+        given = {"messages": [calling((kind, {}))], **({} if note is None else {"note": note})}
+        return outcome(graph_of(engine, node), given, way)
+
+    assert result(OURS) == result(LANGGRAPH)
+
+
+@pytest.mark.parametrize("name", ["ToolNode", "tools_condition", "InjectedState", "ToolRuntime"])
+def test_parameters_are_langgraphs(name: str) -> None:
+    ours, theirs = (getattr(engine.prebuilt, name) for engine in (OURS, LANGGRAPH))
+    assert parameters(ours) == parameters(theirs)
+
+
+def parameters(function: Any) -> list[tuple[str, Any]]:
+    return [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
