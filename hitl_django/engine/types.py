@@ -32,7 +32,9 @@ RunnableConfig = dict[str, Any]
 All = Literal["*"]
 StreamWriter = Callable[[Any], None]
 Durability = Literal["sync", "async", "exit"]
-StreamMode = Literal["values", "updates", "custom", "messages", "tasks", "checkpoints", "debug"]
+StreamMode = Literal[
+    "values", "updates", "custom", "messages", "tools", "tasks", "checkpoints", "debug"
+]
 #: What a stream is made of: the namespace by its levels, the stream mode, the data.
 Chunk = tuple[tuple[str, ...], str, Any]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from .ambient import enter_config
 from .message_stream import MessageStream, add_handler
 from .messages import complete_message, convert_message, format_for_openai, register_messages
+from .tool_callbacks import ToolCallbacks
+from .tool_outputs import keep_commands, unwrap_output
 from .tools import DirectlyInjectedToolArg, InjectedToolArg, ToolException, ToolMessage
 
 __all__ = [
     "DirectlyInjectedToolArg",
     "InjectedToolArg",
     "MessageStream",
+    "ToolCallbacks",
     "ToolException",
     "ToolMessage",
     "add_handler",
@@ -18,6 +21,8 @@ __all__ = [
     "convert_message",
     "enter_config",
     "format_for_openai",
+    "keep_commands",
+    "unwrap_output",
 ]
 
 register_messages()

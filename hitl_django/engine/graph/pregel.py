@@ -169,8 +169,9 @@ class Pregel(ThreadStates, Generic[StateT, ContextT, InputT, OutputT]):
         """Runs the graph and yields its stream chunks while it goes.
 
         ``stream_mode`` is ``values`` (the state after each super-step), ``updates`` (what each
-        node wrote), ``custom``, ``tasks``, ``checkpoints`` or ``debug``; by default it is the
-        graph's own, which is ``updates`` of a StateGraph and an entrypoint, else ``values``. With
+        node wrote), ``custom``, ``messages`` (what models say), ``tools`` (calls of tools),
+        ``tasks``, ``checkpoints`` or ``debug``; by default it is the graph's own, which is
+        ``updates`` of a StateGraph and an entrypoint, else ``values``. With
         a list of modes each chunk comes as ``(mode, data)``. With ``subgraphs`` it starts with the
         namespace. With ``version="v2"`` each chunk is a dict of ``type``, ``ns`` and ``data``, and
         the state has the form of its schema.

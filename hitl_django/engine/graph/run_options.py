@@ -16,6 +16,7 @@ from ..task.chunk_buffer import ChunkBuffer
 from ..task.context import TaskContext, current
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl, Runtime
+from ..task.tool_stream import ToolStream
 from ..types import All, Chunk, RunnableConfig
 
 #: LangGraph's own. A worker's runs have the setting RECURSION_LIMIT.
@@ -72,7 +73,7 @@ def open_run_state(
         run.within, run.perform, run.calls_home = True, caller.perform, not caller.is_async
         run.savers = {*run.savers, *caller.run.savers}
     _join_langchain(run, ns, options)
-    speaks = not options.modes.isdisjoint(("custom", "messages"))
+    speaks = not options.modes.isdisjoint(("custom", "messages", "tools"))
     run.live = options.streams and (options.subgraphs or speaks)
     checkpoint_id = run.checkpoint_map.get(ns) or checkpoint_id
     job = Job(
@@ -93,19 +94,31 @@ def open_run_state(
 
 def _join_langchain(run: RunContext, ns: str, options: Options) -> None:
     """Has what langchain calls in a node belong to the run, where somebody wants to know of it."""
-    streams = "messages" in options.modes
-    if not streams and not run.config.get("callbacks"):
+    has_messages, has_tools = "messages" in options.modes, "tools" in options.modes
+    if not has_messages and not has_tools and not run.config.get("callbacks"):
         return
     langchain = find_langchain()
+    where = (
+        lambda chunk: run.emit(chunk),
+        tuple(ns.split(NS_SEP)) if ns else (),
+        options.subgraphs,
+    )
     if langchain is not None:
         run.enter_config = langchain.enter_config
-    elif streams:
+    elif has_messages:
         raise ValueError("The stream mode 'messages' needs langchain-core, which isn't installed.")
-    if streams:
-        levels = tuple(ns.split(NS_SEP)) if ns else ()
-        stream = langchain.MessageStream(lambda chunk: run.emit(chunk), levels, options.subgraphs)
-        callbacks = langchain.add_handler(run.config.get("callbacks"), stream)
-        run.config, run.message_stream = {**run.config, "callbacks": callbacks}, stream
+    if has_messages:
+        run.message_stream = langchain.MessageStream(*where)
+        _add_handler(run, langchain, run.message_stream)
+    if has_tools:
+        run.tool_stream = ToolStream(*where, above=run.tool_stream)
+        if langchain is not None:
+            _add_handler(run, langchain, langchain.ToolCallbacks(run.tool_stream))
+
+
+def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
+    callbacks = langchain.add_handler(run.config.get("callbacks"), handler)
+    run.config = {**run.config, "callbacks": callbacks}
 
 
 def _parent_of(caller: TaskContext | None, configurable: Mapping[str, Any]) -> TaskContext | None:
@@ -163,8 +176,9 @@ def _nested_run(
 ) -> RunContext:
     above = parent.run
     forwards = above.modes
-    if forwards and not above.subgraphs:
-        forwards &= {"custom"}
+    if forwards:
+        # The calls of tools are told to the streams of all runs above without being passed up.
+        forwards = forwards - {"tools"} if above.subgraphs else forwards & {"custom"}
     run = RunContext(
         config={**above.config, **config} if config else above.config,
         saver=None if graph.checkpointer is False else above.saver,
@@ -189,7 +203,7 @@ def _nested_run(
     run.chunk_buffer = above.chunk_buffer
     run.wildcard, run.reasks, run.spawner = above.wildcard, above.reasks, above.spawner
     run.resuming = above.resuming or parent.retrying
-    run.message_stream = above.message_stream
+    run.message_stream, run.tool_stream = above.message_stream, above.tool_stream
     run.progress = parent.progress if isinstance(parent, TimedContext) else above.progress
     origin = parent.task.origin
     if above.saver is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..constants import TAG_NOSTREAM
@@ -15,45 +15,64 @@ class ToolStream:
     """Emits what the tools of a run do as stream chunks of the mode ``tools``.
 
     ``emit`` takes the chunks; without ``subgraphs`` only those at ``ns``, the run's own namespace.
+    ``above`` is that of the run above, which is told of the same calls.
     """
 
-    def __init__(self, emit: Callable[[Chunk], None], ns: Namespace, subgraphs: bool) -> None:
-        self._emit, self._ns, self._subgraphs = emit, ns, subgraphs
-        self._open: dict[tuple[Namespace, str], ToolCallChunks] = {}
+    def __init__(
+        self,
+        emit: Callable[[Chunk], None],
+        ns: Namespace,
+        subgraphs: bool,
+        above: ToolStream | None = None,
+    ) -> None:
+        self._emit, self._ns, self._subgraphs, self._above = emit, ns, subgraphs, above
+        self._open: set[tuple[Namespace, str]] = set()
 
     def begin(
-        self, ns: Namespace, call_id: str, name: str, input: Any, tags: Sequence[str] = ()
-    ) -> ToolCallChunks | None:
-        """Emits that a call begins, and returns what emits the rest; None where nobody is told."""
+        self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
+    ) -> ToolCallChunks:
+        """Emits that a call begins, here and above; returns what emits the rest."""
+        told = [stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)]
+        return ToolCallChunks(told, ns, call_id)
+
+    def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
+        """Emits that a call begins; returns whether somebody is to know of it."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self._subgraphs):
-            return None
-        chunks = self._open[ns, call_id] = ToolCallChunks(self, ns, call_id)
+            return False
+        self._open.add((ns, call_id))
         begins = {"event": "tool-started", "tool_call_id": call_id, "tool_name": name}
-        self.emit(ns, begins if input is None else {**begins, "input": input})
-        return chunks
+        self._say(ns, begins if given is None else {**begins, "input": given})
+        return True
 
     def emit_delta(self, ns: Namespace, call_id: str | None, delta: Any) -> None:
         """Emits a part of the output of a call that has begun."""
-        if call_id is not None and (ns, call_id) in self._open:
-            said = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
-            self.emit(ns, said)
+        for stream in self._lineage():
+            if (ns, call_id) in stream._open:
+                said = {"event": "tool-output-delta", "tool_call_id": call_id, "delta": delta}
+                stream._say(ns, said)
 
-    def end(self, ns: Namespace, call_id: str) -> None:
-        """Forgets a call that has ended."""
-        self._open.pop((ns, call_id), None)
+    def close(self, ns: Namespace, call_id: str, ended: dict[str, Any]) -> None:
+        """Emits how a call has ended."""
+        self._open.discard((ns, call_id))
+        self._say(ns, ended)
 
-    def emit(self, ns: Namespace, data: dict[str, Any]) -> None:
-        """Emits one chunk."""
+    def _lineage(self) -> Iterator[ToolStream]:
+        stream: ToolStream | None = self
+        while stream is not None:
+            yield stream
+            stream = stream._above
+
+    def _say(self, ns: Namespace, data: dict[str, Any]) -> None:
         self._emit((ns, "tools", data))
 
 
 class ToolCallChunks:
     """Emits how one call of a tool ends; of one that pauses nothing more is emitted."""
 
-    __slots__ = ("_call_id", "_ns", "_stream")
+    __slots__ = ("_call_id", "_ns", "_streams")
 
-    def __init__(self, stream: ToolStream, ns: Namespace, call_id: str) -> None:
-        self._stream, self._ns, self._call_id = stream, ns, call_id
+    def __init__(self, streams: Sequence[ToolStream], ns: Namespace, call_id: str) -> None:
+        self._streams, self._ns, self._call_id = streams, ns, call_id
 
     def finish(self, output: Any) -> None:
         """Emits what the call has returned."""
@@ -64,5 +83,5 @@ class ToolCallChunks:
         self._end({"event": "tool-error", "tool_call_id": self._call_id, "message": str(error)})
 
     def _end(self, data: dict[str, Any]) -> None:
-        self._stream.end(self._ns, self._call_id)
-        self._stream.emit(self._ns, data)
+        for stream in self._streams:
+            stream.close(self._ns, self._call_id, data)

@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..bridges import find_langchain
 from ..errors import GraphBubbleUp
 from ..task.context import current
 from ..task.tool_stream import ToolCallChunks
 from .injection import LEFT_OUT, CallScope, Injection, ToolRuntime, build_runtime, find_injections
 from .invocation_error import ToolInvocationError
-from .tool import Tool, build_tool, is_async_only, is_of_langchain, keep_commands, unwrap_command
+from .tool import Tool, build_tool, is_async_only, is_of_langchain
 from .tool_call import ToolCall
 from .tool_errors import Failure, Handling
 from .tool_messages import build_message
@@ -176,15 +177,15 @@ class CallRunner:
 class _KnownTool:
     """A tool with what follows of it: what runs it, and which arguments the node fills in."""
 
-    __slots__ = ("injections", "runs", "tells", "tool")
+    __slots__ = ("injections", "langchain", "runs", "tool")
 
     def __init__(self, tool: Any) -> None:
         self.tool = tool
         function = tool.function if isinstance(tool, Tool) else tool
         self.injections: dict[str, Injection] = find_injections(function)
-        self.runs = keep_commands(tool)
-        #: Whether it tells callbacks itself that it begins and ends.
-        self.tells = is_of_langchain(tool)
+        #: The bridge to langchain, where the tool is one of its own.
+        self.langchain = find_langchain() if is_of_langchain(tool) else None
+        self.runs = tool if self.langchain is None else self.langchain.keep_commands(tool)
 
 
 class _Attempt:
@@ -202,9 +203,9 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emits that the call begins, where that is asked for and the tool doesn't say so."""
+        """Emits that the call begins, where langchain's callbacks don't say so."""
         seen = self._seen
-        if seen is None or seen.run.tool_stream is None or self._known.tells:
+        if seen is None or seen.run.tool_stream is None or self._known.langchain is not None:
             return
         self._chunks = seen.run.tool_stream.begin(
             seen.task.origin.levels,
@@ -239,7 +240,7 @@ class _Attempt:
                 result = _run_async(name, lambda: tool.ainvoke(self._wire, self._config))
             else:
                 result = tool.invoke(self._wire, self._config)
-        return unwrap_command(result)
+        return self._unwrap(result)
 
     async def acall(self) -> Any:
         """Like call, on the running event loop."""
@@ -249,7 +250,11 @@ class _Attempt:
         if isinstance(tool, Tool) or not hasattr(tool, "ainvoke"):
             return await _run_on_thread(self.call)
         with self._reading():
-            return unwrap_command(await tool.ainvoke(self._wire, self._config))
+            return self._unwrap(await tool.ainvoke(self._wire, self._config))
+
+    def _unwrap(self, result: Any) -> Any:
+        langchain = self._known.langchain
+        return result if langchain is None else langchain.unwrap_output(result)
 
     @property
     def _wire(self) -> dict[str, Any]:

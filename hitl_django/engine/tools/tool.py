@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
@@ -14,7 +11,6 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from ..state.schema import coerce
 from ..task.nodes import is_coroutine_function
-from ..types import Command
 from .injection import find_injections
 from .invocation_error import BadCall, ToolInvocationError
 
@@ -119,56 +115,3 @@ def is_async_only(tool: Any) -> bool:
 def is_of_langchain(tool: Any) -> bool:
     """Returns whether a tool is langchain's, which tells the run's callbacks of each call."""
     return any(base.__module__.startswith("langchain_core") for base in type(tool).__mro__)
-
-
-def holds_command(result: Any) -> bool:
-    """Returns whether a tool returned a Command, or a list with one."""
-    if isinstance(result, list):
-        return any(isinstance(item, Command) for item in result)
-    return isinstance(result, Command)
-
-
-class _Carrier:
-    """Takes what a tool returned through langchain's hands."""
-
-    carried: Any = None
-
-
-def keep_commands(tool: Any) -> Any:
-    """Returns a langchain tool that hands on a Command that it returns.
-
-    langchain makes a text of whatever isn't of its own output class, so the Command travels in
-    one that is, and ``unwrap_command`` takes it out again. Any other tool is returned as it is.
-    """
-    mixin = getattr(sys.modules.get("langchain_core.messages.tool"), "ToolOutputMixin", None)
-    if mixin is None or not (hasattr(tool, "_run") and hasattr(tool, "_arun")):
-        return tool
-    carrier = type("Carrier", (mixin, _Carrier), {})
-
-    def carried(result: Any) -> Any:
-        if not holds_command(result):
-            return result
-        travelling = carrier()
-        travelling.carried = result
-        return travelling
-
-    shadow = copy.copy(tool)
-    run, arun = shadow._run, shadow._arun
-
-    @functools.wraps(run)
-    def run_carrying(*args: Any, **kwargs: Any) -> Any:
-        return carried(run(*args, **kwargs))
-
-    @functools.wraps(arun)
-    async def arun_carrying(*args: Any, **kwargs: Any) -> Any:
-        return carried(await arun(*args, **kwargs))
-
-    # Past pydantic, which takes no attribute that isn't a field.
-    object.__setattr__(shadow, "_run", run_carrying)
-    object.__setattr__(shadow, "_arun", arun_carrying)
-    return shadow
-
-
-def unwrap_command(result: Any) -> Any:
-    """Returns the Command that a result carries, or the result."""
-    return result.carried if isinstance(result, _Carrier) else result

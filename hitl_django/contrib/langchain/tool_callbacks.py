@@ -1,0 +1,56 @@
+"""Calls of langchain's tools in the stream mode ``tools``: their callbacks say when they are."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from hitl_django.engine.constants import NS_SEP
+from hitl_django.engine.task.tool_stream import ToolCallChunks, ToolStream
+
+from .tool_outputs import unwrap_output
+
+
+class ToolCallbacks(BaseCallbackHandler):
+    """Tells a run's stream of each call of a langchain tool within its nodes."""
+
+    #: On the calling thread, so that the chunks come in their order.
+    run_inline = True
+
+    def __init__(self, stream: ToolStream) -> None:
+        self._stream = stream
+        self._running: dict[UUID, ToolCallChunks] = {}
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Emits that a tool is called."""
+        if not metadata:
+            return
+        ns = tuple(metadata.get("langgraph_checkpoint_ns", "").split(NS_SEP)[:-1])
+        call_id = kwargs.get("tool_call_id") or str(run_id)
+        name = (serialized or {}).get("name") or kwargs.get("name") or ""
+        if self._stream.open(ns, call_id, name, inputs, tags or ()):
+            self._running[run_id] = ToolCallChunks([self._stream], ns, call_id)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Emits what a tool has returned."""
+        chunks = self._running.pop(run_id, None)
+        if chunks is not None:
+            chunks.finish(unwrap_output(output))
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Emits what a tool has raised."""
+        chunks = self._running.pop(run_id, None)
+        if chunks is not None:
+            chunks.fail(error)
