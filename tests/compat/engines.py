@@ -8,6 +8,7 @@ from typing import Any
 
 import hitl_django
 from hitl_django.engine import channels
+from hitl_django.engine.task.pushed_messages import push_message
 from hitl_django.langgraph import prebuilt
 from hitl_django.langgraph.prebuilt import tool_node
 
@@ -37,6 +38,7 @@ Engine = Any  # a namespace of public names
 OURS: Engine = SimpleNamespace(
     channels=channels,
     prebuilt=prebuilt,
+    push_message=push_message,
     tool_node=tool_node,
     **{
         name: getattr(hitl_django, name)
@@ -97,5 +99,6 @@ LANGGRAPH: Engine = SimpleNamespace(
     get_runtime=langgraph.runtime.get_runtime,
     get_stream_writer=langgraph.config.get_stream_writer,
     interrupt=langgraph.types.interrupt,
+    push_message=langgraph.graph.message.push_message,
     task=langgraph.func.task,
 )

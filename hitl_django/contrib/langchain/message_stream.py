@@ -86,6 +86,11 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         """Leaves what a model streams as it is."""
         return output
 
+    def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
+        """Emits a message that a node writes before it returns."""
+        if self._subgraphs or ns == self._ns:
+            self._say((ns, metadata), message)
+
     def build_chunks(
         self,
         ns: tuple[str, ...],

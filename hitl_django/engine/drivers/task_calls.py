@@ -349,11 +349,22 @@ class TaskCalls:
             raise self.crash
         caller = self.context.task
         raised = [question for task, _ in self._known.values() for question in task.questions]
-        if not raised or caller.error is not None:
+        if caller.error is not None:
+            return
+        if not raised:
+            self._add_pushed(caller)
             return
         if caller.writes is not None:
             caller.writes, caller.memory = None, self.context.list_memory_writes()
         caller.questions = tuple({q.interrupt.id: q for q in (*raised, *caller.questions)}.values())
+
+    def _add_pushed(self, caller: Task) -> None:
+        """Has the caller write what its tasks wrote to the state beside their results."""
+        channels = caller.origin.spec.channels
+        ended = [task for task, _ in self._known.values() if len(task.writes or ()) > 1]
+        pushed = [write for task in ended for write in task.writes or () if write[0] in channels]
+        if pushed and caller.writes is not None:
+            caller.writes = [*caller.writes, *pushed]
 
 
 def _performed(context: TaskContext, effect: _Effect) -> Any:

@@ -30,7 +30,7 @@ from ..savers.checkpoint import Commit, Question, TaskWrites
 from ..state.schema import build_json_schema, coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
 from .futures import AnyFuture
-from .nodes import Node
+from .nodes import Node, Write
 from .once_guard import OnceGuard
 from .run_context import RunContext
 from .runtime import ExecutionInfo, Runtime
@@ -91,6 +91,7 @@ class TaskContext:
         "once",
         "open",
         "perform",
+        "pushed",
         "run",
         "task",
     )  # fmt: skip
@@ -117,6 +118,7 @@ class TaskContext:
         # Most tasks ask nothing: what they share is replaced, never changed.
         self.open: Sequence[Question] = ()
         self.changed: Sequence[str] = ()
+        self.pushed: Sequence[Write] = ()
         self._question_count = self._children = 0
 
     @property
@@ -182,6 +184,11 @@ class TaskContext:
         question = Interrupt(value, name, response_schema=described)
         self._opens(self.task.build_question(question, max(index, 0), key, refusal, expires, terms))
         raise GraphInterrupt(self.open)
+
+    def push(self, name: str, value: Any) -> None:
+        """Adds a write to those of what the node returns, before them."""
+        with changing:
+            self.pushed = [*self.pushed, (name, value)]
 
     def _next_index(self) -> int:
         with changing:

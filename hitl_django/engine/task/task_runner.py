@@ -179,7 +179,8 @@ def _collected(context: TaskContext, output: Any) -> list[Write]:
             context.task.name,
         )
         raise GraphInterrupt(context.open)
-    return _written(context.task, output)
+    writes = _written(context.task, output)
+    return [*context.pushed, *writes] if context.pushed else writes
 
 
 def _written(task: Task, output: Any) -> list[Write]:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -34,6 +34,8 @@ class ToolCall:
     error: BaseException | None = None
     done: bool = False
     asking: bool = False
+    #: What it wrote to the state beside its result.
+    pushed: list[Any] = field(default_factory=list)
 
     @property
     def memo(self) -> str:
@@ -114,6 +116,10 @@ class ToolCallContext:
             except GraphInterrupt:
                 self._call.asking = True
                 raise GraphInterrupt(self._context.open[-1:]) from None
+
+    def push(self, name: str, value: Any) -> None:
+        """Adds a write of this call: the node has those of all calls in the calls' order."""
+        self._call.pushed.append((name, value))
 
     @property
     def once(self) -> dict[str, Any]:

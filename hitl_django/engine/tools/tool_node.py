@@ -22,6 +22,9 @@ from .tool_call import ToolCall, ToolCallContext
 from .tool_errors import Handling, describe_bad_call
 from .tool_request import AsyncToolCallWrapper, ToolCallWrapper
 
+#: Before the name under which the task remembers a call's result, for what it pushed.
+_PUSHED = "pushed:"
+
 
 class ToolNode:
     """A node that runs the tool calls of the last message, side by side within one task.
@@ -142,9 +145,16 @@ class ToolNode:
         if not all(call.done for call in calls):
             if context is not None:
                 # A tool that swallowed its pause has a result that nobody decided.
-                ended = {c.memo: c.result for c in calls if c.done and not c.asking}
-                context.once = {**context.once, **ended}
+                ended = [call for call in calls if call.done and not call.asking]
+                context.once = {
+                    **context.once,
+                    **{call.memo: call.result for call in ended},
+                    **{_PUSHED + call.memo: call.pushed for call in ended if call.pushed},
+                }
             _raise_first(context, calls)
+        for name, value in (write for call in calls for write in call.pushed):
+            assert context is not None
+            context.push(name, value)
         results: list[Any] = []
         for call in calls:
             results += call.result if isinstance(call.result, list) else [call.result]
@@ -181,6 +191,7 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
     for call in calls:
         if call.memo in known:
             call.result, call.done = known[call.memo], True
+            call.pushed = list(known.get(_PUSHED + call.memo, ()))
     return [call for call in calls if not call.done]
 
 

@@ -12,8 +12,16 @@ from hitl_django.engine.state.messages import (
     RemoveMessage,
     add_messages,
 )
+from hitl_django.engine.task.pushed_messages import push_message
 
-__all__ = ["REMOVE_ALL_MESSAGES", "MessageGraph", "MessagesState", "RemoveMessage", "add_messages"]
+__all__ = [
+    "REMOVE_ALL_MESSAGES",
+    "MessageGraph",
+    "MessagesState",
+    "RemoveMessage",
+    "add_messages",
+    "push_message",
+]
 
 
 class MessageGraph(StateGraph):

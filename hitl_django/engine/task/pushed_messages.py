@@ -1,0 +1,41 @@
+"""Messages that a node writes before it returns."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ..bridges import find_langchain
+from .node_api import get_context
+
+logger = logging.getLogger("hitl_django")
+
+
+def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
+    """Writes a message to the state and to the stream mode ``messages``; returns it.
+
+    It is emitted at once, and is in the state under ``state_key`` when the node has returned,
+    before what that returns; with None it is emitted alone. ``message`` is one of LangChain's or
+    what becomes one (a dict, a pair of role and content), and has an ``id``, by which it may be
+    written again: ValueError without.
+    """
+    context = get_context()
+    langchain = find_langchain()
+    if langchain is not None:
+        message = langchain.convert_message(message)
+    name = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
+    if name is None:
+        raise ValueError("A message that is pushed has an id, by which it can be written again.")
+    if context.run.message_stream is not None:
+        metadata = context.config()["metadata"]
+        context.run.message_stream.push(context.task.origin.levels, message, metadata)
+    if state_key:
+        channels = context.task.origin.spec.channels
+        if state_key in channels:
+            context.push(state_key, message)
+        else:
+            logger.warning(
+                "Node '%s' pushed a message under %r, which the state doesn't have: it is dropped.",
+                context.task.name, state_key,
+            )  # fmt: skip
+    return message
